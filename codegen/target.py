@@ -1,0 +1,36 @@
+"""Targets: what code is generated for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine to generate code for; part of every cache key.
+
+    Attributes
+    ----------
+    name : str
+        "host", or "sm_75" to "sm_121".
+    kind : {"cpu", "cuda"}
+    triple : str
+        LLVM's target triple.
+    arch : str
+        LLVM's CPU name.
+    features : str
+        LLVM's feature string.
+    vector_bytes : int
+        Width in bytes of the vectors worth working in: a host register, or 16 on a GPU.
+    threads : int
+        Host: threads a kernel is split over. GPU: 0.
+    """
+
+    name: str
+    kind: Literal["cpu", "cuda"]
+    triple: str
+    arch: str
+    features: str = ""
+    vector_bytes: int = 16
+    threads: int = 0

@@ -1,0 +1,78 @@
+"""The one protocol that every device answers, and what it deals in."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from weft.runtime.object_code import ObjectCode
+
+
+class Buffer:
+    """Memory on one device, given back when the last reference to it goes.
+
+    Attributes
+    ----------
+    device : Device
+    address : int
+        Where it starts: a multiple of 64 on the host, of 256 on a GPU. 0 where nbytes is 0.
+    nbytes : int
+    """
+
+    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes")
+
+    def __init__(self, device: Device, address: int, nbytes: int, owner: Any = None) -> None:
+        self.device = device
+        self.address = address
+        self.nbytes = nbytes
+        self._owner = owner  # whatever gives the memory back when it dies
+
+    def __repr__(self) -> str:
+        return f"<Buffer of {self.nbytes} bytes on {self.device.name}>"
+
+
+@runtime_checkable
+class Device(Protocol):
+    """What the layers above ask of a device.
+
+    `slots` is the packed argument list of a launch: one 64-bit item a kernel parameter
+    (an address; an integer; the bits of a float in the low bytes), so that one form serves
+    the host entry and the driver alike, and a plan can prepare it once and patch addresses.
+    """
+
+    name: str  # "cpu", "cuda:0", "null"
+    target: Any  # codegen's Target; opaque here
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
+        ...
+
+    def upload(self, values: np.ndarray) -> Buffer:
+        """A new buffer with the elements of `values` in C order."""
+        ...
+
+    def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """The leading elements of `buffer` as a host array; read-only and without a copy on the host."""
+        ...
+
+    def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
+        """Copy the leading bytes from one buffer of this device to another."""
+        ...
+
+    def load(self, code: ObjectCode) -> Any:
+        """Make object code callable; what comes back goes to `launch`. Checks symbols first."""
+        ...
+
+    def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+        """Start a kernel.
+
+        `parallel` are the extents of its parallel loops, outermost first (empty: one launch of
+        the body), `work` the elements it goes through in all, `slots` its arguments.
+        """
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until everything started here has ended; errors of those launches come out here."""
+        ...

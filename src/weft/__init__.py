@@ -1,0 +1,1 @@
+"""weft: write NumPy, get fused CUDA kernels."""
