@@ -1,1 +1,60 @@
-"""To be written."""
+"""The face of fusion: expressions, recording and evaluation."""
+
+from weft.fusion.evaluate import evaluate
+from weft.fusion.expr import (
+    INTERNED,
+    Expr,
+    Location,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    constant,
+    constant_value,
+    contiguous_strides,
+    empty,
+    gather,
+    iota,
+    map_,
+    opaque,
+    reduce_,
+    reshape,
+    scan,
+    scatter,
+    update,
+    view,
+)
+from weft.fusion.record import assign, cut, operand, pending
+from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
+
+__all__ = [
+    "INTERNED",
+    "SOFT_LIMIT",
+    "Epoch",
+    "Expr",
+    "Location",
+    "Storage",
+    "assign",
+    "broadcast_shapes",
+    "broadcast_to",
+    "cast",
+    "constant",
+    "constant_value",
+    "contiguous_strides",
+    "current_epoch",
+    "cut",
+    "empty",
+    "evaluate",
+    "gather",
+    "iota",
+    "map_",
+    "opaque",
+    "operand",
+    "pending",
+    "recording",
+    "reduce_",
+    "reshape",
+    "scan",
+    "scatter",
+    "update",
+    "view",
+]

@@ -1,0 +1,235 @@
+"""The lazy array.
+
+In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's
+epoch. An `Array` is a view (shape, strides, offset in elements) of a `Storage`; without a view
+it is the whole storage. Always true: what an array shows is what NumPy would show at the same
+point of the program, though nothing has run yet.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.fusion import (
+    INTERNED,
+    SOFT_LIMIT,
+    Expr,
+    Location,
+    Storage,
+    assign,
+    constant,
+    current_epoch,
+    cut,
+    evaluate,
+    map_,
+    operand,
+    pending,
+    recording,
+    update,
+    view,
+)
+from weft.runtime import Device
+
+View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
+
+_WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
+
+
+class Array:
+    """An n-dimensional array whose operations are recorded and run fused.
+
+    Made by `weft.asarray`, the creation functions and operations; not by calling the class.
+    """
+
+    __slots__ = ("__weakref__", "_storage", "_view")
+    __array_priority__ = 1000.0
+
+    _storage: Storage
+    _view: View | None
+
+    def __init__(self) -> None:
+        raise TypeError("arrays are made by weft.asarray, weft.zeros and the like, not by calling weft.Array")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._storage.shape if self._view is None else self._view[0]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy dtype of the elements."""
+        return self._storage.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def device(self) -> Device:
+        """The device that the array lives on."""
+        return self._storage.device
+
+
+# -- between arrays and expressions --------------------------------------------------------
+
+_new = object.__new__
+
+
+def wrap(storage: Storage, window: View | None = None) -> Array:
+    """An array that shows `storage`, whole or through a view."""
+    array = _new(Array)
+    array._storage = storage
+    array._view = window
+    return array
+
+
+def record(expr: Expr) -> Array:
+    """A new array whose elements are `expr` (of the current epoch)."""
+    return wrap(pending(expr, recording.epoch or current_epoch()))
+
+
+def expr_of(array: Array) -> Expr:
+    """What `array` shows now, as an expression of the current epoch."""
+    node = operand(array._storage)
+    window = array._view
+    return node if window is None else view(node, *window)
+
+
+def as_operand(value: Any) -> tuple[Expr, type | None]:
+    """An operand of an operation: its expression, and int, float or complex for a weak Python scalar.
+
+    Raises TypeError for what is neither an array nor a number.
+    """
+    if isinstance(value, Array):
+        return expr_of(value), None
+    kind = type(value)
+    if kind is bool:
+        return constant(value, np.bool_), None
+    if kind is int:
+        return _python_int(value), int
+    if kind is float:
+        return constant(value, np.float64), float
+    if kind is complex:
+        return constant(value, np.complex128), complex
+    return expr_of(convert(value)), None
+
+
+def _python_int(value: int) -> Expr:
+    """A Python int as a constant wide enough; `map_` gives it the loop's dtype afterwards."""
+    if -(2**63) <= value < 2**63:
+        return constant(value, np.int64)
+    if 0 <= value < 2**64:
+        return constant(value, np.uint64)
+    raise OverflowError(f"Python integer {value} out of bounds for int64")
+
+
+def convert(value: Any) -> Array:
+    """Anything that NumPy makes a numeric array of, as a weft array on the current device."""
+    from_host = np.asarray(value)
+    if from_host.dtype.kind not in "biufc" or from_host.dtype.itemsize > (16 if from_host.dtype.kind == "c" else 8):
+        raise TypeError(f"weft arrays hold bool, integers, floats and complex numbers, not {from_host.dtype}")
+    device = current_epoch().device
+    native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
+    return wrap(Storage(native.shape, native.dtype, device, device.upload(native)))
+
+
+def write(array: Array, value: Expr) -> None:
+    """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it."""
+    storage = array._storage
+    epoch = current_epoch(storage.device)
+    previous = operand(storage, epoch)
+    shape, strides, offset = array._view or whole(storage)
+    assign(storage, update(previous, value, shape, strides, offset), epoch)
+
+
+def whole(storage: Storage) -> View:
+    """The view that shows all of `storage`."""
+    from weft.fusion import contiguous_strides
+
+    return storage.shape, contiguous_strides(storage.shape), 0
+
+
+def user_location(depth: int = 2) -> Location:
+    """Where the user's code is: the innermost frame outside this package."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+# -- operators -------------------------------------------------------------------------------
+
+
+def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
+    """Record row `op` of arrays and numbers."""
+    where = location or user_location(2)
+    epoch = cut(recording.epoch or current_epoch(), where)
+    pairs = [as_operand(value) for value in operands]
+    node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
+    return wrap(pending(node, epoch if recording.epoch is epoch else current_epoch()))
+
+
+def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
+    """A binary operator. Its first lines are the hot path: both operands whole and recorded in the
+    current epoch (or a number), the node interned before."""
+
+    def method(self: Array, other: Any) -> Any:
+        epoch = recording.epoch
+        frame = sys._getframe(1)
+        code = frame.f_code
+        at = frame.f_lasti
+        if epoch is not None and len(epoch.pending) < SOFT_LIMIT and self._view is None:
+            storage = self._storage
+            if storage.epoch is epoch:
+                kind = type(other)
+                if kind is Array:
+                    if other._view is None and other._storage.epoch is epoch:
+                        key = (op, reflected, storage.expr, other._storage.expr, code, at)
+                    else:
+                        key = None
+                elif kind is float or kind is int:
+                    # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
+                    key = (op, kind, reflected, storage.expr, other, code, at) if other else None
+                else:
+                    key = None
+                if key is not None:
+                    node = INTERNED.get(key)
+                    if node is not None:
+                        made = _new(Storage)
+                        made.shape = node.shape
+                        made.dtype = node.dtype
+                        made.device = epoch.device
+                        made.expr = node
+                        made.epoch = epoch
+                        made.buffer = None
+                        epoch.pending.append(made)
+                        array = _new(Array)
+                        array._storage = made
+                        array._view = None
+                        return array
+                    made_array = slow(self, other, code, at)
+                    if made_array is not NotImplemented and recording.epoch is epoch:
+                        INTERNED[key] = made_array._storage.expr
+                    return made_array
+        return slow(self, other, code, at)
+
+    def slow(self: Array, other: Any, code: Any, at: int) -> Any:
+        if not accepts(other):
+            return NotImplemented
+        pair = (other, self) if reflected else (self, other)
+        return apply(op, *pair, location=(code, at))
+
+    return method
+
+
+def accepts(value: Any) -> bool:
+    """Whether an operator takes `value` (else Python asks the other operand)."""
+    return isinstance(value, (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple))
+
+
+__all__ = ["Array", "apply", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

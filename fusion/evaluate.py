@@ -1,0 +1,50 @@
+"""Evaluation: run what storages need, and give them their buffers.
+
+In: pending storages. Out: the same storages, realised. Always true: a failed evaluation
+changes nothing; whatever was pending still is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.fusion.execute import run
+from weft.fusion.expr import Expr, leaf
+from weft.fusion.storage import Epoch, Storage, recording
+
+
+def evaluate(storages: Iterable[Storage]) -> None:
+    """Realise `storages`, and with them the live values that they are computed from."""
+    by_epoch: dict[Epoch, list[Storage]] = {}
+    for storage in storages:
+        if storage.buffer is None and storage.epoch is not None:
+            by_epoch.setdefault(storage.epoch, []).append(storage)
+    for epoch, members in by_epoch.items():
+        evaluate_epoch(epoch, members)
+
+
+def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
+    """Realise `storages`, all recorded in `epoch`."""
+    with epoch.lock:
+        live = epoch.live()
+        known = set(live)
+        live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
+        wanted = frozenset(k for k, s in enumerate(live) if s in set(storages))
+        if wanted:
+            versions = [s.expr for s in live]
+            outcome = run(epoch, versions, wanted)  # type: ignore[arg-type]
+            rest = False
+            for storage, version in zip(live, versions, strict=True):
+                buffer = outcome.get(version)  # type: ignore[arg-type]
+                if buffer is None:
+                    rest = True
+                elif storage.expr is version:
+                    storage.buffer = buffer
+                    storage.epoch = storage.expr = None
+            if rest:
+                # what stays pending here must find these results, not compute them again
+                for version, buffer in outcome.items():
+                    epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype)
+    if recording.epoch is epoch:
+        recording.epoch = Epoch(epoch.device)
+        recording.epoch.first = None

@@ -1,0 +1,315 @@
+"""Expressions: the graph that recording builds and planning consumes.
+
+In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes.
+Always true: two nodes built alike (same kind, op, operands, attributes, source location) are
+the same object, so that identity is equality and a plan is found again by its roots alone.
+A node never refers to data: leaves and bound scalars name a *slot* of the recording epoch.
+
+Every constructor checks shapes and dtypes, so that an error is raised where the user wrote
+the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from types import CodeType
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.codegen.ops import find_op, resolve_dtypes
+
+Kind = Literal[
+    "leaf",  # slot: the buffer bound to it, whole, in C order
+    "scalar",  # slot: a Python number bound to it, 0-d
+    "constant",  # value: the same number everywhere
+    "empty",  # memory that nobody has written yet
+    "iota",  # axis: the index along an axis
+    "map",  # op: a row of the op table, operands broadcast, computed in `loop`
+    "view",  # strides, offset: elements of the operand's C order, by another shape
+    "reduce",  # op, axes (sorted), keepdims; computed in dtype
+    "scan",  # op, axis: running fold along an axis
+    "gather",  # base and index operands: see `gather`
+    "update",  # previous and value: previous with the elements of a view replaced
+    "scatter",  # previous, value and index operands: see `scatter`
+    "opaque",  # call: a host function of whole arrays
+]
+
+Location = tuple[CodeType, int]  # code object and instruction offset: a line, once somebody asks
+
+
+class Expr:
+    """One node. Compare with ``is``; build through the functions below."""
+
+    __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
+
+    def __init__(
+        self,
+        kind: Kind,
+        op: str,
+        operands: tuple[Expr, ...],
+        attrs: tuple[Any, ...],
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        location: Location | None,
+    ) -> None:
+        self.kind = kind
+        self.op = op
+        self.operands = operands
+        self.attrs = attrs
+        self.shape = shape
+        self.dtype = dtype
+        self.location = location
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"<Expr {self.kind} {self.op} {self.dtype}{list(self.shape)}>"
+
+
+# The one table of interned nodes. Bounded: it is emptied when full, which costs later hits only.
+INTERNED: dict[Any, Expr] = {}
+INTERNED_LIMIT = 200_000
+
+
+def intern(
+    kind: Kind,
+    op: str,
+    operands: tuple[Expr, ...],
+    attrs: tuple[Any, ...],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    location: Location | None = None,
+) -> Expr:
+    """The one node with these fields."""
+    key = (kind, op, operands, attrs, shape, dtype, location)
+    found = INTERNED.get(key)
+    if found is None:
+        if len(INTERNED) >= INTERNED_LIMIT:
+            INTERNED.clear()
+        found = INTERNED[key] = Expr(kind, op, operands, attrs, shape, dtype, location)
+    return found
+
+
+def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
+    """The whole of the buffer bound to `slot`."""
+    return intern("leaf", "", (), (slot,), shape, dtype)
+
+
+def scalar(slot: int, dtype: np.dtype) -> Expr:
+    """The number bound to `slot`: a kernel argument, so that another value compiles nothing."""
+    return intern("scalar", "", (), (slot,), (), dtype)
+
+
+def constant(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Expr:
+    """`value` everywhere. Raises OverflowError where an integer does not fit the dtype."""
+    dtype = np.dtype(dtype)
+    number = dtype.type(value)
+    # the bits are the key: 0.0 and -0.0 are equal and are not the same constant
+    return intern("constant", "", (), (number.tobytes(),), shape, dtype)
+
+
+def constant_value(node: Expr) -> Any:
+    """The NumPy scalar of a constant."""
+    return np.frombuffer(node.attrs[0], node.dtype)[0]
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Expr:
+    """Memory with nothing in it yet; only ever the previous version of an update."""
+    return intern("empty", "", (), (), shape, np.dtype(dtype))
+
+
+def iota(shape: tuple[int, ...], axis: int, dtype: Any) -> Expr:
+    """The index along `axis`, in `dtype`."""
+    return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
+
+
+def map_(
+    op: str,
+    operands: Sequence[Expr],
+    weak: Sequence[type | None] | None = None,
+    dtype: np.dtype | None = None,
+    location: Location | None = None,
+) -> Expr:
+    """Row `op` of the op table, element by element; operands broadcast as in NumPy.
+
+    `weak` gives ``int``, ``float`` or ``complex`` for an operand that stands for a Python
+    scalar (which does not take part in promotion), None for others. `dtype` forces the loop.
+    Raises ValueError (shapes), TypeError (dtypes) as NumPy does.
+    """
+    row = find_op(op)
+    kinds = tuple(
+        (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
+    )
+    loop, result = resolve_dtypes(row, kinds, dtype)
+    shape = broadcast_shapes(*(operand.shape for operand in operands))
+    typed = tuple(
+        constant(constant_value(operand).item(), loop[k])
+        if operand.kind == "constant" and weak is not None and weak[k] is not None and not operand.shape
+        else operand
+        for k, operand in enumerate(operands)
+    )
+    return intern("map", row.name, typed, loop, shape, result, location)
+
+
+def cast(operand: Expr, dtype: Any, location: Location | None = None) -> Expr:
+    """`operand` in another dtype (out of range: saturates; NaN to integer: 0)."""
+    dtype = np.dtype(dtype)
+    if operand.dtype == dtype:
+        return operand
+    return intern("map", "cast", (operand,), (operand.dtype,), operand.shape, dtype, location)
+
+
+def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Expr:
+    """Elements ``offset + sum(index * strides)`` of the operand's C order (strides in elements)."""
+    if not offset and shape == operand.shape and strides == contiguous_strides(shape):
+        return operand
+    if operand.kind == "constant":
+        return intern("constant", "", (), operand.attrs, shape, operand.dtype)
+    return intern("view", "", (operand,), (strides, offset), shape, operand.dtype)
+
+
+def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
+    """The same elements in C order, by another shape (which has as many)."""
+    return view(operand, shape, contiguous_strides(shape), 0)
+
+
+def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
+    """`operand` repeated to `shape`. Raises ValueError where it does not broadcast."""
+    if operand.shape == shape:
+        return operand
+    if broadcast_shapes(operand.shape, shape) != shape:
+        raise ValueError(f"could not broadcast input array from shape {operand.shape} into shape {shape}")
+    own = contiguous_strides(operand.shape)
+    lead = len(shape) - len(operand.shape)
+    strides = (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(operand.shape, own, strict=True))
+    return view(operand, shape, strides, 0)
+
+
+def reduce_(
+    op: str, operand: Expr, axes: tuple[int, ...], dtype: Any, keepdims: bool = False, location: Location | None = None
+) -> Expr:
+    """Fold `operand` with row `op` over `axes`, accumulated and returned in `dtype`.
+
+    `op` is a row with an identity (add, multiply, minimum, maximum, logical_and, ...) or
+    ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
+    """
+    axes = tuple(sorted(axes))
+    shape = tuple(1 if k in axes else n for k, n in enumerate(operand.shape) if keepdims or k not in axes)
+    return intern("reduce", op, (operand,), (axes, keepdims), shape, np.dtype(dtype), location)
+
+
+def scan(op: str, operand: Expr, axis: int, dtype: Any, location: Location | None = None) -> Expr:
+    """Running fold along `axis`, in order: result[i] = result[i-1] op operand[i]."""
+    return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
+
+
+def gather(
+    base: Expr,
+    indices: Sequence[Expr],
+    terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...],
+    shape: tuple[int, ...],
+    location: Location | None = None,
+) -> Expr:
+    """Elements of `base` at computed positions.
+
+    `terms` has one entry a dimension of `base`: ``(constant, ((axis, step), ...), which)``. The
+    position along that dimension at result index i is
+    ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term where `which` is -1.
+    Each index operand is an integer expression that broadcasts to `shape`; its values are
+    already known to be in range and not negative.
+    """
+    return intern("gather", "", (base, *indices), (terms,), shape, base.dtype, location)
+
+
+def update(
+    previous: Expr,
+    value: Expr,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    location: Location | None = None,
+) -> Expr:
+    """`previous` with the elements of a view (as `view`, without overlap) replaced by `value`,
+    which is cast to previous' dtype and broadcast to `shape`."""
+    value = broadcast_to(cast(value, previous.dtype), shape)
+    if not prod(shape):
+        return previous
+    if not offset and shape == previous.shape and strides == contiguous_strides(shape):
+        return value
+    return intern("update", "", (previous, value), (shape, strides, offset), previous.shape, previous.dtype, location)
+
+
+def scatter(
+    previous: Expr,
+    value: Expr,
+    indices: Sequence[Expr],
+    terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...],
+    shape: tuple[int, ...],
+    op: str = "",
+    location: Location | None = None,
+) -> Expr:
+    """`previous` with `value` (cast, broadcast to `shape`) written at the positions that `terms`
+    and `indices` give (as in `gather`), in C order of `shape`: the last write to a place wins.
+    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``)."""
+    value = broadcast_to(cast(value, previous.dtype), shape)
+    if not prod(shape):
+        return previous
+    return intern("scatter", op, (previous, value, *indices), (terms, shape), previous.shape, previous.dtype, location)
+
+
+def opaque(
+    call: Callable[..., None],
+    operands: Sequence[Expr],
+    shape: tuple[int, ...],
+    dtype: Any,
+    name: str = "",
+    location: Location | None = None,
+) -> Expr:
+    """The array that ``call(out, *operands)`` writes into `out`, all as NumPy arrays on the host.
+
+    `call` has to be the same object each time for a plan to be found again: a module-level
+    function, or one cached by its parameters. It must not keep or write its operands.
+    """
+    return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
+
+
+# -- shapes -------------------------------------------------------------------------------
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """C-order strides in elements."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that `shapes` broadcast to. Raises ValueError as NumPy does."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes[1:]):
+        return first
+    result: list[int] = []
+    for shape in shapes:
+        if len(shape) > len(result):
+            result = [1] * (len(shape) - len(result)) + result
+        lead = len(result) - len(shape)
+        for k, n in enumerate(shape):
+            if n != 1:
+                if result[lead + k] not in (1, n):
+                    listed = " ".join(str(s) for s in shapes)
+                    raise ValueError(f"operands could not be broadcast together with shapes {listed}")
+                result[lead + k] = n
+    return tuple(result)

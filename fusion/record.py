@@ -1,0 +1,77 @@
+"""Recording: from arrays' storages to expressions and back.
+
+In: storages (what an array holds). Out: expressions in the current epoch, and new pending
+storages. Always true: what `operand` returns is valid in the epoch it returns it for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.evaluate import evaluate, evaluate_epoch
+from weft.fusion.expr import Expr, Location, constant, leaf
+from weft.fusion.storage import HARD_LIMIT, HELD_BYTES, SOFT_LIMIT, Epoch, Storage, current_epoch, recording
+from weft.runtime import Device, DeviceMismatchError
+
+
+def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
+    """The current version of `storage` as an expression of `epoch` (the current one)."""
+    if epoch is None:
+        epoch = current_epoch(storage.device)
+    if storage.epoch is epoch and storage.expr is not None:
+        return storage.expr
+    if storage.device is not epoch.device:
+        raise DeviceMismatchError(
+            f"this operation is on {epoch.device.name}, but one of its arrays is on {storage.device.name}; "
+            f"move it with .to({epoch.device.name!r})"
+        )
+    if storage.buffer is None:
+        evaluate([storage])
+    buffer = storage.buffer
+    assert buffer is not None
+    node = leaf(epoch.bind(buffer), storage.shape, storage.dtype)
+    storage.expr = node
+    storage.epoch = epoch
+    return node
+
+
+def pending(expr: Expr, epoch: Epoch) -> Storage:
+    """A new storage whose elements are `expr`."""
+    storage = Storage(expr.shape, expr.dtype, epoch.device, None, expr, epoch)
+    epoch.pending.append(storage)
+    return storage
+
+
+def assign(storage: Storage, expr: Expr, epoch: Epoch) -> None:
+    """Make `expr` (of the storage's shape and dtype) the storage's next version."""
+    assert expr.shape == storage.shape and expr.dtype == storage.dtype
+    storage.expr = expr
+    storage.epoch = epoch
+    if storage.buffer is not None:
+        # from here on only the slot and whoever captured it hold the old version's buffer
+        storage.buffer = None
+        epoch.pending.append(storage)
+    else:
+        epoch.pending.append(storage if storage not in epoch.pending[-1:] else None)
+
+
+def cut(epoch: Epoch, location: Location | None) -> Epoch:
+    """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in."""
+    count = len(epoch.pending)
+    if epoch.first is None:
+        epoch.first = location
+    if (
+        (count >= SOFT_LIMIT and location is not None and location == epoch.first)
+        or count >= HARD_LIMIT
+        or epoch.bytes_held >= HELD_BYTES
+    ):
+        live = epoch.live()
+        if live:
+            evaluate_epoch(epoch, live)
+        fresh = Epoch(epoch.device)
+        fresh.first = location
+        recording.epoch = fresh
+        return fresh
+    return epoch

@@ -1,0 +1,135 @@
+"""Storages and epochs: where recorded expressions meet data.
+
+A `Storage` is what a family of aliasing arrays shares: its current version, as an expression
+while pending, as a buffer once realised. An `Epoch` is one thread's recording between two
+evaluations: it binds leaves to numbered slots, so that the same program makes the same
+expressions each time round and its plan is found again. Always true: an expression is read
+together with the epoch whose slots it names; a storage that is pending in an older epoch is
+evaluated before the current one uses it.
+"""
+
+from __future__ import annotations
+
+import threading
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.expr import Expr, Location, leaf, scalar
+from weft.runtime import Buffer, Device, default_device
+
+# Recording is cut here at the latest: at the first repetition of the place where the epoch
+# began once SOFT operations are pending (so that each turn of a loop is cut alike and finds its
+# plan again), at HARD in any case, and when the leaves hold more than HELD_BYTES.
+SOFT_LIMIT = 256
+HARD_LIMIT = 2048
+HELD_BYTES = 1 << 30
+
+
+class Storage:
+    """What aliasing arrays share.
+
+    Attributes
+    ----------
+    shape, dtype : of the whole storage, in C order.
+    expr : Expr or None
+        Current version, in terms of `epoch`'s slots.
+    epoch : Epoch or None
+    buffer : Buffer or None
+        The elements, once realised and for as long as no later version is pending.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "shape")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        device: Device,
+        buffer: Buffer | None = None,
+        expr: Expr | None = None,
+        epoch: Epoch | None = None,
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.buffer = buffer
+        self.expr = expr
+        self.epoch = epoch
+
+
+class Epoch:
+    """One recording: bound slots and what is pending."""
+
+    __slots__ = ("bytes_held", "device", "first", "lock", "pending", "results", "slot_of", "slots")
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
+        self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
+        self.pending: list[Storage | None] = []  # storages recorded here; None counts an update
+        self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
+        self.first: Location | None = None
+        self.bytes_held = 0
+        self.lock = threading.RLock()
+
+    def bind(self, buffer: Buffer) -> int:
+        """The slot of `buffer`."""
+        slot = self.slot_of.get(id(buffer))
+        if slot is None:
+            slot = self.slot_of[id(buffer)] = len(self.slots)
+            self.slots.append(buffer)
+            self.bytes_held += buffer.nbytes
+        return slot
+
+    def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
+        """A 0-d expression whose value is a kernel argument."""
+        self.slots.append(dtype.type(value))
+        return scalar(len(self.slots) - 1, dtype)
+
+    def live(self) -> list[Storage]:
+        """The storages recorded here that are pending and that somebody outside still holds."""
+        counts: dict[Storage, int] = {}
+        for storage in self.pending:
+            if storage is not None:
+                counts[storage] = counts.get(storage, 0) + 1
+        own = [storage for storage in counts if storage.epoch is self and storage.buffer is None]
+        return [
+            storage
+            for storage, held in zip(own, _reference_counts(own), strict=True)
+            if held - _UNHELD > counts[storage] + 1
+        ]
+
+
+def _reference_counts(storages: list[Storage]) -> list[int]:
+    return [getrefcount(storage) for storage in storages]
+
+
+class Recording(threading.local):
+    """The calling thread's current epoch."""
+
+    epoch: Epoch | None = None
+
+
+recording = Recording()
+
+
+def current_epoch(device: Device | None = None) -> Epoch:
+    """The epoch that this thread records into: on `device`, or on the default device."""
+    epoch = recording.epoch
+    if device is None:
+        device = default_device()
+    if epoch is None or epoch.device is not device:
+        epoch = recording.epoch = Epoch(device)
+    return epoch
+
+
+def _count_unheld() -> int:
+    """References that `Epoch.live` itself makes to a storage which nothing else holds, beside the
+    pending list's and the dictionary's: it depends on the interpreter, so it is measured."""
+    own = [Storage((), np.dtype(bool), None)]  # type: ignore[arg-type]
+    return _reference_counts(own)[0]
+
+
+_UNHELD = _count_unheld()
