@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.fusion.execute import run
-from weft.fusion.expr import Expr, leaf
+from weft.fusion.expr import leaf
 from weft.fusion.storage import Epoch, Storage, recording
 
 

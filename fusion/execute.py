@@ -1,23 +1,285 @@
-"""Running plans (stand-in: evaluates by the reference until the planner stands)."""
+"""Running plans: from a schedule to launches, and the cache of plans.
+
+In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Always
+true: a plan depends on expressions alone, so that it is found again by them; slots are read only
+while it runs; a failure leaves the epoch as it was.
+"""
 
 from __future__ import annotations
 
+import threading
+from array import array
+from collections import OrderedDict
+from dataclasses import dataclass
+from sys import getrefcount
+from typing import Any, Literal
+
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion.expr import Expr
-from weft.fusion.reference import evaluate_reference, topological
+from weft.fusion.kernels import obtain_function
+from weft.fusion.lower import Lowered, lower_group
+from weft.fusion.reference import topological
+from weft.fusion.schedule import Schedule, make_schedule
+from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
-from weft.runtime import Buffer
+from weft.fusion.task import is_window
+from weft.runtime import Buffer, Device
+
+PLANS_LIMIT = 4096
+
+
+@dataclass(slots=True)
+class Launch:
+    """One kernel launch: slots packed but for the addresses and scalars that `patches` name."""
+
+    function: Any
+    parallel: tuple[int, ...]
+    work: int
+    slots: array[int]
+    patches: list[tuple[int, int, int]]  # (slot, place in the table, byte offset)
+    scalars: list[tuple[int, int]]  # (slot, epoch slot)
+    lowered: Lowered
+
+
+@dataclass(slots=True)
+class Call:
+    """One host call of an opaque expression."""
+
+    node: Expr
+    out: int
+    operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
+
+
+@dataclass(slots=True)
+class Take:
+    """Where an update gets its memory: its previous version's, or a copy of it."""
+
+    place: int
+    source: int
+    how: Literal["take", "take-if-unshared", "copy"]
+    nbytes: int
+
+
+Step = Launch | Call | Take | tuple[int, int] | int  # (place, nbytes) allocates; a place alone is given up
+
+
+@dataclass(slots=True)
+class Plan:
+    """Steps over a table of buffers: the epoch's slots first, then what the plan makes."""
+
+    steps: list[Step]
+    places: int
+    outputs: list[tuple[Expr, int]]
+    schedule: Schedule
+    slots: int  # of the epoch, when the plan was made
+
+
+_plans: OrderedDict[Any, Plan] = OrderedDict()
+_plans_lock = threading.Lock()
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: frozenset[int]) -> dict[Expr, Buffer]:
-    """Evaluate the wanted versions and the live ones among what they need."""
+    """Evaluate the wanted `versions` of the epoch, and those live ones that they need.
+
+    Returns the buffer of each version that was evaluated.
+    """
+    key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results) if epoch.results else ())
+    plan = _plans.get(key)
+    if plan is None:
+        plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
+        STATISTICS.plans += 1
+        with _plans_lock:
+            _plans[key] = plan
+            if len(_plans) > PLANS_LIMIT:
+                _plans.popitem(last=False)
+    return execute(plan, epoch)
+
+
+# -- making plans -----------------------------------------------------------------------------
+
+
+def make_plan(
+    device: Device, results: dict[Expr, Expr], slots: int, versions: list[Expr], wanted: frozenset[int]
+) -> Plan:
+    """Plan the evaluation of `versions[k]` for k in `wanted`, on `device`."""
     roots = [versions[k] for k in sorted(wanted)]
-    needed = set(topological(roots))
-    roots = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
-    slots = list(epoch.slots)
-    for node in topological(roots):
+    needed = set(topological(roots, lambda n: n in results))
+    outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
+    kept = [v for v in versions if v not in needed]
+    schedule = make_schedule(outputs, kept, results)
+    return PlanWriter(device, results, slots, schedule).write()
+
+
+class PlanWriter:
+    """Turns a schedule into steps."""
+
+    def __init__(self, device: Device, results: dict[Expr, Expr], slots: int, schedule: Schedule) -> None:
+        self.device = device
+        self.results = results
+        self.schedule = schedule
+        self.slots = slots
+        self.places = slots
+        self.place_of: dict[Expr, int] = {}
+        self.steps: list[Step] = []
+        self.partial_places: dict[int, int] = {}
+
+    def write(self) -> Plan:
+        """The plan."""
+        outputs = set(self.schedule.outputs)
+        ending: dict[int, list[Expr]] = {}
+        for node, position in self.schedule.last_use.items():
+            ending.setdefault(position, []).append(node)
+        for position, group in enumerate(self.schedule.groups):
+            if group.opaque is not None:
+                self._call(group.opaque)
+            else:
+                for placed in group.placed:
+                    self._memory(placed.task.node)
+                for lowered in lower_group(group, len(self.partial_places)):
+                    self._launch(lowered)
+                self._release_partials()
+            for node in ending.get(position, ()):
+                if node not in outputs and node.kind != "leaf" and node not in self.results:
+                    self.steps.append(self.place_of[node])
+        listed = [(node, self.place(node)) for node in self.schedule.outputs]
+        return Plan(self.steps, self.places, listed, self.schedule, self.slots)
+
+    def place(self, node: Expr) -> int:
+        """Where the table holds a stored value."""
         if node.kind == "leaf":
-            slots[node.attrs[0]] = epoch.device.download(epoch.slots[node.attrs[0]], node.dtype, node.shape)
-    arrays = evaluate_reference(roots, slots)
-    return {node: epoch.device.upload(np.array(a, node.dtype)) for node, a in zip(roots, arrays, strict=True)}
+            return node.attrs[0]
+        if node in self.results:
+            return self.results[node].attrs[0]
+        found = self.place_of.get(node)
+        if found is None:
+            found = self._new(node.nbytes)
+            self.place_of[node] = found
+        return found
+
+    def _new(self, nbytes: int) -> int:
+        number = self.places
+        self.places += 1
+        self.steps.append((number, nbytes))
+        return number
+
+    def _memory(self, node: Expr) -> None:
+        if node.kind not in ("update", "scatter") or node.operands[0].kind == "empty":
+            self.place(node)
+            return
+        previous = node.operands[0]
+        source = self.place(previous)
+        owned = previous.kind != "leaf" and previous not in self.results
+        how: Literal["take", "take-if-unshared", "copy"] = "copy"
+        if node in self.schedule.in_place:
+            how = "take" if owned else "take-if-unshared"
+        self.place_of[node] = self.places
+        self.places += 1
+        self.steps.append(Take(self.place_of[node], source, how, node.nbytes))
+
+    def _call(self, node: Expr) -> None:
+        operands = []
+        for child in node.operands:
+            window = is_window(child) and child not in self.place_of
+            operands.append((self.place(child.operands[0] if window else child), child, window))
+        self.place_of[node] = self.places
+        self.places += 1
+        self.steps.append(Call(node, self.place_of[node], operands))
+
+    def _launch(self, lowered: Lowered) -> None:
+        for number, nbytes in lowered.partials:
+            if number not in self.partial_places:
+                self.partial_places[number] = self._new(nbytes)
+        slots = array("q", bytes(8 * len(lowered.bindings)))
+        patches, scalars = [], []
+        for k, (kind, value, offset) in enumerate(lowered.bindings):
+            match kind:
+                case "int":
+                    slots[k] = value
+                case "buffer":
+                    patches.append((k, self.place(value), offset))
+                case "partial":
+                    patches.append((k, self.partial_places[value], 0))
+                case "scalar":
+                    scalars.append((k, value))
+        if all(lowered.parallel):
+            function = obtain_function(self.device, lowered.kernel)
+            self.steps.append(Launch(function, lowered.parallel, lowered.work, slots, patches, scalars, lowered))
+
+    def _release_partials(self) -> None:
+        self.steps.extend(self.partial_places.values())
+        self.partial_places.clear()
+
+
+# -- running ----------------------------------------------------------------------------------
+
+
+def pack_scalar(value: np.generic) -> int:
+    """The bits of a NumPy scalar in the low bytes of a slot."""
+    return int.from_bytes(value.tobytes().ljust(8, b"\0"), "little", signed=True)
+
+
+def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
+    """Run a plan with the epoch's slots."""
+    device = epoch.device
+    bound = epoch.slots[: plan.slots]
+    table: list[Any] = [*bound, *([None] * (plan.places - len(bound)))]
+    for step in plan.steps:
+        match step:
+            case Launch():
+                slots = step.slots[:]
+                for slot, place, offset in step.patches:
+                    slots[slot] = table[place].address + offset
+                for slot, source in step.scalars:
+                    slots[slot] = pack_scalar(table[source])
+                device.launch(step.function, step.parallel, step.work, slots)
+                STATISTICS.launches += 1
+                STATISTICS.bytes += step.lowered.bytes_read + step.lowered.bytes_written
+            case int():
+                table[step] = None
+            case (place, nbytes):
+                table[place] = device.allocate(nbytes)
+            case Take():
+                _take(step, table, device)
+            case Call():
+                _call_host(step, table, device)
+    return {node: table[place] for node, place in plan.outputs}
+
+
+def _references(table: list[Any], place: int) -> int:
+    return getrefcount(table[place])
+
+
+def _count_unshared() -> int:
+    """References to a buffer that only a slot list and the table hold."""
+    slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
+    return _references([*slots], 0)
+
+
+_UNSHARED = _count_unshared()
+
+
+def _take(step: Take, table: list[Any], device: Device) -> None:
+    if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
+        table[step.place] = table[step.source]
+        return
+    fresh = device.allocate(step.nbytes)
+    device.copy(table[step.source], fresh, step.nbytes)
+    table[step.place] = fresh
+
+
+def _call_host(step: Call, table: list[Any], device: Device) -> None:
+    arrays = []
+    for place, node, window in step.operands:
+        if window:
+            base = node.operands[0]
+            whole = device.download(table[place], base.dtype, (base.size,))
+            strides, offset = node.attrs
+            in_bytes = tuple(s * base.dtype.itemsize for s in strides)
+            arrays.append(as_strided(whole[offset:], node.shape, in_bytes, writeable=False))
+        else:
+            arrays.append(device.download(table[place], node.dtype, node.shape))
+    out = np.empty(step.node.shape, step.node.dtype)
+    step.node.attrs[0](out, *arrays)
+    table[step.out] = device.upload(out)

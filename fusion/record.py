@@ -6,14 +6,10 @@ storages. Always true: what `operand` returns is valid in the epoch it returns i
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from weft.fusion.evaluate import evaluate, evaluate_epoch
-from weft.fusion.expr import Expr, Location, constant, leaf
+from weft.fusion.expr import Expr, Location, leaf
 from weft.fusion.storage import HARD_LIMIT, HELD_BYTES, SOFT_LIMIT, Epoch, Storage, current_epoch, recording
-from weft.runtime import Device, DeviceMismatchError
+from weft.runtime import DeviceMismatchError
 
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:

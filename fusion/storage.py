@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion.expr import Expr, Location, leaf, scalar
+from weft.fusion.expr import Expr, Location, scalar
 from weft.runtime import Buffer, Device, default_device
 
 # Recording is cut here at the latest: at the first repetition of the place where the epoch

@@ -1,0 +1,625 @@
+"""Lowering: a group to logical kernels in kernel IR, with what to bind to their parameters.
+
+In: a `Group`. Out: one `Lowered` kernel, or two where a long reduction with few results is split
+(partial folds in chunks of a fixed length, then a fold of the partials in order: the same tree for a
+shape, whatever runs it). Always true: the kernel depends on shapes and strides only through 0, 1 and
+which loops could be merged; all other numbers are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.codegen import Kernel, KernelBuilder, Value, choose_index_dtype, fold, identity_of
+from weft.fusion.expr import Expr, constant_value
+from weft.fusion.group import Group, Placed
+from weft.fusion.index_map import Affine
+from weft.fusion.task import Loop
+
+# Elements that one chunk of a split reduction folds, and from where on splitting pays.
+CHUNK = 1 << 15
+SPLIT_ROWS = 64
+
+# What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
+# ("int", value, 0) or ("scalar", slot, 0).
+Binding = tuple[Literal["buffer", "partial", "int", "scalar"], Any, int]
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A kernel and how it is launched."""
+
+    kernel: Kernel
+    bindings: list[Binding]
+    parallel: tuple[int, ...]
+    work: int
+    partials: list[tuple[int, int]] = field(default_factory=list)  # scratch it writes: (number, bytes)
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops of a kernel after ordering and merging, and the group's forms rewritten to them."""
+
+    outer: list[Loop]
+    inner: list[Loop]
+    position: dict[int, int]  # group loop -> position in outer + inner; merged away: missing
+
+    def rewrite(self, form: Affine) -> Affine:
+        """A form of the group in the kernel's loops."""
+        return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
+
+
+def lower_group(group: Group, partial_base: int = 0) -> list[Lowered]:
+    """The kernels of `group`."""
+    nest = make_nest(group)
+    rows = prod(loop.extent for loop in nest.outer)
+    reduced = prod(loop.extent for loop in nest.inner)
+    folds = [p for p in group.placed if p.task.kind == "reduce"]
+    if folds and rows < SPLIT_ROWS and reduced > 2 * CHUNK:
+        return _lower_split(group, nest, folds, partial_base)
+    writer = KernelWriter(group, nest, "fused")
+    writer.build(folds)
+    return [writer.finish()]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a reduction is cut: `chunks` chunks of `length` of the outermost reduce loop's `extent`."""
+
+    chunks: int
+    length: int
+    extent: int
+    rows: tuple[int, ...]
+    base: int  # number of its first scratch buffer
+
+
+def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int) -> list[Lowered]:
+    extent = nest.inner[0].extent
+    length = max(1, CHUNK // prod(loop.extent for loop in nest.inner[1:]))
+    rows = tuple(loop.extent for loop in nest.outer)
+    split = Split(-(-extent // length), length, extent, rows, base)
+    chunked = Nest(
+        [Loop(split.chunks, "parallel"), *nest.outer], nest.inner, {k: at + 1 for k, at in nest.position.items()}
+    )
+    first = KernelWriter(group, chunked, "partial")
+    first.build_partials(folds, split)
+    finishing = Nest(
+        nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
+    )
+    second = KernelWriter(group, finishing, "finish")
+    second.build_finish(folds, split)
+    return [first.finish(), second.finish()]
+
+
+# -- loops ------------------------------------------------------------------------------------
+
+
+def all_forms(group: Group) -> list[tuple[Affine, int]]:
+    """Every flat index of the group in its own loops, with its weight in bytes (writes count twice)."""
+    forms: list[tuple[Affine, int]] = []
+    for p in group.placed:
+        for i in p.task.body:
+            if i.kind in ("read", "gather"):
+                base = i.node if i.kind == "read" else i.node.operands[0]
+                forms.append((p.flat(i.index), base.dtype.itemsize))
+            elif i.kind == "iota":
+                forms.append((p.flat(i.index), 0))
+        forms.append((p.flat(p.task.target), 2 * p.task.node.dtype.itemsize))
+        if p.task.node.op in ("argmin", "argmax"):
+            forms.append((fold_position(group, p), 0))
+    return forms
+
+
+def fold_position(group: Group, placed: Placed) -> Affine:
+    """The C-order index of a reduced element among those that are folded with it."""
+    terms = []
+    step = 1
+    own = placed.task.loops
+    for k in reversed(range(len(own))):
+        if own[k].role == "reduce":
+            terms.append((placed.loops[k], step))
+            step *= own[k].extent
+    return 0, tuple(sorted(terms))
+
+
+def make_nest(group: Group) -> Nest:
+    """Order the loops so that the innermost walks memory in the smallest steps, and merge those that
+    every index treats as one."""
+    forms = all_forms(group)
+    ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
+
+    def step_bytes(k: int) -> int:
+        return sum(min(abs(c) * max(weight, 1), 256) for (_, terms), weight in forms for loop, c in terms if loop == k)
+
+    keys = range(len(group.loops))
+    outer = [k for k in keys if group.loops[k].role == "parallel"]
+    inner = [k for k in keys if group.loops[k].role != "parallel"]
+    outer.sort(key=lambda k: -step_bytes(k))
+    if not ordered:
+        inner.sort(key=lambda k: -step_bytes(k))
+    coefficients = [dict(terms) for (_, terms), _ in forms]
+    position: dict[int, int] = {}
+    result: list[list[Loop]] = []
+    for names in (outer, inner):
+        merged: list[Loop] = []
+        before = len(result[0]) if result else 0
+        for place, k in enumerate(names):
+            loop = group.loops[k]
+            outside = names[place - 1]
+            if merged and all(c.get(outside, 0) == loop.extent * c.get(k, 0) for c in coefficients):
+                # the loop around this one is this one, continued
+                merged[-1] = Loop(merged[-1].extent * loop.extent, loop.role)
+                del position[outside]
+            else:
+                merged.append(loop)
+            position[k] = before + len(merged) - 1
+        result.append(merged)
+    return Nest(result[0], result[1], position)
+
+
+# -- kernels ----------------------------------------------------------------------------------
+
+
+class KernelWriter:
+    """Writes one kernel of a group."""
+
+    def __init__(self, group: Group, nest: Nest, name: str) -> None:
+        self.group = group
+        self.nest = nest
+        self.builder = KernelBuilder(name, self._index_dtype())
+        self.bindings: list[Binding] = []
+        self.pointers: dict[object, Value] = {}
+        self.strides: dict[object, Value] = {}
+        self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, depth
+        self.results: dict[Expr, tuple[Value, int]] = {}  # stored here -> value, depth
+        self.indices: list[Value] = []
+        self.stores: list[tuple[Placed, Value, Value, Value]] = []
+        self.partials: list[tuple[int, int]] = []
+        self.parallel = tuple(loop.extent for loop in nest.outer)
+        self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
+        self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
+
+    def _index_dtype(self) -> np.dtype:
+        spans = [node.nbytes for node in self.group.buffers()]
+        return choose_index_dtype(spans, [loop.extent for loop in (*self.nest.outer, *self.nest.inner)])
+
+    # -- parameters -----------------------------------------------------------------------
+
+    def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
+        """The parameter that points to element `start` of a stored value."""
+        key = (node, start, writable)
+        found = self.pointers.get(key)
+        if found is None:
+            alone = not writable and node not in self.overwritten
+            offset = start * node.dtype.itemsize
+            align = 64 if offset % 64 == 0 else 16 if offset % 16 == 0 else node.dtype.itemsize
+            found = self.pointers[key] = self.builder.pointer(
+                f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=align
+            )
+            self.bindings.append(("buffer", node, offset))
+        return found
+
+    def integer(self, value: int, key: object) -> Value:
+        """An index parameter, one for each `key`."""
+        found = self.strides.get(key)
+        if found is None:
+            found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
+            self.bindings.append(("int", value, 0))
+        return found
+
+    def address(self, form: Affine, key: object) -> tuple[Value, int]:
+        """The index value of an affine form (without its constant) and its depth."""
+        form = self.nest.rewrite(form)
+        depth = 1 + max((k for k, _ in form[1]), default=-1)
+        number = ("address", key, form[1])
+        if number not in self.values:
+            total: Value | None = None
+            for loop, coefficient in form[1]:
+                term = self.indices[loop]
+                if coefficient != 1:
+                    stride = self.integer(coefficient, (key, form[1], loop))
+                    with self.builder.at(loop + 1):
+                        term = self.builder.op("multiply", term, stride)
+                with self.builder.at(depth):
+                    total = term if total is None else self.builder.op("add", total, term)
+            if total is None:
+                with self.builder.at(0):
+                    total = self.builder.constant(0)
+            self.values[number] = (total, depth)
+        return self.values[number]
+
+    # -- bodies ---------------------------------------------------------------------------
+
+    def body(self, placed: Placed) -> list[tuple[Value, int]]:
+        """Write a task's body; the value and depth of each instruction."""
+        made: list[tuple[Value, int]] = []
+        for i in placed.task.body:
+            operands = [made[k] for k in i.operands]
+            match i.kind:
+                case "read" if i.node in self.results:
+                    made.append(self.results[i.node])
+                case "read":
+                    made.append(self._load(i.node, placed.flat(i.index)))
+                case "gather":
+                    made.append(self._gather(i.node.operands[0], placed.flat(i.index), operands, i.factors))
+                case "iota":
+                    made.append(self._iota(i.node, placed.flat(i.index)))
+                case "constant":
+                    made.append(self._constant(i.node))
+                case "scalar":
+                    made.append(self._scalar(i.node))
+                case "map":
+                    made.append(self._map(i.node, operands))
+        return made
+
+    def _numbered(self, key: object, depth: int, make: Any) -> tuple[Value, int]:
+        found = self.values.get(key)
+        if found is None:
+            with self.builder.at(depth):
+                found = self.values[key] = (make(), depth)
+        return found
+
+    def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        index, depth = self.address(form, node)
+        pointer = self.pointer(node, form[0])
+        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+
+    def _gather(
+        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        index, depth = self._computed(base, form, operands, factors)
+        pointer = self.pointer(base, form[0])
+        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+
+    def _computed(
+        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        total, depth = self.address(form, base)
+        for k, ((value, at), factor) in enumerate(zip(operands, factors, strict=True)):
+            deeper = max(depth, at)
+            stride = self.integer(factor, ("factor", base, k)) if factor != 1 else None
+
+            def step(value: Value = value, stride: Value | None = stride, total: Value = total) -> Value:
+                position = self.builder.cast(value, self.builder.kernel.index_dtype)
+                if stride is not None:
+                    position = self.builder.op("multiply", position, stride)
+                return self.builder.op("add", total, position)
+
+            total, depth = self._numbered(("computed", total, value, factor), deeper, step)
+        return total, depth
+
+    def _iota(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        index, depth = self.address(form, "iota")
+        start = self.integer(form[0], ("start", form)) if form[0] else None
+
+        def make() -> Value:
+            value = index if start is None else self.builder.op("add", index, start)
+            return self.builder.cast(value, node.dtype)
+
+        return self._numbered(("iota", node.dtype, index, start), depth, make)
+
+    def _constant(self, node: Expr) -> tuple[Value, int]:
+        key = ("constant", node.dtype, node.attrs[0])
+        return self._numbered(key, 0, lambda: self.builder.constant(constant_value(node), node.dtype))
+
+    def _scalar(self, node: Expr) -> tuple[Value, int]:
+        found = self.values.get(node)
+        if found is None:
+            value = self.builder.scalar(f"s{len(self.bindings)}", node.dtype)
+            self.bindings.append(("scalar", node.attrs[0], 0))
+            found = self.values[node] = (value, 0)
+        return found
+
+    def _map(self, node: Expr, operands: list[tuple[Value, int]]) -> tuple[Value, int]:
+        depth = max((at for _, at in operands), default=0)
+        typed = [
+            self._numbered(("cast", value, dtype), at, lambda v=value, d=dtype: self.builder.cast(v, d))[0]
+            for (value, at), dtype in zip(operands, node.attrs, strict=True)
+        ]
+        if node.op == "cast":
+            return self._numbered(
+                ("cast", typed[0], node.dtype), depth, lambda: self.builder.cast(typed[0], node.dtype)
+            )
+        key = (node.op, node.dtype, *typed)
+        return self._numbered(key, depth, lambda: self.builder.op(node.op, *typed, dtype=node.dtype))
+
+    # -- folds ----------------------------------------------------------------------------
+
+    def initial(self, placed: Placed) -> list[Value]:
+        """Start of a fold's accumulators."""
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            kind = self._body_dtype(placed)
+            extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
+            return [self.builder.constant(extreme, kind), self.builder.constant(np.iinfo(np.int64).max, np.int64)]
+        kind = accumulator_dtype(node)
+        start = identity_of(node.op, kind)
+        if node.op == "add" and kind.kind in "fc" and placed.task.spans():
+            start = -kind.type(0)  # 0.0 would turn a sum of -0.0 into 0.0
+        return [self.builder.constant(start, kind)]
+
+    @staticmethod
+    def _body_dtype(placed: Placed) -> np.dtype:
+        return placed.task.node.operands[0].dtype
+
+    def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The next accumulators of a fold, with this point's value."""
+        made = self.body(placed)
+        value = made[placed.task.result][0]
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            index, _ = self.address(fold_position(self.group, placed), "iota")
+            new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
+        else:
+            new = (self.builder.cast(value, accumulator_dtype(node)),)
+        return tuple(fold(self.builder, node.op, carried, new))
+
+    def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
+        """A fold's result from its accumulators."""
+        return self.builder.cast(carried[-1], placed.task.node.dtype)
+
+    def store_later(self, placed: Placed, value: Value) -> None:
+        """Note a store; all stores of a loop body come after all its loads."""
+        form = placed.flat(placed.task.target)
+        index, _ = self.address(form, placed.task.node)
+        pointer = self.pointer(placed.task.node, form[0], writable=True)
+        self.stores.append((placed, pointer, index, self.builder.cast(value, placed.task.node.dtype)))
+
+    def flush_stores(self) -> None:
+        """Write the noted stores."""
+        for _, pointer, index, value in self.stores:
+            self.builder.store(pointer, index, value)
+        self.stores.clear()
+
+    def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
+        """A task's value at the point of the open loops, and its body's values."""
+        made = self.body(placed)
+        value, depth = made[placed.task.result]
+        with self.builder.at(depth):
+            value = self.builder.cast(value, placed.task.node.dtype)
+        self.results[placed.task.node] = (value, depth)
+        return value, made
+
+    def point(self, placed: Placed) -> None:
+        """A task that is computed and stored at one point of the open loops."""
+        value, made = self.compute(placed)
+        if placed.task.kind == "scatter":
+            self._scatter(placed, made, value)
+        else:
+            self.store_later(placed, value)
+
+    def _scatter(self, placed: Placed, made: list[tuple[Value, int]], value: Value) -> None:
+        node = placed.task.node
+        form = placed.flat(placed.task.target)
+        operands = [made[k] for k in placed.task.indices]
+        index, _ = self._computed(node, form, operands, placed.task.factors)
+        pointer = self.pointer(node, form[0], writable=True)
+        if node.op:
+            old = self.builder.load(pointer, index)
+            value = self.builder.op(node.op, old, value, dtype=node.dtype)
+        self.builder.store(pointer, index, value)
+
+    # -- kernels --------------------------------------------------------------------------
+
+    def open_loop(self, loop: Loop, number: int) -> Any:
+        """Open a loop of the nest."""
+        extent = self.integer(loop.extent, ("extent", number))
+        return self.builder.loop(extent, loop.role)
+
+    def build(self, folds: list[Placed]) -> None:
+        """The whole group in one kernel."""
+        self._parallel(0, lambda: self._at_point(folds))
+
+    def _parallel(self, number: int, rest: Any) -> None:
+        if number == len(self.nest.outer):
+            rest()
+            return
+        with self.open_loop(self.nest.outer[number], number) as loop:
+            self.indices.append(loop.index)
+            self._parallel(number + 1, rest)
+
+    def _at_point(self, folds: list[Placed]) -> None:
+        before, inner, after = self._stages(folds)
+        for placed in before:
+            self.point(placed)
+        if folds or self.nest.inner:
+            self._fold_loops(folds, inner, len(self.nest.outer))
+        for placed in after:
+            self.point(placed)
+        self.flush_stores()
+
+    def _stages(self, folds: list[Placed]) -> tuple[list[Placed], list[Placed], list[Placed]]:
+        """Tasks before the inner loops, tasks inside (folds and inner stores), tasks after them."""
+        if not folds and self.nest.inner:
+            return [], list(self.group.placed), []
+        late = {p.task.node for p in folds}
+        before, inner, after = [], [], []
+        for p in self.group.placed:
+            if p.inner:
+                inner.append(p)
+            elif any(node in late for node, _ in p.task.reads()):
+                late.add(p.task.node)
+                after.append(p)
+            else:
+                before.append(p)
+        return before, inner, after
+
+    def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
+        """The inner loops: folds carry accumulators, scans a running value, others just run."""
+        held, self.stores = self.stores, []
+        scans = [p for p in inner if p.task.kind == "scan"]
+        carriers = folds or scans
+        initial = [v for p in carriers for v in self.initial(p)]
+        final = self._inner_loop(carriers, inner, depth, initial, None)
+        self.stores = held
+        self._finish_folds(folds, final)
+
+    def _finish_folds(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+        position = 0
+        for p in folds:
+            width = len(self.accumulators(p))
+            value = self.finished(p, final[position : position + width])
+            position += width
+            self.results[p.task.node] = (value, len(self.nest.outer))
+            self.store_later(p, value)
+
+    def accumulators(self, placed: Placed) -> list[np.dtype]:
+        """Dtypes of a fold's accumulators."""
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            return [self._body_dtype(placed), np.dtype(np.int64)]
+        return [accumulator_dtype(node)]
+
+    def _inner_loop(
+        self,
+        carriers: list[Placed],
+        inner: list[Placed],
+        number: int,
+        carried: list[Value],
+        bounds: tuple[Value, Value] | None,
+    ) -> tuple[Value, ...]:
+        """Loop `number` of the nest and those inside it; returns the accumulators after it."""
+        if number == len(self.nest.outer) + len(self.nest.inner):
+            return self._innermost(carriers, inner, tuple(carried))
+        loop = self.nest.inner[number - len(self.nest.outer)]
+        names = tuple(p.task.node.op for p in carriers) if loop.role == "reduce" else ()
+        start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
+        role = "serial" if loop.role == "parallel" else loop.role
+        with self.builder.loop(stop, role, start=start, initial=carried, combine=names) as opened:
+            self.indices.append(opened.index)
+            after = self._inner_loop(carriers, inner, number + 1, list(opened.carried), None)
+            opened.yield_(*after)
+        self.indices.pop()
+        return opened.results
+
+    def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        position = 0
+        following: list[Value] = []
+        for p in inner:
+            if p in carriers:
+                width = len(self.accumulators(p))
+                next_values = self.folded(p, carried[position : position + width])
+                position += width
+                following.extend(next_values)
+                if p.task.kind == "scan":
+                    self.store_later(p, self.finished(p, next_values))
+            else:
+                self.point(p)
+        self.flush_stores()
+        return tuple(following)
+
+    # -- split reductions -----------------------------------------------------------------
+
+    def build_partials(self, folds: list[Placed], split: Split) -> None:
+        """Each chunk of the outermost reduce loop folded by itself into scratch memory."""
+        before, inner, _ = self._stages(folds)
+
+        def at_point() -> None:
+            for placed in before:
+                self.compute(placed)
+            with self.builder.at(1):
+                size = self.integer(split.length, "length")
+                start = self.builder.op("multiply", self.indices[0], size)
+                extent = self.integer(split.extent, "extent")
+                stop = self.builder.op("minimum", self.builder.op("add", start, size), extent)
+            carriers = [p for p in inner if p.task.kind == "reduce"]
+            initial = [v for p in carriers for v in self.initial(p)]
+            final = self._inner_loop(carriers, inner, len(self.nest.outer), initial, (start, stop))
+            where = self._scratch_index(split, range(len(self.nest.outer)))
+            for k, value in enumerate(final):
+                self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
+
+        self._parallel(0, at_point)
+
+    def build_finish(self, folds: list[Placed], split: Split) -> None:
+        """The partial folds folded in order, and what follows at each row."""
+        before, _, after = self._stages(folds)
+        folds = [p for p in self.group.placed if p.task.kind == "reduce"]
+
+        def at_point() -> None:
+            for placed in before:
+                self.point(placed)
+            depth = len(self.nest.outer)
+            initial = [v for p in folds for v in self.initial(p)]
+            names = tuple(p.task.node.op for p in folds)
+            chunks = self.integer(split.chunks, "chunks")
+            with self.builder.loop(chunks, "reduce", initial=initial, combine=names) as loop:
+                self.indices.append(loop.index)
+                where = self._scratch_index(split, [depth, *range(depth)])
+                loaded = [
+                    self.builder.load(self.scratch(split, k, np.dtype(v.type)), where)
+                    for k, v in enumerate(loop.carried)
+                ]
+                following: list[Value] = []
+                for p in folds:
+                    width = slice(len(following), len(following) + len(self.accumulators(p)))
+                    following += fold(self.builder, p.task.node.op, loop.carried[width], tuple(loaded[width]))
+                loop.yield_(*following)
+            self.indices.pop()
+            self._finish_folds(folds, loop.results)
+            for placed in after:
+                self.point(placed)
+            self.flush_stores()
+
+        self._parallel(0, at_point)
+
+    def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
+        """Where the open chunk and row have their partial: chunk first, then the rows in loop order."""
+        total: Value | None = None
+        for k, loop in enumerate(order):
+            if total is not None:
+                total = self.builder.op("multiply", total, self.integer(split.rows[k - 1], ("rows", k)))
+                total = self.builder.op("add", total, self.indices[loop])
+            else:
+                total = self.indices[loop]
+        assert total is not None
+        return total
+
+    def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
+        """The parameter that points to the partials of accumulator `k`."""
+        found = self.pointers.get(("partial", k))
+        if found is None:
+            found = self.pointers["partial", k] = self.builder.pointer(
+                f"p{len(self.pointers)}", dtype, writable=writable, noalias=True, align=64
+            )
+            self.bindings.append(("partial", split.base + k, 0))
+            self.partials.append((split.base + k, split.chunks * prod(split.rows) * dtype.itemsize))
+        return found
+
+    def finish(self) -> Lowered:
+        """The kernel as it is launched."""
+        read, written = traffic(self.group)
+        return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)
+
+
+def accumulator_dtype(node: Expr) -> np.dtype:
+    """The dtype a fold runs in: its result's, but float32 for float16."""
+    return np.dtype(np.float32) if node.dtype == np.float16 else node.dtype
+
+
+def traffic(group: Group) -> tuple[int, int]:
+    """Bytes that a group has to read and to write at least: each element that it touches once."""
+    touched: dict[Expr, int] = {}
+    written = 0
+    for p in group.placed:
+        own = {task.node for task in (q.task for q in group.placed)}
+        for node, index in p.task.reads():
+            if node in own:
+                continue
+            elements = node.size
+            if index is not None:
+                walked = {loop for loop, _ in index[1]}
+                elements = min(elements, prod(loop.extent for k, loop in enumerate(p.task.loops) if k in walked))
+            touched[node] = max(touched.get(node, 0), elements * node.dtype.itemsize)
+        walked = {loop for loop, _ in p.task.target[1]}
+        if p.task.kind == "scatter":
+            walked = set(range(len(p.task.loops)))
+        written += prod(loop.extent for k, loop in enumerate(p.task.loops) if k in walked) * p.task.node.dtype.itemsize
+    return sum(touched.values()), written

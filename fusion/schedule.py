@@ -1,0 +1,178 @@
+"""Schedules: from wanted expressions to groups in launch order, with memory decided.
+
+In: the versions to evaluate and what else is live. Out: a `Schedule`: groups, and for each stored
+value whether it overwrites its previous version or copies it first. Always true: nothing that is
+still read is overwritten before its readers have run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from weft.fusion.expr import Expr
+from weft.fusion.group import Group, Grouping
+from weft.fusion.reference import topological
+from weft.fusion.task import Task, base_of, choose_stored, make_task
+
+
+@dataclass(slots=True)
+class Schedule:
+    """What to run.
+
+    Attributes
+    ----------
+    outputs : list of Expr
+    groups : list of Group
+        In launch order.
+    in_place : set of Expr
+        Updates and scatters that take over the memory of their previous version. The others
+        start from a copy of it.
+    last_use : dict of Expr to int
+        Stored value -> position in `groups` after which nothing reads it.
+    """
+
+    outputs: list[Expr]
+    groups: list[Group]
+    in_place: set[Expr]
+    last_use: dict[Expr, int]
+
+
+def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collection[Expr]) -> Schedule:
+    """Plan the evaluation of `outputs`.
+
+    `kept` are other live expressions that will be evaluated later from the same leaves; `known`
+    are expressions that have been evaluated already (they are read, not computed).
+    """
+
+    def is_known(node: Expr) -> bool:
+        return node in known
+
+    order = topological(outputs, is_known)
+    stored = choose_stored([n for n in order if n not in known], outputs) | {n for n in order if n in known}
+    steps = _make_steps([n for n in order if n not in known], stored)
+    kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
+    sequence, in_place = _order(steps, set(outputs) | kept_leaves)
+    groups = _group(sequence, in_place)
+    groups.sort(key=lambda g: (g.before.bit_count(), g.number))
+    return Schedule(list(outputs), groups, in_place, _last_uses(groups))
+
+
+Step = tuple[Expr, Task | None]  # without a task: an opaque call
+
+
+def _make_steps(order: list[Expr], stored: set[Expr]) -> list[Step]:
+    steps: list[Step] = []
+    done: set[Expr] = set()
+    for node in order:
+        if node not in stored or node.kind in ("leaf", "empty"):
+            continue
+        if node.kind == "opaque":
+            steps.append((node, None))
+            done.add(node)
+            continue
+        task = make_task(node, stored)
+        # what the task wants finished first has become a stored value of its own
+        for late in topological([node], lambda n: n in done):
+            if late in stored and late not in done and late is not node and late.kind not in ("leaf", "empty"):
+                steps.append((late, make_task(late, stored)))
+                done.add(late)
+        steps.append((node, task))
+        done.add(node)
+    return steps
+
+
+def _reads(step: Step) -> list[Expr]:
+    node, task = step
+    if task is None:
+        return [base_of(child) for child in node.operands]
+    reads = [read for read, _ in task.reads()]
+    if task.kind in ("update", "scatter"):
+        reads.append(node.operands[0])
+    return reads
+
+
+def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
+    """An order in which readers come before whoever overwrites what they read; the second result is who may."""
+    number = {node: k for k, (node, _) in enumerate(steps)}
+    readers: dict[Expr, set[int]] = {}
+    needs: list[set[int]] = []
+    for k, step in enumerate(steps):
+        reads = set(_reads(step))
+        needs.append({number[r] for r in reads if r in number})
+        for read in reads:
+            readers.setdefault(read, set()).add(k)
+    users: list[list[int]] = [[] for _ in steps]
+    for k, wanted in enumerate(needs):
+        for other in wanted:
+            users[other].append(k)
+
+    in_place = {
+        node
+        for node, task in steps
+        if task is not None and task.kind in ("update", "scatter") and node.operands[0] not in precious
+    }
+    blockers = {number[node]: {r for r in readers.get(node.operands[0], ()) if r != number[node]} for node in in_place}
+    blocking: dict[int, list[int]] = {}
+    for k, others in blockers.items():
+        for other in others:
+            blocking.setdefault(other, []).append(k)
+
+    waiting = [len(wanted) for wanted in needs]
+    ready = [k for k, count in enumerate(waiting) if not count and not blockers.get(k)]
+    blocked = [k for k, count in enumerate(waiting) if not count and blockers.get(k)]
+    heapq.heapify(ready)
+    heapq.heapify(blocked)
+    sequence: list[tuple[Step, set[Expr]]] = []
+    done: set[int] = set()
+    while ready or blocked:
+        if ready:
+            k = heapq.heappop(ready)
+        else:
+            k = heapq.heappop(blocked)
+            if k in done:
+                continue
+            if blockers[k]:
+                # somebody needs both the old and the new version: start from a copy
+                in_place.discard(steps[k][0])
+        if k in done:
+            continue
+        done.add(k)
+        node = steps[k][0]
+        waits = {steps[r][0] for r in readers.get(node.operands[0], ()) if r != k} if node in in_place else set()
+        sequence.append((steps[k], waits))
+        for user in users[k]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(blocked if blockers.get(user) else ready, user)
+        for held in blocking.get(k, ()):
+            blockers[held].discard(k)
+            if not blockers[held] and not waiting[held] and held not in done:
+                heapq.heappush(ready, held)
+    assert len(done) == len(steps)
+    return sequence, in_place
+
+
+def _group(sequence: list[tuple[Step, set[Expr]]], in_place: set[Expr]) -> list[Group]:
+    grouping = Grouping()
+    for (node, task), waits in sequence:
+        if task is None:
+            grouping.add_opaque(node)
+        else:
+            grouping.add(task, {grouping.home[w] for w in waits})
+    return grouping.groups
+
+
+def _last_uses(groups: list[Group]) -> dict[Expr, int]:
+    last: dict[Expr, int] = {}
+    for position, group in enumerate(groups):
+        if group.opaque is not None:
+            used = {group.opaque, *(base_of(child) for child in group.opaque.operands)}
+        else:
+            used = group.buffers() | {
+                p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")
+            }
+        for node in used:
+            last[node] = position
+    return last

@@ -1,0 +1,30 @@
+"""Counters of what has been run, for reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Since the start of the process or the last reset: kernels launched, bytes they had to move
+    (each element touched once a kernel), kernels compiled, plans made."""
+
+    launches: int = 0
+    bytes: int = 0
+    compilations: int = 0
+    plans: int = 0
+
+
+STATISTICS = Statistics()
+
+
+def statistics() -> dict[str, int]:
+    """The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans``."""
+    s = STATISTICS
+    return {"kernels": s.launches, "bytes": s.bytes, "compilations": s.compilations, "plans": s.plans}
+
+
+def reset_statistics() -> None:
+    """Set every counter to 0."""
+    STATISTICS.launches = STATISTICS.bytes = STATISTICS.compilations = STATISTICS.plans = 0
