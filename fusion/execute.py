@@ -223,8 +223,8 @@ def pack_scalar(value: np.generic) -> int:
 def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     """Run a plan with the epoch's slots."""
     device = epoch.device
-    bound = epoch.slots[: plan.slots]
-    table: list[Any] = [*bound, *([None] * (plan.places - len(bound)))]
+    table: list[Any] = epoch.slots[: plan.slots]
+    table += [None] * (plan.places - len(table))
     for step in plan.steps:
         match step:
             case Launch():

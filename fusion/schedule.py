@@ -64,22 +64,16 @@ Step = tuple[Expr, Task | None]  # without a task: an opaque call
 
 def _make_steps(order: list[Expr], stored: set[Expr]) -> list[Step]:
     steps: list[Step] = []
-    done: set[Expr] = set()
     for node in order:
         if node not in stored or node.kind in ("leaf", "empty"):
             continue
         if node.kind == "opaque":
             steps.append((node, None))
-            done.add(node)
             continue
-        task = make_task(node, stored)
-        # what the task wants finished first has become a stored value of its own
-        for late in topological([node], lambda n: n in done):
-            if late in stored and late not in done and late is not node and late.kind not in ("leaf", "empty"):
-                steps.append((late, make_task(late, stored)))
-                done.add(late)
+        first: list[Expr] = []
+        task = make_task(node, stored, first)
+        steps.extend((value, make_task(value, stored, [])) for value in first)
         steps.append((node, task))
-        done.add(node)
     return steps
 
 
@@ -111,7 +105,10 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
     in_place = {
         node
         for node, task in steps
-        if task is not None and task.kind in ("update", "scatter") and node.operands[0] not in precious
+        if task is not None
+        and task.kind in ("update", "scatter")
+        and node.operands[0] not in precious
+        and all(read is not node.operands[0] or index == task.target for read, index in task.reads())
     }
     blockers = {number[node]: {r for r in readers.get(node.operands[0], ()) if r != number[node]} for node in in_place}
     blocking: dict[int, list[int]] = {}

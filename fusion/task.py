@@ -260,18 +260,21 @@ def gather_index(
 # -- tasks ------------------------------------------------------------------------------------
 
 
-def make_task(node: Expr, stored: set[Expr]) -> Task:
-    """The task that computes the stored `node`; may add to `stored` a value that has to be finished before
-    this one overwrites what it reads (the caller then makes its task first)."""
+def make_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
+    """The task that computes the stored `node`.
+
+    Values that have to be finished before this one overwrites what they read are added to `stored` and
+    to `first`: their tasks come before this one.
+    """
     match node.kind:
         case "reduce":
             return _reduce_task(node, stored)
         case "scan":
             return _scan_task(node, stored)
         case "update":
-            return _update_task(node, stored)
+            return _update_task(node, stored, first)
         case "scatter":
-            return _scatter_task(node, stored)
+            return _scatter_task(node, stored, first)
         case _:
             loops, at = _domain(node.shape)
             build = BodyBuilder(stored, node)
@@ -318,7 +321,7 @@ def _scan_task(node: Expr, stored: set[Expr]) -> Task:
     return Task(node, "scan", loops, build.body, result, flatten(at, node.shape))
 
 
-def _update_task(node: Expr, stored: set[Expr]) -> Task:
+def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     previous, value = node.operands
     shape, strides, offset = node.attrs
     loops, at = _domain(shape)
@@ -329,11 +332,12 @@ def _update_task(node: Expr, stored: set[Expr]) -> Task:
     if any(read is previous and index != target for read, index in task.reads()) and value not in stored:
         # reading elsewhere what is being overwritten: the value is finished first
         stored.add(value)
-        return _update_task(node, stored)
+        first.append(value)
+        return _update_task(node, stored, first)
     return task
 
 
-def _scatter_task(node: Expr, stored: set[Expr]) -> Task:
+def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     previous, value, *positions = node.operands
     terms, shape = node.attrs
     loops, at = _domain(shape, "serial")
@@ -345,5 +349,6 @@ def _scatter_task(node: Expr, stored: set[Expr]) -> Task:
     late = [x for x in (value, *positions) if x not in stored]
     if late and any(read is previous for read, _ in task.reads()):
         stored.update(late)
-        return _scatter_task(node, stored)
+        first.extend(late)
+        return _scatter_task(node, stored, first)
     return task
