@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion.expr import Expr
-from weft.fusion.kernels import obtain_function
-from weft.fusion.lower import Lowered, lower_group
+from weft.fusion.kernels import obtain_kernels
+from weft.fusion.lower import Lowered
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.statistics import STATISTICS
@@ -137,8 +137,8 @@ class PlanWriter:
             else:
                 for placed in group.placed:
                     self._memory(placed.task.node)
-                for lowered in lower_group(group, len(self.partial_places)):
-                    self._launch(lowered)
+                for function, lowered in obtain_kernels(self.device, group):
+                    self._launch(function, lowered)
                 self._release_partials()
             for node in ending.get(position, ()):
                 if node not in outputs and node.kind != "leaf" and node not in self.results:
@@ -187,7 +187,7 @@ class PlanWriter:
         self.places += 1
         self.steps.append(Call(node, self.place_of[node], operands))
 
-    def _launch(self, lowered: Lowered) -> None:
+    def _launch(self, function: Any, lowered: Lowered) -> None:
         for number, nbytes in lowered.partials:
             if number not in self.partial_places:
                 self.partial_places[number] = self._new(nbytes)
@@ -197,6 +197,8 @@ class PlanWriter:
             match kind:
                 case "int":
                     slots[k] = value
+                case "number":
+                    slots[k] = pack_scalar(value)
                 case "buffer":
                     patches.append((k, self.place(value), offset))
                 case "partial":
@@ -204,7 +206,6 @@ class PlanWriter:
                 case "scalar":
                     scalars.append((k, value))
         if all(lowered.parallel):
-            function = obtain_function(self.device, lowered.kernel)
             self.steps.append(Launch(function, lowered.parallel, lowered.work, slots, patches, scalars, lowered))
 
     def _release_partials(self) -> None:

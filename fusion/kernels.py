@@ -1,7 +1,7 @@
-"""From kernel IR to functions a device can launch, each compiled once.
+"""From groups to functions that a device can launch, each compiled once.
 
-In: a device and a logical kernel. Out: what `Device.load` returned for its code. The key is the
-kernel's text form, the target and the versions of what generates code: in memory first, then on disk.
+In: a device and a group. Out: its kernels, lowered, with what `Device.load` returned for their code.
+A function is found by the kernel's text form and the target: in memory first, then on disk.
 """
 
 from __future__ import annotations
@@ -9,23 +9,54 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen import Kernel, compile_kernel, print_kernel
+from weft.fusion.group import Group
+from weft.fusion.lower import Lowered, lower_group
 from weft.fusion.statistics import STATISTICS
-from weft.runtime import CodeCache, Device, DiskCache, disk_cache, key_material
+from weft.runtime import CodeCache, Device, disk_cache, key_material
 
 _functions = CodeCache()
+
+# Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
+_met: set[str] = set()
+_MET_LIMIT = 50_000
+
+
+def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
+    """The functions of `group` and how they are launched.
+
+    Constants are compiled in at first, which the optimiser makes use of; where the same kernel comes
+    back with other constants, they become parameters, so that a changing number compiles nothing.
+    """
+    general = lower_group(group, parametric=True)
+    chosen = general
+    if any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
+        skeleton = "".join(print_kernel(lowered.kernel) for lowered in general)
+        special = lower_group(group)
+        if skeleton not in _met or all(_is_loaded(device, lowered.kernel) for lowered in special):
+            chosen = special
+        if len(_met) >= _MET_LIMIT:
+            _met.clear()
+        _met.add(skeleton)
+    return [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
+
+
+def _is_loaded(device: Device, kernel: Kernel) -> bool:
+    return _functions.get(_key(device, print_kernel(kernel))) is not None
+
+
+def _key(device: Device, text: str) -> tuple[str, Any, str]:
+    return device.name, device.target, text
 
 
 def obtain_function(device: Device, kernel: Kernel) -> Any:
     """The loaded function of `kernel` on `device`."""
     text = print_kernel(kernel)
-    return _functions.get_or_build(
-        (device.name, device.target, text), lambda: device.load(obtain_code(device.target, kernel, text))
-    )
+    return _functions.get_or_build(_key(device, text), lambda: device.load(obtain_code(device.target, kernel, text)))
 
 
 def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     """The object code of `kernel` for `target`, from the disk cache or made now."""
-    cache: DiskCache | None = disk_cache()
+    cache = disk_cache()
     key = key_material(target, text)
     code = cache.get(key) if cache is not None else None
     if code is None:

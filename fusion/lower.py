@@ -26,8 +26,8 @@ CHUNK = 1 << 15
 SPLIT_ROWS = 64
 
 # What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
-# ("int", value, 0) or ("scalar", slot, 0).
-Binding = tuple[Literal["buffer", "partial", "int", "scalar"], Any, int]
+# ("int", value, 0), ("number", NumPy scalar, 0) or ("scalar", slot, 0).
+Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar"], Any, int]
 
 
 @dataclass(slots=True)
@@ -56,15 +56,16 @@ class Nest:
         return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
 
 
-def lower_group(group: Group, partial_base: int = 0) -> list[Lowered]:
-    """The kernels of `group`."""
+def lower_group(group: Group, partial_base: int = 0, *, parametric: bool = False) -> list[Lowered]:
+    """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
+    one kernel serves all their values."""
     nest = make_nest(group)
     rows = prod(loop.extent for loop in nest.outer)
     reduced = prod(loop.extent for loop in nest.inner)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
     if folds and rows < SPLIT_ROWS and reduced > 2 * CHUNK:
-        return _lower_split(group, nest, folds, partial_base)
-    writer = KernelWriter(group, nest, "fused")
+        return _lower_split(group, nest, folds, partial_base, parametric)
+    writer = KernelWriter(group, nest, "fused", parametric)
     writer.build(folds)
     return [writer.finish()]
 
@@ -80,7 +81,7 @@ class Split:
     base: int  # number of its first scratch buffer
 
 
-def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int) -> list[Lowered]:
+def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int, parametric: bool) -> list[Lowered]:
     extent = nest.inner[0].extent
     length = max(1, CHUNK // prod(loop.extent for loop in nest.inner[1:]))
     rows = tuple(loop.extent for loop in nest.outer)
@@ -88,12 +89,12 @@ def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int) -> li
     chunked = Nest(
         [Loop(split.chunks, "parallel"), *nest.outer], nest.inner, {k: at + 1 for k, at in nest.position.items()}
     )
-    first = KernelWriter(group, chunked, "partial")
+    first = KernelWriter(group, chunked, "partial", parametric)
     first.build_partials(folds, split)
     finishing = Nest(
         nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
     )
-    second = KernelWriter(group, finishing, "finish")
+    second = KernelWriter(group, finishing, "finish", parametric)
     second.build_finish(folds, split)
     return [first.finish(), second.finish()]
 
@@ -170,7 +171,8 @@ def make_nest(group: Group) -> Nest:
 class KernelWriter:
     """Writes one kernel of a group."""
 
-    def __init__(self, group: Group, nest: Nest, name: str) -> None:
+    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
+        self.parametric = parametric
         self.group = group
         self.nest = nest
         self.builder = KernelBuilder(name, self._index_dtype())
@@ -307,7 +309,14 @@ class KernelWriter:
 
     def _constant(self, node: Expr) -> tuple[Value, int]:
         key = ("constant", node.dtype, node.attrs[0])
-        return self._numbered(key, 0, lambda: self.builder.constant(constant_value(node), node.dtype))
+        if not self.parametric or node.dtype.kind in "bc":
+            return self._numbered(key, 0, lambda: self.builder.constant(constant_value(node), node.dtype))
+        found = self.values.get(key)
+        if found is None:
+            value = self.builder.scalar(f"c{len(self.bindings)}", node.dtype)
+            self.bindings.append(("number", constant_value(node), 0))
+            found = self.values[key] = (value, 0)
+        return found
 
     def _scalar(self, node: Expr) -> tuple[Value, int]:
         found = self.values.get(node)

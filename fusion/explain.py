@@ -1,0 +1,211 @@
+"""Explanations: what an evaluation would run, and why.
+
+In: pending storages. Out: an `Explanation`: for each kernel its members, its formulas, why it is a kernel
+of its own, its loops and the bytes that it moves. Nothing is compiled or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.codegen.ops import find_op
+from weft.fusion.expr import Expr, constant_value
+from weft.fusion.group import Group, Placed
+from weft.fusion.lower import traffic
+from weft.fusion.reference import topological
+from weft.fusion.schedule import Schedule, make_schedule
+from weft.fusion.storage import Storage
+
+FORMULA_LENGTH = 240
+
+_SYMBOLS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+    "power": "**",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNote:
+    """One step of a plan, in words and numbers."""
+
+    title: str
+    members: tuple[str, ...]
+    formulas: tuple[str, ...]
+    boundary: str
+    loops: tuple[tuple[str, int], ...]
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out."""
+
+    kernels: tuple[KernelNote, ...]
+
+    def __str__(self) -> str:
+        if not self.kernels:
+            return "nothing to run: every value is already in memory"
+        total_read = sum(k.bytes_read for k in self.kernels)
+        total_written = sum(k.bytes_written for k in self.kernels)
+        lines = [
+            f"{len(self.kernels)} kernel{'s' if len(self.kernels) > 1 else ''}, "
+            f"{show_bytes(total_read)} read, {show_bytes(total_written)} written"
+        ]
+        for number, kernel in enumerate(self.kernels, 1):
+            loops = " x ".join(f"{role} {extent}" for role, extent in kernel.loops) or "one point"
+            lines.append("")
+            lines.append(f"[{number}] {kernel.title}: {loops}")
+            lines.extend(f"    {formula}" for formula in kernel.formulas)
+            lines.append(f"    members:  {', '.join(kernel.members)}")
+            lines.append(f"    boundary: {kernel.boundary}")
+            lines.append(
+                f"    bytes:    {show_bytes(kernel.bytes_read)} read, {show_bytes(kernel.bytes_written)} written"
+            )
+        return "\n".join(lines)
+
+
+def show_bytes(count: int) -> str:
+    """A byte count with a unit of 1000s."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def explain_storages(storages: Iterable[Storage]) -> Explanation:
+    """What evaluating `storages` would run now."""
+    notes: list[KernelNote] = []
+    epochs: dict[Any, list[Storage]] = {}
+    for storage in storages:
+        if storage.buffer is None and storage.epoch is not None:
+            epochs.setdefault(storage.epoch, []).append(storage)
+    for epoch, members in epochs.items():
+        roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
+        live = [s.expr for s in epoch.live() if s.expr is not None]
+        needed = set(topological(roots, lambda n, known=epoch.results: n in known))
+        outputs = list(dict.fromkeys([*roots, *(v for v in live if v in needed)]))
+        kept = [v for v in live if v not in needed]
+        notes.extend(explain_schedule(make_schedule(outputs, kept, epoch.results)))
+    return Explanation(tuple(notes))
+
+
+def explain_schedule(schedule: Schedule) -> list[KernelNote]:
+    """A schedule's groups, described."""
+    names = Names(schedule)
+    return [_note(group, names, schedule) for group in schedule.groups]
+
+
+class Names:
+    """Short names for stored values: x0, x1 for inputs, t0, t1 for what kernels hand on, y0, y1 for results."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.outputs = set(schedule.outputs)
+        self.known: dict[Expr, str] = {}
+        self.counts = {"x": 0, "t": 0, "y": 0}
+
+    def __call__(self, node: Expr) -> str:
+        found = self.known.get(node)
+        if found is None:
+            letter = "x" if node.kind == "leaf" else "y" if node in self.outputs else "t"
+            found = self.known[node] = f"{letter}{self.counts[letter]}"
+            self.counts[letter] += 1
+        return found
+
+
+def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
+    if group.opaque is not None:
+        node = group.opaque
+        arguments = ", ".join(names(c.operands[0] if c.kind == "view" else c) for c in node.operands)
+        read = sum(c.nbytes for c in node.operands)
+        return KernelNote(
+            f"call {node.op}",
+            (node.op + _line(node),),
+            (f"{names(node)} = {node.op}({arguments})",),
+            group.reason,
+            (),
+            read,
+            node.nbytes,
+        )
+    members = []
+    for p in group.placed:
+        members.extend(i.node.op + _line(i.node) for i in p.task.body if i.kind == "map" and i.node.op != "cast")
+        if p.task.kind != "map":
+            members.append(f"{p.task.kind} {p.task.node.op}".strip() + _line(p.task.node))
+    read, written = traffic(group)
+    loops = tuple((loop.role, loop.extent) for loop in group.loops)
+    formulas = tuple(_formula(p, names, schedule) for p in group.placed)
+    title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
+    return KernelNote(title, tuple(dict.fromkeys(members)) or ("copy",), formulas, group.reason, loops, read, written)
+
+
+def _line(node: Expr) -> str:
+    if node.location is None:
+        return ""
+    code, offset = node.location
+    line = next((n for start, end, n in code.co_lines() if start <= offset < end), code.co_firstlineno)
+    return f" ({code.co_filename.rsplit('/', 1)[-1]}:{line})"
+
+
+def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
+    task = placed.task
+    made: list[str] = []
+    for i in task.body:
+        match i.kind:
+            case "read":
+                made.append(names(i.node))
+            case "gather":
+                made.append(f"{names(i.node.operands[0])}[{', '.join(made[k] for k in i.operands)}]")
+            case "iota":
+                made.append("index")
+            case "constant":
+                made.append(str(constant_value(i.node)))
+            case "scalar":
+                made.append(f"s{i.node.attrs[0]}")
+            case "map":
+                made.append(_spell(i.node, [made[k] for k in i.operands]))
+        if len(made[-1]) > FORMULA_LENGTH:
+            made[-1] = made[-1][: FORMULA_LENGTH // 2] + " ... " + made[-1][-FORMULA_LENGTH // 2 :]
+    value = (
+        made[task.result].removeprefix("(").removesuffix(")")
+        if made[task.result].count("(") == 1
+        else made[task.result]
+    )
+    target = names(task.node)
+    match task.kind:
+        case "reduce" | "scan":
+            return f"{target} = {task.kind}_{task.node.op}({value})"
+        case "update":
+            how = "in place" if task.node in schedule.in_place else "in a copy"
+            return f"{target} = {names(task.node.operands[0])} with a part {how} <- {value}"
+        case "scatter":
+            return f"{target} = {names(task.node.operands[0])} with scattered elements <- {value}"
+        case _:
+            return f"{target} = {value}"
+
+
+def _spell(node: Expr, operands: list[str]) -> str:
+    if node.op == "cast":
+        return operands[0] if node.attrs[0].kind == node.dtype.kind else f"{node.dtype}({operands[0]})"
+    symbol = _SYMBOLS.get(find_op(node.op).name)
+    if symbol is not None and len(operands) == 2:
+        return f"({operands[0]} {symbol} {operands[1]})"
+    return f"{node.op}({', '.join(operands)})"
