@@ -1,1 +1,33 @@
-"""To be written."""
+"""The face of code generation. llvmlite loads with the first kernel."""
+
+from weft.codegen.compile import compile_kernel, lower_stages, resolve_target
+from weft.codegen.index_width import choose_index_dtype
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.interpret import interpret_kernel
+from weft.codegen.kernel_ir.operation import Kernel, Value
+from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
+from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
+from weft.codegen.ops import OPS, OpDef, find_op, fold, identity_of, resolve_dtypes
+from weft.codegen.target import Target
+
+__all__ = [
+    "OPS",
+    "Kernel",
+    "KernelBuilder",
+    "KernelError",
+    "OpDef",
+    "Target",
+    "Value",
+    "choose_index_dtype",
+    "compile_kernel",
+    "find_op",
+    "fold",
+    "identity_of",
+    "interpret_kernel",
+    "lower_stages",
+    "parse_kernel",
+    "print_kernel",
+    "resolve_dtypes",
+    "resolve_target",
+    "verify_kernel",
+]

@@ -1,1 +1,94 @@
-"""To be written."""
+"""The face of the runtime. What needs llvmlite or cuda is loaded on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from weft.runtime.cache import DiskCache, disk_cache, key_material
+from weft.runtime.code_cache import CodeCache
+from weft.runtime.device import Buffer, Device
+from weft.runtime.devices import default_device, device, devices, get_device, set_default_device
+from weft.runtime.errors import (
+    CacheWarning,
+    CompileError,
+    CudaError,
+    DeviceLostError,
+    DeviceMismatchError,
+    DeviceNotFoundError,
+    OutOfMemoryError,
+    PerformanceWarning,
+    SettingError,
+    WeftError,
+)
+from weft.runtime.null import NullDevice
+from weft.runtime.object_code import ObjectCode
+from weft.runtime.settings import override, setting
+
+if TYPE_CHECKING:
+    from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cuda.device import CudaDevice
+    from weft.runtime.cuda.linker import assemble, disassemble
+    from weft.runtime.cuda.probe import Probe, probe
+
+_LAZY = {
+    "CpuDevice": "weft.runtime.cpu.device",
+    "CudaDevice": "weft.runtime.cuda.device",
+    "Probe": "weft.runtime.cuda.probe",
+    "probe": "weft.runtime.cuda.probe",
+    "assemble": "weft.runtime.cuda.linker",
+    "disassemble": "weft.runtime.cuda.linker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# Set by code generation, which is a layer above: from a target's name to the target.
+resolve_target: Any = None
+
+
+def set_target_resolver(resolver: Any) -> None:
+    """Tell devices how a target is found by its name."""
+    global resolve_target
+    resolve_target = resolver
+
+
+__all__ = [
+    "Buffer",
+    "CacheWarning",
+    "CodeCache",
+    "CompileError",
+    "CpuDevice",
+    "CudaDevice",
+    "CudaError",
+    "Device",
+    "DeviceLostError",
+    "DeviceMismatchError",
+    "DeviceNotFoundError",
+    "DiskCache",
+    "NullDevice",
+    "ObjectCode",
+    "OutOfMemoryError",
+    "PerformanceWarning",
+    "Probe",
+    "SettingError",
+    "WeftError",
+    "assemble",
+    "default_device",
+    "device",
+    "devices",
+    "disassemble",
+    "disk_cache",
+    "get_device",
+    "key_material",
+    "override",
+    "probe",
+    "resolve_target",
+    "set_default_device",
+    "set_target_resolver",
+    "setting",
+]

@@ -1,1 +1,25 @@
-"""To be written."""
+"""The op table's face."""
+
+from weft.codegen.ops.definition import OpDef
+from weft.codegen.ops.table import (
+    OPS,
+    accumulators,
+    add_row,
+    check_supported,
+    find_op,
+    fold,
+    identity_of,
+    resolve_dtypes,
+)
+
+__all__ = [
+    "OPS",
+    "OpDef",
+    "accumulators",
+    "add_row",
+    "check_supported",
+    "find_op",
+    "fold",
+    "identity_of",
+    "resolve_dtypes",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OpDef:
     """One scalar operation.
 
@@ -29,11 +29,14 @@ class OpDef:
     reference : callable or None
         Without a ufunc: the reference on NumPy arrays.
     expand : callable or None
-        ``expand(builder, name_of_loop_dtype..., *operands) -> Value`` in simpler rows; see `expand.py`.
+        ``expand(builder, *operands) -> Value`` in simpler rows, or None for dtypes that have a lowering.
+    on_pairs : callable or None
+        The same for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is a
+        (real, imaginary) pair of values and a real one a single value; returns a pair or one value.
     lowering : dict of str to str
-        Where it is not expanded: dtype kind ("b", "i", "u", "f") to ``"instruction fadd"``,
-        ``"icmp slt"``, ``"intrinsic llvm.sqrt"`` or ``"math exp"`` (C library name, from which the
-        libdevice and vector names follow).
+        Where it is not expanded: dtype kind of the first operand ("b", "i", "u", "f") to
+        ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library
+        name, from which the libdevice and vector names follow), ``"select"`` or ``"same"`` (the operand itself).
     identity : object
         Of a fold with it: a number, "highest" or "lowest" (of the dtype), or None.
     commutative, associative : bool
@@ -56,6 +59,7 @@ class OpDef:
     loops: tuple[str, ...] = ()
     reference: Callable[..., Any] | None = None
     expand: Callable[..., Any] | None = None
+    on_pairs: Callable[..., Any] | None = None
     lowering: dict[str, str] = field(default_factory=dict)
     identity: Any = None
     commutative: bool = False

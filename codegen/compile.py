@@ -1,0 +1,47 @@
+"""Compilation: a logical kernel and a target to object code, or to the text of a stage."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.kernel_ir.text import print_kernel
+from weft.codegen.kernel_ir.verify import verify_kernel
+from weft.codegen.target import Target
+from weft.runtime import ObjectCode, set_target_resolver
+
+
+def _backend(kind: str) -> Any:
+    # the seam that keeps llvmlite out of `import weft`
+    return import_module("weft.codegen.llvm.host" if kind == "cpu" else "weft.codegen.llvm.nvptx")
+
+
+def resolve_target(name: str) -> Target:
+    """The target called `name`: "host" (or "cpu"), or a GPU architecture like "sm_90"."""
+    if name in ("host", "cpu"):
+        target: Target = _backend("cpu").host_target()
+    else:
+        target = _backend("cuda").cuda_target(name)
+    return target
+
+
+def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
+    """Compile a logical kernel. Raises TypeError for what the target cannot compute, CompileError else."""
+    verify_kernel(kernel)
+    if target.kind == "cpu":
+        code: ObjectCode = _backend("cpu").compile_host(kernel, target)
+    else:
+        code = _backend("cuda").compile_nvptx(kernel, target)
+    return code
+
+
+def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
+    """The text of each stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU)."""
+    verify_kernel(kernel)
+    backend = _backend(target.kind)
+    rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)
+    return {"kernel": print_kernel(kernel), **rest}
+
+
+set_target_resolver(resolve_target)

@@ -1,0 +1,17 @@
+"""The one place that chooses the width of index arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+# The largest number that 32-bit arithmetic may have to hold, with room for one block of threads or lanes.
+LIMIT = 2**31 - 2**16
+
+
+def choose_index_dtype(byte_spans: Iterable[int], extents: Iterable[int]) -> np.dtype:
+    """int32 where no byte span and no extent + 1 comes near 2**31, else int64."""
+    if all(span < LIMIT for span in byte_spans) and all(extent + 1 < LIMIT for extent in extents):
+        return np.dtype(np.int32)
+    return np.dtype(np.int64)

@@ -1,0 +1,60 @@
+"""The C math library on the host, with the vector variants that the machine's libmvec has."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from functools import lru_cache
+
+# Names of the C library that rows refer to, with the number of arguments.
+C_FUNCTIONS = {
+    **dict.fromkeys(
+        "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt "
+        "erf erfc tgamma lgamma".split(),
+        1,
+    ),
+    **dict.fromkeys("pow fmod atan2 hypot nextafter".split(), 2),
+}
+
+
+@lru_cache(maxsize=None)
+def math_library() -> ctypes.CDLL:
+    """libm, or the C library that contains it."""
+    return ctypes.CDLL(ctypes.util.find_library("m") or None)
+
+
+@lru_cache(maxsize=None)
+def vector_library() -> ctypes.CDLL | None:
+    """glibc's libmvec, if the machine has it."""
+    try:
+        return ctypes.CDLL("libmvec.so.1")
+    except OSError:
+        return None
+
+
+def c_name(name: str, bits: int) -> str:
+    """The C library's name for float32 or float64."""
+    return name + ("f" if bits == 32 else "")
+
+
+@lru_cache(maxsize=None)
+def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
+    """The widest libmvec variant that fits: its symbol and its lanes; None where there is none."""
+    library = vector_library()
+    if library is None:
+        return None
+    arguments = "v" * C_FUNCTIONS[name]
+    for letter, width in (("e", 64), ("d", 32), ("b", 16)):
+        lanes = width * 8 // bits
+        symbol = f"_ZGV{letter}N{lanes}{arguments}_{c_name(name, bits)}"
+        if width <= vector_bytes and hasattr(library, symbol):
+            return symbol, lanes
+    return None
+
+
+def address_of(symbol: str) -> int | None:
+    """Where a symbol of libm or libmvec lies, or None."""
+    for library in (math_library(), vector_library()):
+        if library is not None and hasattr(library, symbol):
+            return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+    return None

@@ -1,0 +1,358 @@
+"""Rows of arithmetic, and their exact integer and float semantics where hardware differs from NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.ops import pairs
+from weft.codegen.ops.definition import OpDef
+
+
+def _is_float(value: Value) -> bool:
+    assert isinstance(value.type, np.dtype)
+    return value.type.kind == "f"
+
+
+def zero(b: KernelBuilder, like: Value) -> Value:
+    """0 of a value's dtype."""
+    return b.constant(0, like.type)
+
+
+def one(b: KernelBuilder, like: Value) -> Value:
+    """1 of a value's dtype."""
+    return b.constant(1, like.type)
+
+
+def select(b: KernelBuilder, condition: Value, yes: Value, no: Value) -> Value:
+    """`yes` where `condition` holds, else `no`."""
+    return b.op("where", condition, yes, no)
+
+
+def test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
+    """A comparison."""
+    return b.op(name, x, y, dtype=np.bool_)
+
+
+def both(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """And of two bools."""
+    return b.op("bitwise_and", x, y)
+
+
+def either(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """Or of two bools."""
+    return b.op("bitwise_or", x, y)
+
+
+def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
+    """A divisor that cannot trap, and whether the true one would have: 0, or -1 under the least integer."""
+    assert isinstance(y.type, np.dtype)
+    bad = test(b, "equal", y, zero(b, y))
+    if y.type.kind == "i":
+        least = test(b, "equal", x, b.constant(np.iinfo(y.type).min, y.type))
+        bad = either(b, bad, both(b, least, test(b, "equal", y, b.constant(-1, y.type))))
+    return select(b, bad, one(b, y), y), bad
+
+
+def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """NumPy's ``//``. Integers: x // 0 is 0 and the least integer // -1 is itself. Floats: as npy_divmod."""
+    if _is_float(x):
+        return _float_divmod(b, x, y)[0]
+    divisor, bad = _safe_divisor(b, x, y)
+    quotient = b.op("_truncate_divide", x, divisor)
+    if x.type.kind == "i":  # type: ignore[union-attr]
+        rest = b.op("subtract", x, b.op("multiply", quotient, divisor))
+        wrong = both(
+            b,
+            test(b, "not_equal", rest, zero(b, x)),
+            test(b, "not_equal", test(b, "less", rest, zero(b, x)), test(b, "less", divisor, zero(b, x))),
+        )
+        quotient = select(b, wrong, b.op("subtract", quotient, one(b, x)), quotient)
+    is_zero = test(b, "equal", y, zero(b, y))
+    return select(b, is_zero, zero(b, x), select(b, bad, x, quotient))
+
+
+def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """NumPy's ``%``: the sign of the divisor; 0 where an integer divisor is 0."""
+    if _is_float(x):
+        return _float_divmod(b, x, y)[1]
+    divisor, bad = _safe_divisor(b, x, y)
+    rest = b.op("_truncate_remainder", x, divisor)
+    if x.type.kind == "i":  # type: ignore[union-attr]
+        wrong = both(
+            b,
+            test(b, "not_equal", rest, zero(b, x)),
+            test(b, "not_equal", test(b, "less", rest, zero(b, x)), test(b, "less", divisor, zero(b, x))),
+        )
+        rest = select(b, wrong, b.op("add", rest, divisor), rest)
+    return select(b, bad, zero(b, x), rest)
+
+
+def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
+    """C's remainder: the sign of the dividend."""
+    if _is_float(x):
+        return None
+    divisor, bad = _safe_divisor(b, x, y)
+    return select(b, bad, zero(b, x), b.op("_truncate_remainder", x, divisor))
+
+
+def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient and remainder of floats as NumPy computes them: from an exact fmod, with the signs set right."""
+    nought, unit = zero(b, x), one(b, x)
+    by_zero = test(b, "equal", y, nought)
+    mod = b.op("fmod", x, y)
+    quotient = b.op("divide", b.op("subtract", x, mod), y)
+    nonzero = test(b, "not_equal", mod, nought)
+    flip = both(b, nonzero, test(b, "not_equal", test(b, "less", y, nought), test(b, "less", mod, nought)))
+    rest = select(b, flip, b.op("add", mod, y), mod)
+    quotient = select(b, flip, b.op("subtract", quotient, unit), quotient)
+    rest = select(b, nonzero, rest, b.op("copysign", nought, y))
+    floor = b.op("floor", quotient)
+    far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
+    whole = select(b, far, b.op("add", floor, unit), floor)
+    signed_zero = b.op("copysign", nought, b.op("divide", x, y))
+    whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
+    # a divisor of 0: the quotient is x / y, the remainder NaN (which fmod gave)
+    return select(b, by_zero, b.op("divide", x, y), whole), select(b, by_zero, mod, rest)
+
+
+def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
+    """Integers: by repeated squaring, wrapping as multiplication does. Floats have a lowering."""
+    if _is_float(x):
+        return None
+    assert isinstance(x.type, np.dtype)
+    bits = b.constant(x.type.itemsize * 8)
+    with b.loop(bits, "serial", initial=[one(b, x), x, y]) as loop:
+        result, base, rest = loop.carried
+        odd = test(b, "not_equal", b.op("bitwise_and", rest, one(b, y)), zero(b, y))
+        result = select(b, odd, b.op("multiply", result, base), result)
+        base = b.op("multiply", base, base)
+        loop.yield_(result, base, b.op("_shift_right_logical", rest, one(b, y)))
+    return loop.results[0]
+
+
+def sign(b: KernelBuilder, x: Value) -> Value:
+    """-1, 0 or 1; NaN stays."""
+    nought, unit = zero(b, x), one(b, x)
+    positive = select(b, test(b, "greater", x, nought), unit, nought)
+    if x.type.kind == "u":  # type: ignore[union-attr]
+        return positive
+    result = select(b, test(b, "less", x, nought), b.constant(-1, x.type), positive)
+    if _is_float(x):
+        result = select(b, test(b, "not_equal", x, x), x, result)
+    return result
+
+
+def reciprocal(b: KernelBuilder, x: Value) -> Value:
+    """1 / x; for integers rounded towards zero, 0 where x is 0."""
+    if _is_float(x):
+        return b.op("divide", one(b, x), x)
+    divisor, _ = _safe_divisor(b, one(b, x), x)
+    return select(b, test(b, "equal", x, zero(b, x)), zero(b, x), b.op("_truncate_divide", one(b, x), divisor))
+
+
+def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
+    """0 below, 1 above, `at_zero` at 0."""
+    nought, unit = zero(b, x), one(b, x)
+    result = select(b, test(b, "less", x, nought), nought, unit)
+    result = select(b, test(b, "equal", x, nought), at_zero, result)
+    return select(b, test(b, "not_equal", x, x), x, result)
+
+
+def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """Euclid's algorithm with a fixed number of steps: enough for any pair of the width."""
+    assert isinstance(x.type, np.dtype)
+    a, c = (b.op("absolute", v) if v.type.kind == "i" else v for v in (x, y))  # type: ignore[union-attr]
+    # the quotient sequence of 64-bit numbers has at most 93 terms
+    steps = b.constant({1: 13, 2: 24, 4: 47, 8: 93}[x.type.itemsize])
+    unsigned = np.dtype(f"u{x.type.itemsize}")
+    with b.loop(steps, "serial", initial=[b.cast(a, unsigned), b.cast(c, unsigned)]) as loop:
+        big, small = loop.carried
+        done = test(b, "equal", small, zero(b, small))
+        rest = b.op("_truncate_remainder", big, select(b, done, one(b, small), small))
+        loop.yield_(select(b, done, big, small), select(b, done, small, rest))
+    return b.cast(loop.results[0], x.type)
+
+
+def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
+    divisor = b.op("gcd", x, y)
+    none = test(b, "equal", divisor, zero(b, x))
+    part = b.op("_truncate_divide", x, select(b, none, one(b, x), divisor))
+    product = b.op("multiply", part, y)
+    product = b.op("absolute", product) if product.type.kind == "i" else product  # type: ignore[union-attr]
+    return select(b, none, zero(b, x), product)
+
+
+def _square(b: KernelBuilder, x: Value) -> Value:
+    return b.op("multiply", x, x)
+
+
+def _float_power(b: KernelBuilder, x: Value, y: Value) -> Value:
+    return b.op("power", x, y)
+
+
+def _truncated(x: Any, y: Any) -> Any:
+    quotient = np.floor_divide(x, y)
+    return quotient + ((quotient < 0) & (quotient * y != x)).astype(quotient.dtype)
+
+
+INTEGERS = "bBhHiIlLqQ"
+_SAME = tuple(f"{c}{c}->{c}" for c in INTEGERS)
+_NUMBER = {"b": "instruction or", "i": "instruction add", "u": "instruction add", "f": "instruction fadd"}
+
+ROWS = (
+    OpDef(
+        "add",
+        2,
+        "Sum.",
+        "add",
+        lowering=_NUMBER,
+        on_pairs=pairs.add,
+        identity=0,
+        commutative=True,
+        associative=True,
+        dunder="add",
+    ),
+    OpDef(
+        "subtract",
+        2,
+        "Difference.",
+        "subtract",
+        lowering={"i": "instruction sub", "u": "instruction sub", "f": "instruction fsub"},
+        on_pairs=pairs.subtract,
+        dunder="sub",
+    ),
+    OpDef(
+        "multiply",
+        2,
+        "Product.",
+        "multiply",
+        lowering={"b": "instruction and", "i": "instruction mul", "u": "instruction mul", "f": "instruction fmul"},
+        on_pairs=pairs.multiply,
+        identity=1,
+        commutative=True,
+        associative=True,
+        dunder="mul",
+    ),
+    OpDef(
+        "divide",
+        2,
+        "Quotient, in floats.",
+        "divide",
+        lowering={"f": "instruction fdiv"},
+        on_pairs=pairs.divide,
+        cost=8,
+        dunder="truediv",
+        aliases=("true_divide",),
+    ),
+    OpDef(
+        "floor_divide",
+        2,
+        "Largest integer not above the quotient.",
+        "floor_divide",
+        expand=floor_divide,
+        cost=20,
+        dunder="floordiv",
+    ),
+    OpDef(
+        "remainder",
+        2,
+        "Remainder with the divisor's sign.",
+        "remainder",
+        expand=remainder,
+        cost=20,
+        dunder="mod",
+        aliases=("mod",),
+    ),
+    OpDef("fmod", 2, "Remainder with the dividend's sign.", "fmod", expand=fmod, lowering={"f": "math fmod"}, cost=20),
+    OpDef(
+        "power",
+        2,
+        "The first to the power of the second.",
+        "power",
+        expand=power,
+        lowering={"f": "math pow"},
+        on_pairs=pairs.power,
+        cost=40,
+        ulp=4,
+        domain="positive",
+        dunder="pow",
+        aliases=("pow",),
+    ),
+    OpDef(
+        "float_power",
+        2,
+        "Power in float64 or complex128.",
+        "float_power",
+        expand=_float_power,
+        on_pairs=pairs.power,
+        cost=40,
+        ulp=4,
+        domain="positive",
+    ),
+    OpDef(
+        "negative",
+        1,
+        "The number with the other sign.",
+        "negative",
+        lowering={"i": "negate", "u": "negate", "f": "instruction fneg"},
+        on_pairs=pairs.negative,
+        dunder="neg",
+    ),
+    OpDef(
+        "positive",
+        1,
+        "The number itself.",
+        "positive",
+        lowering=dict.fromkeys("biuf", "same"),
+        on_pairs=pairs.same,
+        dunder="pos",
+    ),
+    OpDef(
+        "absolute",
+        1,
+        "Magnitude.",
+        "absolute",
+        lowering={"b": "same", "i": "intrinsic llvm.abs", "u": "same", "f": "intrinsic llvm.fabs"},
+        on_pairs=pairs.absolute,
+        dunder="abs",
+        aliases=("abs",),
+    ),
+    OpDef("fabs", 1, "Magnitude, in floats.", "fabs", lowering={"f": "intrinsic llvm.fabs"}),
+    OpDef("sign", 1, "-1, 0 or 1 by the sign.", "sign", expand=sign, on_pairs=pairs.sign, cost=4),
+    OpDef("square", 1, "The number times itself.", "square", expand=_square, on_pairs=pairs.square),
+    OpDef("reciprocal", 1, "1 over the number.", "reciprocal", expand=reciprocal, on_pairs=pairs.reciprocal, cost=8),
+    OpDef("heaviside", 2, "Step function with a value at 0.", "heaviside", expand=heaviside, cost=4),
+    OpDef("gcd", 2, "Greatest common divisor.", "gcd", expand=_gcd, cost=100),
+    OpDef("lcm", 2, "Least common multiple.", "lcm", expand=_lcm, cost=110),
+    OpDef(
+        "conjugate",
+        1,
+        "The number with the other imaginary sign.",
+        "conjugate",
+        lowering=dict.fromkeys("biuf", "same"),
+        on_pairs=pairs.conjugate,
+        aliases=("conj",),
+    ),
+    OpDef(
+        "_truncate_divide",
+        2,
+        "Integer quotient towards zero; the divisor is safe.",
+        loops=_SAME,
+        reference=_truncated,
+        lowering={"i": "instruction sdiv", "u": "instruction udiv"},
+        cost=20,
+    ),
+    OpDef(
+        "_truncate_remainder",
+        2,
+        "Integer remainder of the quotient towards zero; the divisor is safe.",
+        loops=_SAME,
+        reference=np.fmod,
+        lowering={"i": "instruction srem", "u": "instruction urem"},
+        cost=20,
+    ),
+)

@@ -1,0 +1,216 @@
+"""Rows of rounding, exponential, trigonometric, hyperbolic and special functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.ops import pairs
+from weft.codegen.ops.arithmetic import either, one, select, test, zero
+from weft.codegen.ops.definition import OpDef
+
+
+def _math(
+    name: str,
+    c_name: str,
+    doc: str,
+    *,
+    cost: int = 20,
+    ulp: float = 4,
+    domain: str = "real",
+    aliases: tuple[str, ...] = (),
+) -> OpDef:
+    """A row of the C library that NumPy has as well."""
+    arity = getattr(np, name).nin
+    return OpDef(
+        name,
+        arity,
+        doc,
+        name,
+        lowering={"f": f"math {c_name}"},
+        on_pairs=getattr(pairs, name, None),
+        cost=cost,
+        ulp=ulp,
+        domain=domain,
+        aliases=aliases,
+    )
+
+
+def _special(name: str, c_name: str, doc: str, reference: Any, *, domain: str = "real") -> OpDef:
+    """A row of the C library that NumPy lacks."""
+    return OpDef(
+        name,
+        1,
+        doc,
+        loops=("e->e", "f->f", "d->d"),
+        reference=np.vectorize(reference, otypes="d"),
+        lowering={"f": f"math {c_name}"},
+        cost=40,
+        ulp=8,
+        domain=domain,
+    )
+
+
+def _round(name: str, doc: str) -> OpDef:
+    lowering = {**dict.fromkeys("biu", "same"), "f": f"intrinsic llvm.{name}"}
+    return OpDef(name, 1, doc, name, lowering=lowering, on_pairs=pairs.rint if name == "rint" else None)
+
+
+def _scale(factor: float) -> Any:
+    return lambda b, x: b.op("multiply", x, b.constant(factor, x.type))
+
+
+def _logaddexp(exp: str, log1p: Any, one_log: float) -> Any:
+    def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
+        difference = b.op("subtract", x, y)
+        swap = test(b, "greater", difference, zero(b, x))
+        top = select(b, swap, x, y)
+        grown = log1p(b, b.op(exp, b.op("negative", b.op("absolute", difference))))
+        result = select(b, test(b, "equal", difference, difference), b.op("add", top, grown), difference)
+        return select(b, test(b, "equal", x, y), b.op("add", x, b.constant(one_log, x.type)), result)
+
+    return expand
+
+
+def _log2_1p(b: KernelBuilder, x: Value) -> Value:
+    return b.op("multiply", b.op("log1p", x), b.constant(1 / math.log(2), x.type))
+
+
+def _sinc(b: KernelBuilder, x: Value) -> Value:
+    y = b.op("multiply", x, b.constant(math.pi, x.type))
+    none = test(b, "equal", y, zero(b, y))
+    safe = select(b, none, one(b, y), y)
+    return select(b, none, one(b, y), b.op("divide", b.op("sin", safe), safe))
+
+
+def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
+    """x * 2**n in three steps, so that no factor overflows and a subnormal result is rounded once."""
+    n = b.cast(exponent, np.int64)
+    kind = x.type
+    assert isinstance(kind, np.dtype)
+    limit = 126 if kind.itemsize == 4 else 1022
+    result = x
+    for _ in range(3):
+        part = b.op("minimum", b.op("maximum", n, b.constant(-limit, np.int64)), b.constant(limit, np.int64))
+        result = b.op("multiply", result, b.op("exp2", b.cast(part, kind)))
+        n = b.op("subtract", n, part)
+    return result
+
+
+def _nextafter(b: KernelBuilder, x: Value, y: Value) -> None:
+    return None
+
+
+def _fma(b: KernelBuilder, x: Value, y: Value, z: Value) -> None:
+    return None
+
+
+_INT_EXPONENT = ("ei->e", "fi->f", "el->e", "fl->f", "di->d", "dl->d")
+
+ROWS = (
+    _round("rint", "To the nearest integer, ties to even."),
+    _round("floor", "Largest integer not above."),
+    _round("ceil", "Smallest integer not below."),
+    _round("trunc", "Towards zero."),
+    OpDef(
+        "sqrt",
+        1,
+        "Square root.",
+        "sqrt",
+        lowering={"f": "intrinsic llvm.sqrt"},
+        on_pairs=pairs.sqrt,
+        cost=8,
+        domain="positive",
+    ),
+    _math("cbrt", "cbrt", "Cube root.", ulp=4),
+    _math("exp", "exp", "e to the power of the number."),
+    _math("exp2", "exp2", "2 to the power of the number."),
+    _math("expm1", "expm1", "exp(x) - 1 without loss near 0."),
+    _math("log", "log", "Natural logarithm.", domain="positive"),
+    _math("log2", "log2", "Logarithm to base 2.", domain="positive"),
+    _math("log10", "log10", "Logarithm to base 10.", domain="positive"),
+    _math("log1p", "log1p", "log(1 + x) without loss near 0.", domain="positive"),
+    _math("sin", "sin", "Sine of an angle in radians."),
+    _math("cos", "cos", "Cosine of an angle in radians."),
+    _math("tan", "tan", "Tangent of an angle in radians."),
+    _math("arcsin", "asin", "Angle in radians with that sine.", domain="unit", aliases=("asin",)),
+    _math("arccos", "acos", "Angle in radians with that cosine.", domain="unit", aliases=("acos",)),
+    _math("arctan", "atan", "Angle in radians with that tangent.", aliases=("atan",)),
+    _math("arctan2", "atan2", "Angle in radians of the point (second, first).", aliases=("atan2",)),
+    _math("sinh", "sinh", "Hyperbolic sine."),
+    _math("cosh", "cosh", "Hyperbolic cosine."),
+    _math("tanh", "tanh", "Hyperbolic tangent."),
+    _math("arcsinh", "asinh", "Inverse hyperbolic sine.", aliases=("asinh",)),
+    _math("arccosh", "acosh", "Inverse hyperbolic cosine.", domain="atleast1", aliases=("acosh",)),
+    _math("arctanh", "atanh", "Inverse hyperbolic tangent.", domain="unit", aliases=("atanh",)),
+    _math("hypot", "hypot", "Length of the hypotenuse."),
+    _math("nextafter", "nextafter", "Next float from the first towards the second.", ulp=0),
+    OpDef("deg2rad", 1, "Degrees in radians.", "deg2rad", expand=_scale(math.pi / 180), ulp=1, aliases=("radians",)),
+    OpDef("rad2deg", 1, "Radians in degrees.", "rad2deg", expand=_scale(180 / math.pi), ulp=1, aliases=("degrees",)),
+    OpDef(
+        "logaddexp",
+        2,
+        "log(exp(x) + exp(y)).",
+        "logaddexp",
+        expand=_logaddexp("exp", lambda b, v: b.op("log1p", v), math.log(2)),
+        cost=50,
+        ulp=8,
+    ),
+    OpDef(
+        "logaddexp2", 2, "log2(2**x + 2**y).", "logaddexp2", expand=_logaddexp("exp2", _log2_1p, 1.0), cost=50, ulp=8
+    ),
+    OpDef("ldexp", 2, "The first times 2 to the power of the second.", "ldexp", expand=_ldexp, cost=60),
+    OpDef(
+        "sinc",
+        1,
+        "sin(pi x) / (pi x).",
+        loops=("e->e", "f->f", "d->d"),
+        reference=np.sinc,
+        expand=_sinc,
+        cost=30,
+        ulp=8,
+    ),
+    OpDef(
+        "fma",
+        3,
+        "x*y + z, rounded once.",
+        loops=("fff->f", "ddd->d"),
+        reference=lambda x, y, z: _fma_reference(x, y, z),
+        lowering={"f": "intrinsic llvm.fma"},
+    ),
+    _special("erf", "erf", "Error function.", math.erf),
+    _special("erfc", "erfc", "1 - erf(x) without loss.", math.erfc),
+    _special("gamma", "tgamma", "Gamma function.", lambda x: math.gamma(x) if x > 0 else math.nan, domain="positive"),
+    _special("lgamma", "lgamma", "Logarithm of the magnitude of the gamma function.", math.lgamma, domain="positive"),
+    OpDef(
+        "real",
+        1,
+        "Real part.",
+        loops=tuple(f"{c}->{c}" for c in "?bBhHiIlLqQefd") + ("F->f", "D->d"),
+        reference=np.real,
+        lowering=dict.fromkeys("biuf", "same"),
+        on_pairs=pairs.real,
+    ),
+    OpDef(
+        "imag",
+        1,
+        "Imaginary part.",
+        loops=tuple(f"{c}->{c}" for c in "?bBhHiIlLqQefd") + ("F->f", "D->d"),
+        reference=np.imag,
+        expand=lambda b, x: zero(b, x),
+        on_pairs=pairs.imag,
+    ),
+)
+
+
+def _fma_reference(x: Any, y: Any, z: Any) -> Any:
+    """By longdouble: exact for float32, within an ulp for float64."""
+    wide = np.longdouble if x.dtype.itemsize == 8 else np.float64
+    return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+
+
+__all__ = ["ROWS", "either"]

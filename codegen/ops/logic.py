@@ -1,0 +1,390 @@
+"""Rows of comparison, logic, bits, and choosing between values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.ops import pairs
+from weft.codegen.ops.arithmetic import INTEGERS, both, either, one, select, test, zero
+from weft.codegen.ops.definition import OpDef
+
+
+def _kind(value: Value) -> str:
+    assert isinstance(value.type, np.dtype)
+    return value.type.kind
+
+
+def truth(b: KernelBuilder, x: Value) -> Value:
+    """Whether `x` is not 0."""
+    return x if _kind(x) == "b" else test(b, "not_equal", x, zero(b, x))
+
+
+def _logical(name: str) -> Any:
+    def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
+        return b.op(name, truth(b, x), truth(b, y))
+
+    return expand
+
+
+def _logical_not(b: KernelBuilder, x: Value) -> Value:
+    return b.op("bitwise_xor", truth(b, x), b.constant(True, np.bool_))
+
+
+def _extreme(name: str, strict: str) -> Any:
+    """minimum and maximum of floats: NaN wins."""
+
+    def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
+        if _kind(x) == "b":
+            return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
+        if _kind(x) != "f":
+            return None
+        return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", x, x)), x, y)
+
+    return expand
+
+
+def _number_extreme(strict: str) -> Any:
+    """fmin and fmax: a number wins over NaN."""
+
+    def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
+        if _kind(x) != "f":
+            return b.op("minimum" if strict == "less" else "maximum", x, y)
+        return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", y, y)), x, y)
+
+    return expand
+
+
+def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
+    return b.op("minimum", b.op("maximum", x, low), high)
+
+
+def _shift(name: str) -> Any:
+    def expand(b: KernelBuilder, x: Value, count: Value) -> Value:
+        assert isinstance(x.type, np.dtype)
+        width = x.type.itemsize * 8
+        unsigned = np.dtype(f"u{x.type.itemsize}")
+        fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
+        safe = select(b, fits, count, zero(b, count))
+        if name == "_shift_right" and _kind(x) == "i":
+            far = select(b, test(b, "less", x, zero(b, x)), b.constant(-1, x.type), zero(b, x))
+        else:
+            far = zero(b, x)
+        primitive = "_shift_right_logical" if name == "_shift_right" and _kind(x) == "u" else name
+        return select(b, fits, b.op(primitive, x, safe), far)
+
+    return expand
+
+
+def _isfinite(b: KernelBuilder, x: Value) -> Value:
+    if _kind(x) != "f":
+        return b.constant(True, np.bool_)
+    return test(b, "less", b.op("absolute", x), b.constant(np.inf, x.type))
+
+
+def _isinf(b: KernelBuilder, x: Value) -> Value:
+    if _kind(x) != "f":
+        return b.constant(False, np.bool_)
+    return test(b, "equal", b.op("absolute", x), b.constant(np.inf, x.type))
+
+
+def _isnan(b: KernelBuilder, x: Value) -> Value:
+    return b.constant(False, np.bool_) if _kind(x) != "f" else test(b, "not_equal", x, x)
+
+
+def _signbit(b: KernelBuilder, x: Value) -> Value:
+    return test(b, "less", b.op("copysign", one(b, x), x), zero(b, x))
+
+
+def _compare(signed: str, floats: str) -> dict[str, str]:
+    unsigned = signed if signed in ("eq", "ne") else "u" + signed[1:]
+    return {"b": f"icmp {unsigned}", "i": f"icmp {signed}", "u": f"icmp {unsigned}", "f": f"fcmp {floats}"}
+
+
+def _mixed_sign(b: KernelBuilder, x: Value, y: Value) -> None:
+    return None
+
+
+_BITS = {"b": "{}", "i": "{}", "u": "{}"}
+
+
+def _bits(name: str) -> dict[str, str]:
+    return dict.fromkeys("biu", f"instruction {name}")
+
+
+def _logical_right(x: Any, y: Any) -> Any:
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    return np.right_shift(x.view(unsigned) if x.ndim else unsigned.type(x.astype(unsigned)), y.astype(unsigned)).astype(
+        x.dtype
+    )
+
+
+def _where_reference(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)
+
+
+_LOGIC_PAIRS = {"and": pairs.logical_and, "or": pairs.logical_or, "xor": pairs.logical_xor}
+
+ROWS = (
+    OpDef(
+        "equal",
+        2,
+        "Whether equal.",
+        "equal",
+        lowering=_compare("eq", "oeq"),
+        on_pairs=pairs.equal,
+        commutative=True,
+        dunder="eq",
+    ),
+    OpDef(
+        "not_equal",
+        2,
+        "Whether different.",
+        "not_equal",
+        lowering=_compare("ne", "une"),
+        on_pairs=pairs.not_equal,
+        commutative=True,
+        dunder="ne",
+    ),
+    OpDef("less", 2, "Whether smaller.", "less", lowering=_compare("slt", "olt"), on_pairs=pairs.less, dunder="lt"),
+    OpDef(
+        "less_equal",
+        2,
+        "Whether not larger.",
+        "less_equal",
+        lowering=_compare("sle", "ole"),
+        on_pairs=pairs.less_equal,
+        dunder="le",
+    ),
+    OpDef(
+        "greater", 2, "Whether larger.", "greater", lowering=_compare("sgt", "ogt"), on_pairs=pairs.greater, dunder="gt"
+    ),
+    OpDef(
+        "greater_equal",
+        2,
+        "Whether not smaller.",
+        "greater_equal",
+        lowering=_compare("sge", "oge"),
+        on_pairs=pairs.greater_equal,
+        dunder="ge",
+    ),
+    OpDef(
+        "logical_and",
+        2,
+        "Whether both are nonzero.",
+        "logical_and",
+        expand=_logical("bitwise_and"),
+        on_pairs=pairs.logical_and,
+        identity=True,
+        commutative=True,
+        associative=True,
+    ),
+    OpDef(
+        "logical_or",
+        2,
+        "Whether one is nonzero.",
+        "logical_or",
+        expand=_logical("bitwise_or"),
+        on_pairs=pairs.logical_or,
+        identity=False,
+        commutative=True,
+        associative=True,
+    ),
+    OpDef(
+        "logical_xor",
+        2,
+        "Whether exactly one is nonzero.",
+        "logical_xor",
+        expand=_logical("bitwise_xor"),
+        on_pairs=pairs.logical_xor,
+        identity=False,
+        commutative=True,
+        associative=True,
+    ),
+    OpDef("logical_not", 1, "Whether zero.", "logical_not", expand=_logical_not, on_pairs=pairs.logical_not),
+    OpDef(
+        "bitwise_and",
+        2,
+        "And of the bits.",
+        "bitwise_and",
+        lowering=_bits("and"),
+        identity=-1,
+        commutative=True,
+        associative=True,
+        dunder="and",
+    ),
+    OpDef(
+        "bitwise_or",
+        2,
+        "Or of the bits.",
+        "bitwise_or",
+        lowering=_bits("or"),
+        identity=0,
+        commutative=True,
+        associative=True,
+        dunder="or",
+    ),
+    OpDef(
+        "bitwise_xor",
+        2,
+        "Exclusive or of the bits.",
+        "bitwise_xor",
+        lowering=_bits("xor"),
+        identity=0,
+        commutative=True,
+        associative=True,
+        dunder="xor",
+    ),
+    OpDef(
+        "invert",
+        1,
+        "All bits inverted.",
+        "invert",
+        lowering=dict.fromkeys("biu", "not"),
+        dunder="invert",
+        aliases=("bitwise_not", "bitwise_invert"),
+    ),
+    OpDef(
+        "left_shift",
+        2,
+        "Bits shifted up; 0 from the width on.",
+        "left_shift",
+        expand=_shift("_shift_left"),
+        cost=4,
+        dunder="lshift",
+        aliases=("bitwise_left_shift",),
+    ),
+    OpDef(
+        "right_shift",
+        2,
+        "Bits shifted down; 0 or the sign from the width on.",
+        "right_shift",
+        expand=_shift("_shift_right"),
+        cost=4,
+        dunder="rshift",
+        aliases=("bitwise_right_shift",),
+    ),
+    OpDef(
+        "bitwise_count",
+        1,
+        "Number of 1 bits of the magnitude.",
+        "bitwise_count",
+        expand=lambda b, x: b.cast(b.op("_population", b.op("absolute", x)), np.uint8),
+        cost=4,
+    ),
+    OpDef(
+        "_population",
+        1,
+        "Number of 1 bits.",
+        loops=tuple(f"{c}->{c}" for c in INTEGERS),
+        reference=np.bitwise_count,
+        lowering=dict.fromkeys("iu", "intrinsic llvm.ctpop"),
+    ),
+    OpDef(
+        "_shift_left",
+        2,
+        "Shift by less than the width.",
+        loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
+        reference=np.left_shift,
+        lowering=dict.fromkeys("iu", "instruction shl"),
+    ),
+    OpDef(
+        "_shift_right",
+        2,
+        "Arithmetic shift by less than the width.",
+        loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
+        reference=np.right_shift,
+        lowering=dict.fromkeys("iu", "instruction ashr"),
+    ),
+    OpDef(
+        "_shift_right_logical",
+        2,
+        "Logical shift by less than the width.",
+        loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
+        reference=_logical_right,
+        lowering=dict.fromkeys("iu", "instruction lshr"),
+    ),
+    OpDef(
+        "minimum",
+        2,
+        "Smaller of two; NaN wins.",
+        "minimum",
+        expand=_extreme("minimum", "less"),
+        lowering={"i": "intrinsic llvm.smin", "u": "intrinsic llvm.umin"},
+        on_pairs=pairs.minimum,
+        identity="highest",
+        commutative=True,
+        associative=True,
+    ),
+    OpDef(
+        "maximum",
+        2,
+        "Larger of two; NaN wins.",
+        "maximum",
+        expand=_extreme("maximum", "greater"),
+        lowering={"i": "intrinsic llvm.smax", "u": "intrinsic llvm.umax"},
+        on_pairs=pairs.maximum,
+        identity="lowest",
+        commutative=True,
+        associative=True,
+    ),
+    OpDef(
+        "fmin",
+        2,
+        "Smaller of two; a number wins over NaN.",
+        "fmin",
+        expand=_number_extreme("less"),
+        identity="highest",
+        commutative=True,
+        associative=True,
+    ),
+    OpDef(
+        "fmax",
+        2,
+        "Larger of two; a number wins over NaN.",
+        "fmax",
+        expand=_number_extreme("greater"),
+        identity="lowest",
+        commutative=True,
+        associative=True,
+    ),
+    OpDef(
+        "clip",
+        3,
+        "The number kept between two bounds.",
+        loops=tuple(f"{c}{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
+        reference=lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
+        expand=_clip,
+        on_pairs=lambda b, x, lo, hi: pairs.minimum(b, pairs.maximum(b, x, lo), hi),
+        cost=4,
+    ),
+    OpDef(
+        "where",
+        3,
+        "The second where the first holds, else the third.",
+        loops=tuple(f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
+        reference=_where_reference,
+        lowering={"b": "select"},
+        on_pairs=pairs.where,
+    ),
+    OpDef(
+        "isfinite",
+        1,
+        "Whether neither infinite nor NaN.",
+        "isfinite",
+        expand=_isfinite,
+        on_pairs=pairs.isfinite,
+        cost=2,
+    ),
+    OpDef("isinf", 1, "Whether infinite.", "isinf", expand=_isinf, on_pairs=pairs.isinf, cost=2),
+    OpDef("isnan", 1, "Whether not a number.", "isnan", expand=_isnan, on_pairs=pairs.isnan),
+    OpDef("signbit", 1, "Whether the sign bit is set.", "signbit", expand=_signbit, cost=2),
+    OpDef(
+        "copysign", 2, "The first with the sign of the second.", "copysign", lowering={"f": "intrinsic llvm.copysign"}
+    ),
+)
+
+__all__ = ["ROWS", "both", "truth"]

@@ -1,0 +1,154 @@
+"""The op table: every scalar operation, one row each, and what is derived from a row alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.ops import arithmetic, elementary, logic
+from weft.codegen.ops.definition import OpDef
+
+OPS: dict[str, OpDef] = {}
+_ALIASES: dict[str, OpDef] = {}
+
+Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python scalar
+
+
+def add_row(row: OpDef) -> OpDef:
+    """Add a row. Raises ValueError where its name is taken."""
+    for name in (row.name, *row.aliases):
+        if name in _ALIASES:
+            raise ValueError(f"op {name!r} stands in the table already")
+    if bool(row.ufunc) == bool(row.loops):
+        raise ValueError(f"op {row.name!r} takes its loops from a NumPy ufunc or lists them: one of both")
+    OPS[row.name] = row
+    for name in (row.name, *row.aliases):
+        _ALIASES[name] = row
+    return row
+
+
+for _family in (arithmetic, logic, elementary):
+    for _row in _family.ROWS:
+        add_row(_row)
+
+
+def find_op(name: str) -> OpDef:
+    """The row called `name`, or that has it as an alias. Raises KeyError."""
+    return _ALIASES[name]
+
+
+_SUPPORTED = "?bBhHiIlLqQefdFD"
+
+
+@lru_cache(maxsize=None)
+def resolve_dtypes(
+    op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
+) -> tuple[tuple[np.dtype, ...], np.dtype]:
+    """The dtypes that `op` computes in, one an operand, and its result's: NumPy 2's promotion.
+
+    `dtype` forces the result's dtype and so the loop. Raises TypeError (NumPy's own kind) where
+    there is no such loop.
+    """
+    for kind in operands:
+        if isinstance(kind, np.dtype) and kind.char not in _SUPPORTED:
+            raise TypeError(f"{op.name}: weft computes with bool, integers, floats and complex numbers, not {kind}")
+    if op.ufunc:
+        ufunc = getattr(np, op.ufunc)
+        if any(k is bool for k in operands):
+            operands = tuple(np.dtype(bool) if k is bool else k for k in operands)
+        if all(not isinstance(k, np.dtype) for k in operands):
+            operands = tuple(np.dtype(type(k(0))) if not isinstance(k, np.dtype) else k for k in operands)
+        forced = {} if dtype is None else {"signature": (None,) * op.arity + (dtype,)}
+        found = ufunc.resolve_dtypes((*operands, None), **forced)
+        chosen = tuple(np.dtype(d.newbyteorder("=")) for d in found)
+        if any(d.char not in _SUPPORTED for d in chosen):
+            raise TypeError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
+        return chosen[:-1], chosen[-1]
+    return _resolve_loops(op, operands, dtype)
+
+
+def _resolve_loops(
+    op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None
+) -> tuple[tuple[np.dtype, ...], np.dtype]:
+    if op.name in ("where", "clip"):
+        # one dtype for all values; the condition is taken for its truth
+        values = operands[1:] if op.name == "where" else operands
+        common = dtype or np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in values))
+        kinds = (common,) * len(values)
+        return ((np.dtype(bool), *kinds) if op.name == "where" else kinds), np.dtype(common)
+    wanted = tuple(k if isinstance(k, np.dtype) else np.dtype(type(k(0))) for k in operands)
+    weak = tuple(not isinstance(k, np.dtype) for k in operands)
+    for loop in op.loops:
+        inputs, result = loop.split("->")
+        own = tuple(np.dtype(c) for c in inputs)
+        fits = all(w or np.can_cast(a, d, "safe") for a, d, w in zip(wanted, own, weak, strict=True))
+        if fits and (dtype is None or np.dtype(result) == dtype):
+            return own, np.dtype(result)
+    raise TypeError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
+
+
+def identity_of(op: str | OpDef, dtype: Any) -> Any:
+    """The value that folding with `op` starts from, in `dtype`. Raises TypeError where there is none."""
+    row = find_op(op) if isinstance(op, str) else op
+    dtype = np.dtype(dtype)
+    start = row.identity
+    if start is None:
+        raise TypeError(f"{row.name} has no identity to fold from")
+    if start in ("highest", "lowest"):
+        low = start == "lowest"
+        match dtype.kind:
+            case "b":
+                start = not low
+            case "i" | "u":
+                start = np.iinfo(dtype).min if low else np.iinfo(dtype).max
+            case "c":
+                start = complex(-np.inf, -np.inf) if low else complex(np.inf, np.inf)
+            case _:
+                start = -np.inf if low else np.inf
+    elif start == -1 and dtype.kind == "u":
+        start = np.iinfo(dtype).max
+    return dtype.type(start)
+
+
+def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Two sets of accumulators of the fold `name` as one.
+
+    A row folds one value. argmin and argmax fold pairs (value, index): NaN wins, then the extreme,
+    then the lower index.
+    """
+    if name not in ("argmin", "argmax"):
+        return (b.op(name, first[0], second[0], dtype=first[0].type),)
+    value, index = first
+    other, other_index = second
+    strict = "less" if name == "argmin" else "greater"
+    better = b.op(strict, other, value, dtype=np.bool_)
+    same = b.op("equal", other, value, dtype=np.bool_)
+    if value.type.kind in "fc":  # type: ignore[union-attr]
+        mine = b.op("isnan", value, dtype=np.bool_)
+        theirs = b.op("isnan", other, dtype=np.bool_)
+        neither = b.op("bitwise_xor", mine, b.constant(True, np.bool_))
+        better = b.op("bitwise_and", neither, b.op("bitwise_or", better, theirs))
+        same = b.op("bitwise_or", same, b.op("bitwise_and", mine, theirs))
+    lower = b.op("less", other_index, index, dtype=np.bool_)
+    take = b.op("bitwise_or", better, b.op("bitwise_and", same, lower))
+    return b.op("where", take, other, value), b.op("where", take, other_index, index)
+
+
+def accumulators(name: str) -> int:
+    """Number of values that the fold `name` carries."""
+    return 2 if name in ("argmin", "argmax") else 1
+
+
+def check_supported(op: OpDef, dtypes: tuple[np.dtype, ...], target: str) -> None:
+    """Raise TypeError where `op` has neither lowering nor expansion for these operand dtypes."""
+    kind = dtypes[0].kind
+    if kind == "c" or (op.name == "where" and dtypes[1].kind == "c"):
+        supported = op.on_pairs is not None
+    else:
+        supported = kind in op.lowering or op.expand is not None
+    if not supported:
+        raise TypeError(f"{op.name} cannot be computed in {dtypes[0]} on target {target}")

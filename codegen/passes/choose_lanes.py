@@ -1,0 +1,170 @@
+"""Choose the loop that host code runs in vectors, and give it `lanes`.
+
+In: a logical kernel. Out: the kernel with at most one loop marked: the body of a loop with ``lanes=W`` runs
+for W consecutive indices at once. A fold gets more operands (the identities of its accumulators, which
+the lanes start from) and a second region that combines two sets of accumulators.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.ops import accumulators, find_op, fold, identity_of
+from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.target import Target
+
+
+def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
+    """Mark the loop along which most accesses walk through memory element by element."""
+    kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
+    loops = _loops(kernel.body)
+    chosen = max(
+        ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if _can_have_lanes(op)),
+        default=None,
+    )
+    if chosen is None or chosen[0] == 0:
+        return kernel
+    operation = loops[chosen[2]][0]
+    width = max((_itemsize(v) for o in _inside(operation) for v in (*o.operands, *o.results)), default=4)
+    lanes = max(4, min(64, 2 * target.vector_bytes // width))
+    _mark(kernel, operation, lanes)
+    return kernel
+
+
+def _itemsize(value: Value) -> int:
+    kind = value.type.dtype if isinstance(value.type, Pointer) else value.type
+    return kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
+
+
+def _loops(body: Block) -> list[tuple[Operation, int]]:
+    found: list[tuple[Operation, int]] = []
+    stack = [(body, 0)]
+    while stack:
+        block, depth = stack.pop()
+        for operation in block.operations:
+            if operation.opcode == "for":
+                found.append((operation, depth))
+            stack.extend((region, depth + 1) for region in operation.regions)
+    return found
+
+
+def _inside(operation: Operation) -> list[Operation]:
+    found: list[Operation] = []
+    stack = list(operation.regions)
+    while stack:
+        block = stack.pop()
+        found.extend(block.operations)
+        stack.extend(region for inner in block.operations for region in inner.regions)
+    return found
+
+
+def _can_have_lanes(operation: Operation) -> bool:
+    """Parallel and reduce loops can, if no loop inside has bounds and no `if` a condition that differ between lanes."""
+    if operation.attributes["role"] not in ("parallel", "reduce"):
+        return False
+    steps = _steps(operation)
+    for inner in _inside(operation):
+        if inner.opcode == "for" and any(steps.get(v, 0) != 0 for v in inner.operands[:2]):
+            return False
+        if inner.opcode == "if":
+            return False
+    return True
+
+
+def _steps(operation: Operation) -> dict[Value, int | None]:
+    """How values inside a loop change with its index: by 0 (left out), by 1, or otherwise (None)."""
+    steps: dict[Value, int | None] = {operation.regions[0].parameters[0]: 1}
+    for inner in _ordered(operation.regions[0]):
+        known = [steps.get(v, 0) for v in inner.operands]
+        step: int | None
+        if not any(k != 0 for k in known):
+            continue
+        if inner.opcode in ("add", "subtract") and None not in known:
+            step = known[0] + known[1] if inner.opcode == "add" else known[0] - known[1]  # type: ignore[operator]
+            step = step if step in (0, 1) else None
+        else:
+            step = None
+        for result in inner.results:
+            steps[result] = step
+    return steps
+
+
+def _ordered(block: Block) -> list[Operation]:
+    found: list[Operation] = []
+    stack = [iter(block.operations)]
+    while stack:
+        operation = next(stack[-1], None)
+        if operation is None:
+            stack.pop()
+            continue
+        found.append(operation)
+        for region in operation.regions:
+            stack.append(iter(region.operations))
+    return found
+
+
+def _unit_accesses(operation: Operation, depth: int) -> int:
+    """Accesses that step by one element, less those that step otherwise; without any access, the work of
+    its mathematical functions."""
+    steps = _steps(operation)
+    unit = other = math = 0
+    for inner in _inside(operation):
+        if inner.opcode in ("load", "store"):
+            step = steps.get(inner.operands[1], 0)
+            unit += 2 * (step == 1)
+            other += step is None
+        elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
+            math += find_op(inner.opcode).cost >= 20
+    return max(unit - other, 1 if math and unit + other else 0)
+
+
+def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:
+    operation.attributes = {**operation.attributes, "lanes": lanes}
+    names = operation.attributes.get("combine", ())
+    if not names:
+        return
+    builder = KernelBuilder(kernel.name, kernel.index_dtype)
+    builder._count = 1_000_000 + len(list(kernel.walk()))
+    carried = operation.results
+    identities: list[Value] = []
+    before = builder.block
+    position = 0
+    for name in names:
+        for k in range(accumulators(name)):
+            dtype = carried[position + k].type
+            assert isinstance(dtype, np.dtype)
+            if accumulators(name) == 2:
+                row = "minimum" if name == "argmin" else "maximum"
+                value = np.iinfo(np.int64).max if k else identity_of(row, dtype)
+            else:
+                value = identity_of(name, dtype)
+                if name == "add" and dtype.kind in "fc":
+                    value = -dtype.type(0)
+            identities.append(builder.emit("constant", (), (dtype,), value=value)[0])
+        position += accumulators(name)
+    first = tuple(builder.fresh(v.type) for v in carried)
+    second = tuple(builder.fresh(v.type) for v in carried)
+    combine = Block((*first, *second))
+    builder.blocks.append(combine)
+    results: list[Value] = []
+    for name in names:
+        width = slice(len(results), len(results) + accumulators(name))
+        results.extend(fold(builder, name, first[width], second[width]))
+    combine.operations.append(Operation("yield", tuple(results)))
+    block = _home(kernel.body, operation)
+    at = block.operations.index(operation)
+    block.operations[at:at] = before.operations
+    operation.operands = (*operation.operands, *identities)
+    operation.regions = (*operation.regions, combine)
+
+
+def _home(body: Block, wanted: Operation) -> Block:
+    stack = [body]
+    while stack:
+        block = stack.pop()
+        if any(operation is wanted for operation in block.operations):
+            return block
+        stack.extend(region for operation in block.operations for region in operation.regions)
+    raise AssertionError

@@ -1,0 +1,56 @@
+"""Replace composite rows by simpler ones, and float16 arithmetic by float32 arithmetic.
+
+Afterwards only rows with a lowering for their operands' dtype kind remain.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation
+from weft.codegen.ops import find_op
+from weft.codegen.passes.rewrite import Rewriter
+
+# Rows that only move bits: they need no wider arithmetic.
+_MOVES = frozenset({"where", "positive", "conjugate", "real"})
+# An expansion may use rows that expand in turn; this many times.
+_DEPTH = 8
+
+
+def expand_ops(kernel: Kernel) -> Kernel:
+    """Expand until nothing does."""
+    for _ in range(_DEPTH):
+        changed = False
+
+        def rule(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
+            nonlocal changed
+            made = _expand(b, operation, operands)
+            changed = changed or made is not None
+            return made
+
+        kernel = Rewriter(kernel, rule).run()
+        if not changed:
+            return kernel
+    raise AssertionError("an expansion does not end")
+
+
+def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
+    if operation.opcode in STRUCTURAL:
+        return None
+    row = find_op(operation.opcode)
+    result = operation.results[0].type
+    assert isinstance(result, np.dtype)
+    halves = [v.type.char == "e" for v in operands]
+    if any(halves) and row.name not in _MOVES:
+        if row.name == "nextafter":
+            raise TypeError("nextafter cannot be computed in float16")
+        wide = [b.cast(v, np.float32) if h else v for v, h in zip(operands, halves, strict=True)]
+        computed = b.op(row.name, *wide, dtype=np.float32 if result.char == "e" else result)
+        return [b.cast(computed, result)]
+    if row.expand is None:
+        return None
+    made = row.expand(b, *operands)
+    return None if made is None else [made]

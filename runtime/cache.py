@@ -1,0 +1,218 @@
+"""The disk cache of compiled code.
+
+One file an entry: magic, lengths, SHA-256 digests of key and payload, then both. The payload is JSON
+and the code's bytes; nothing is unpickled. Always true: an entry is returned only if its digests
+match; anything else is a miss that removes the entry and warns once; a failed write is no error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+import tempfile
+import warnings
+from dataclasses import asdict
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from weft.runtime.errors import CacheWarning
+from weft.runtime.object_code import ObjectCode
+from weft.runtime.settings import setting
+
+MAGIC = b"weft\x00\x01"
+# Raised whenever generated code changes for the same kernel.
+SCHEMA = 1
+HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, their digests
+
+
+def encode(code: ObjectCode) -> bytes:
+    """An object code as bytes."""
+    fields = {k: v for k, v in asdict(code).items() if k != "code"}
+    text = json.dumps(fields, sort_keys=True).encode()
+    return struct.pack("<Q", len(text)) + text + code.code
+
+
+def decode(payload: bytes) -> ObjectCode:
+    """The object code that `encode` made these bytes of."""
+    (length,) = struct.unpack_from("<Q", payload)
+    fields = json.loads(payload[8 : 8 + length])
+    fields["parameters"] = tuple(fields["parameters"])
+    fields["symbols"] = tuple(fields["symbols"])
+    return ObjectCode(code=payload[8 + length :], **fields)
+
+
+class DiskCache:
+    """A folder of entries, at most `limit` bytes in all."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.limit = limit
+        self.usable = self._prepare()
+        self._warned = False
+
+    def _prepare(self) -> bool:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self.folder.stat()
+        except OSError as error:
+            warnings.warn(f"no disk cache: {self.folder}: {error}", CacheWarning, stacklevel=2)
+            return False
+        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+            warnings.warn(
+                f"no disk cache: {self.folder} belongs to another user or others may write to it",
+                CacheWarning,
+                stacklevel=2,
+            )
+            return False
+        return True
+
+    def _path(self, key: bytes) -> Path:
+        return self.folder / (hashlib.sha256(key).hexdigest() + ".weft")
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(text, CacheWarning, stacklevel=3)
+
+    def get(self, key: bytes) -> ObjectCode | None:
+        """The entry of `key`, or None."""
+        if not self.usable:
+            return None
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"cannot read the cache entry {path}: {error}")
+            return None
+        code = self._verified(data, key)
+        if code is None:
+            self._warn(f"the cache entry {path} is damaged; it is removed and the kernel compiled again")
+            self._remove(path)
+        else:
+            self._touch(path)
+        return code
+
+    @staticmethod
+    def _verified(data: bytes, key: bytes) -> ObjectCode | None:
+        if len(data) < HEADER.size:
+            return None
+        magic, key_length, length, key_digest, digest = HEADER.unpack_from(data)
+        if magic != MAGIC or len(data) != HEADER.size + key_length + length:
+            return None
+        stored, payload = data[HEADER.size : HEADER.size + key_length], data[HEADER.size + key_length :]
+        if stored != key or hashlib.sha256(key).digest() != key_digest or hashlib.sha256(payload).digest() != digest:
+            return None
+        try:
+            return decode(payload)
+        except (ValueError, KeyError, TypeError, struct.error):
+            return None
+
+    @staticmethod
+    def _touch(path: Path) -> None:
+        try:
+            os.utime(path)
+        except OSError:
+            return  # only the order of eviction suffers
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._warn(f"cannot remove the cache entry {path}: {error}")
+
+    def put(self, key: bytes, code: ObjectCode) -> None:
+        """Keep an entry. Losing a race against another process is no error: both wrote the same."""
+        if not self.usable:
+            return
+        payload = encode(code)
+        header = HEADER.pack(
+            MAGIC, len(key), len(payload), hashlib.sha256(key).digest(), hashlib.sha256(payload).digest()
+        )
+        try:
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(header + key + payload)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(name, self._path(key))
+            except BaseException:
+                os.unlink(name)
+                raise
+            self._evict()
+        except OSError as error:
+            self._warn(f"cannot write to the disk cache {self.folder}: {error}")
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        found = []
+        for path in self.folder.glob("*.weft"):
+            try:
+                state = path.stat()
+            except OSError:
+                continue  # another process removed it
+            found.append((state.st_mtime, state.st_size, path))
+        return sorted(found)
+
+    def _evict(self) -> None:
+        entries = self._entries()
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if total <= self.limit:
+                break
+            self._remove(path)
+            total -= size
+
+    def info(self) -> dict[str, Any]:
+        """Folder, number of entries, their bytes and the limit."""
+        entries = self._entries() if self.usable else []
+        return {
+            "folder": str(self.folder),
+            "entries": len(entries),
+            "bytes": sum(size for _, size, _ in entries),
+            "limit": self.limit,
+        }
+
+    def clear(self) -> int:
+        """Remove every entry; how many there were."""
+        entries = self._entries() if self.usable else []
+        for _, _, path in entries:
+            self._remove(path)
+        return len(entries)
+
+
+@lru_cache(maxsize=1)
+def _versions() -> str:
+    names = ("weft", "llvmlite", "numpy")
+    found = []
+    for name in names:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} from its source tree")
+    return ", ".join(found)
+
+
+def key_material(target: Any, text: str) -> bytes:
+    """What an entry is found by: the kernel's text, its target, the versions of what generates the code."""
+    return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
+
+
+_caches: dict[tuple[str, int], DiskCache] = {}
+
+
+def disk_cache() -> DiskCache | None:
+    """The cache of the current settings, or None where it is switched off."""
+    if not setting("cache"):
+        return None
+    where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")
+    key = (where, setting("cache_size"))
+    if key not in _caches:
+        _caches[key] = DiskCache(Path(where), key[1])
+    return _caches[key]

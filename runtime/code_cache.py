@@ -1,0 +1,55 @@
+"""Loaded functions in memory: bounded, each built once however many threads ask."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+
+class CodeCache:
+    """Least recently used of at most `limit` functions; builds run outside the lock."""
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._limit = limit
+        self._found: OrderedDict[Any, Any] = OrderedDict()
+        self._building: dict[Any, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: Any) -> Any | None:
+        """The function, or None."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+            return None
+
+    def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
+        """The function of `key`; made by `build` where there is none. A failed build is tried again by
+        whoever asks next."""
+        while True:
+            with self._lock:
+                if key in self._found:
+                    self._found.move_to_end(key)
+                    return self._found[key]
+                running = self._building.get(key)
+                if running is None:
+                    mine = self._building[key] = threading.Event()
+            if running is not None:
+                running.wait()
+                continue
+            try:
+                made = build()
+                with self._lock:
+                    self._found[key] = made
+                    if len(self._found) > self._limit:
+                        self._found.popitem(last=False)
+                return made
+            finally:
+                with self._lock:
+                    del self._building[key]
+                mine.set()

@@ -1,0 +1,103 @@
+"""The CPU as a device."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import weft.runtime as face
+from weft.runtime.cpu.loader import HostFunction, load_object
+from weft.runtime.cpu.memory import Pool
+from weft.runtime.cpu.pool import GRAIN, workers
+from weft.runtime.device import Buffer
+from weft.runtime.object_code import ObjectCode
+
+
+class CpuDevice:
+    """Kernels run in the calling thread, long ones side by side on all cores; `launch` returns when they are done."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._pool = Pool()
+
+    @property
+    def target(self) -> Any:
+        """What code is generated for: this machine."""
+        return face.resolve_target("host")
+
+    @property
+    def held(self) -> int:
+        """Bytes that buffers hold."""
+        return self._pool.held
+
+    def empty_cache(self) -> None:
+        """Give free blocks back to the system."""
+        self._pool.empty()
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Uninitialised memory."""
+        if not nbytes:
+            return Buffer(self, 0, 0)
+        block = self._pool.allocate(nbytes)
+        return Buffer(self, block.address, nbytes, block)
+
+    def upload(self, values: np.ndarray) -> Buffer:
+        """A copy of `values` in C order."""
+        buffer = self.allocate(values.nbytes)
+        if values.nbytes:
+            np.copyto(_view(buffer, values.dtype, values.shape), values)
+        return buffer
+
+    def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """The elements where they lie: a read-only array that keeps the buffer."""
+        if not prod(shape):
+            return np.empty(shape, dtype)
+        values = _view(buffer, dtype, shape)
+        values.flags.writeable = False
+        return values
+
+    def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
+        """Copy the leading bytes."""
+        ctypes.memmove(destination.address, source.address, nbytes)
+
+    def load(self, code: ObjectCode) -> HostFunction:
+        """Link and load."""
+        return load_object(code)
+
+    def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+        """Run a kernel to its end."""
+        address = slots.buffer_info()[0]
+        extent = parallel[0] if parallel else 1
+        if work >= 2 * GRAIN and function.parallel:
+            parts = min(self.target.threads, work // GRAIN, extent)
+            if parts > 1:
+                workers().split(lambda start, stop: function.call(address, start, stop), extent, parts)
+                return
+        function.call(address, 0, extent)
+
+    def synchronize(self) -> None:
+        """Nothing is ever left running."""
+
+
+class _Exposed:
+    """Memory as NumPy's array interface; the array that is made of it keeps the buffer."""
+
+    __slots__ = ("__array_interface__", "_buffer")
+
+    def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+        self._buffer = buffer
+        self.__array_interface__ = {
+            "data": (buffer.address, False),
+            "shape": shape,
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def _view(buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(_Exposed(buffer, np.dtype(dtype), shape))

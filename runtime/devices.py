@@ -1,0 +1,96 @@
+"""The registry of devices and the choice of the default one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from weft.runtime.device import Device
+from weft.runtime.errors import DeviceNotFoundError
+from weft.runtime.settings import setting
+
+_devices: dict[str, Device] = {}
+_lock = threading.Lock()
+_chosen: Device | None = None
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.devices: list[Device] = []
+
+
+_stack = _Stack()
+
+
+def get_device(name: str | Device) -> Device:
+    """The device called `name`: "cpu", "cuda", "cuda:1", "null", "null:sm_90".
+
+    Raises DeviceNotFoundError, which says what is missing and how to mend it.
+    """
+    if not isinstance(name, str):
+        return name
+    name = "cuda:0" if name == "cuda" else name
+    found = _devices.get(name)
+    if found is None:
+        with _lock:
+            found = _devices.get(name)
+            if found is None:
+                found = _devices[name] = _make(name)
+    return found
+
+
+def _make(name: str) -> Device:
+    import weft.runtime as face
+
+    if name == "cpu":
+        return face.CpuDevice()
+    if name == "null" or name.startswith("null:"):
+        return face.NullDevice(name)
+    if name.startswith("cuda:") and name[5:].isdigit():
+        result = face.probe()
+        if result.status == "ok" and int(name[5:]) < len(result.devices):
+            return face.CudaDevice(int(name[5:]))
+        reason = result.message if result.status != "ok" else f"this machine has {len(result.devices)} GPU(s)"
+        raise DeviceNotFoundError(f"no device {name!r}: {reason}{'; ' + result.remedy if result.remedy else ''}")
+    raise DeviceNotFoundError(f"no device {name!r}; devices are called cpu, cuda:0, cuda:1, ..., null")
+
+
+def devices() -> list[Device]:
+    """The devices that can run here: the CPU, then every GPU that the probe found."""
+    import weft.runtime as face
+
+    result = face.probe()
+    count = len(result.devices) if result.status == "ok" else 0
+    return [get_device("cpu"), *(get_device(f"cuda:{k}") for k in range(count))]
+
+
+def default_device() -> Device:
+    """Where new arrays go: the innermost ``with weft.device(...)``, what `set_default_device` chose,
+    WEFT_DEVICE, the first GPU, or the CPU, in this order."""
+    global _chosen
+    if _stack.devices:
+        return _stack.devices[-1]
+    if _chosen is None:
+        import weft.runtime as face
+
+        named = setting("device")
+        _chosen = get_device(named or ("cuda:0" if face.probe().status == "ok" else "cpu"))
+    return _chosen
+
+
+def set_default_device(name: str | Device | None) -> None:
+    """Choose the default device; None goes back to the automatic choice."""
+    global _chosen
+    _chosen = None if name is None else get_device(name)
+
+
+@contextmanager
+def device(name: str | Device) -> Iterator[Device]:
+    """New arrays of the calling thread go to this device inside the ``with``."""
+    chosen = get_device(name)
+    _stack.devices.append(chosen)
+    try:
+        yield chosen
+    finally:
+        _stack.devices.pop()

@@ -1,0 +1,70 @@
+"""Errors and warnings. A message says what was asked, what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class WeftError(Exception):
+    """Base of the library's own errors."""
+
+
+class OutOfMemoryError(WeftError, MemoryError):
+    """A device could not give the memory, also after caches were freed and one retry.
+
+    Attributes
+    ----------
+    requested, held : int
+        Bytes asked for, and bytes that the library holds on the device.
+    """
+
+    def __init__(self, device: str, requested: int, held: int) -> None:
+        super().__init__(
+            f"{device}: no memory for {requested:,} bytes ({held:,} bytes are held by arrays); "
+            "delete arrays that are no longer needed and evaluate again: nothing pending was lost"
+        )
+        self.requested = requested
+        self.held = held
+
+
+class DeviceNotFoundError(WeftError, LookupError):
+    """A device was named that this machine does not have."""
+
+
+class DeviceMismatchError(WeftError, ValueError):
+    """Arrays of different devices met in one operation."""
+
+
+class DeviceLostError(WeftError, RuntimeError):
+    """An earlier error left the device's context unusable; the other devices go on."""
+
+
+class CudaError(WeftError, RuntimeError):
+    """A driver call failed.
+
+    Attributes
+    ----------
+    call, name : str
+        The driver function, and the error's name.
+    code : int
+    """
+
+    def __init__(self, call: str, code: int, name: str, detail: str = "") -> None:
+        super().__init__(f"{call} failed with {name} ({code}){': ' + detail if detail else ''}")
+        self.call = call
+        self.code = code
+        self.name = name
+
+
+class CompileError(WeftError, RuntimeError):
+    """Code generation refused a kernel, or a tool that it needs is missing."""
+
+
+class SettingError(WeftError, ValueError):
+    """An environment variable has a value that it cannot have."""
+
+
+class CacheWarning(UserWarning):
+    """The disk cache could not be used as it should; work goes on without it."""
+
+
+class PerformanceWarning(UserWarning):
+    """Something works, but slower than it could."""

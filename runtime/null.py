@@ -1,0 +1,61 @@
+"""The device that compiles everything and runs nothing."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.device import Buffer
+from weft.runtime.object_code import ObjectCode
+
+
+class NullDevice:
+    """Kernels are generated for its target and counted, never run; every array reads back as zeros.
+
+    Parameters
+    ----------
+    name : str
+        "null" generates host code, "null:sm_90" code for that GPU.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._target: Any = None
+        self.launched = 0
+
+    @property
+    def target(self) -> Any:
+        """What code is generated for."""
+        if self._target is None:
+            import weft.runtime as face
+
+            self._target = face.resolve_target(self.name.partition(":")[2] or "host")
+        return self._target
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """A buffer without memory."""
+        return Buffer(self, 0, nbytes)
+
+    def upload(self, values: np.ndarray) -> Buffer:
+        """A buffer that forgets `values`."""
+        return Buffer(self, 0, values.nbytes)
+
+    def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """Zeros."""
+        return np.zeros(shape, dtype)
+
+    def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
+        """Nothing to copy."""
+
+    def load(self, code: ObjectCode) -> Any:
+        """The code itself."""
+        return code
+
+    def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+        """Count a launch."""
+        self.launched += 1
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""

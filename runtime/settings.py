@@ -1,0 +1,95 @@
+"""Settings: one table, read from the environment here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from weft.runtime.errors import SettingError
+
+STAGES = ("plan", "kernel", "llvm", "asm", "launch")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: its environment variable, how its text is read, its default, what it does."""
+
+    name: str
+    env: str
+    parse: Callable[[str], Any]
+    default: Any
+    doc: str
+    changes_code: bool = False
+
+
+def _flag(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("it takes 0 or 1")
+    return text == "1"
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError("it takes a whole number, 0 or more")
+    return number
+
+
+def _stages(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in STAGES:
+            raise ValueError(f"{name!r} is no stage; the stages are {', '.join(STAGES)}")
+    return names
+
+
+TABLE = (
+    Setting(
+        "device", "WEFT_DEVICE", str, "", 'default device: "cpu", "cuda:0", "null"; empty: the GPU if there is one'
+    ),
+    Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are kept on disk"),
+    Setting("cache_dir", "WEFT_CACHE_DIR", str, "", "folder of the disk cache; empty: weft under the XDG cache folder"),
+    Setting("cache_size", "WEFT_CACHE_SIZE", _count, 512 << 20, "bytes that the disk cache may hold"),
+    Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
+    Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
+    Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core", True),
+    Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
+    Setting("cuda_visible", "CUDA_VISIBLE_DEVICES", str, None, "the GPUs that CUDA shows"),
+    Setting("cuda_home", "CUDA_HOME", str, "", "folder of a CUDA toolkit"),
+    Setting("conda_prefix", "CONDA_PREFIX", str, "", "folder of a conda environment"),
+)
+
+_by_name = {row.name: row for row in TABLE}
+_overrides: dict[str, Any] = {}
+
+
+def setting(name: str) -> Any:
+    """The value of one setting. Raises SettingError where its variable cannot be read."""
+    if name in _overrides:
+        return _overrides[name]
+    row = _by_name[name]
+    text = os.environ.get(row.env)
+    if text is None or (text == "" and row.parse is not str):
+        return row.default
+    try:
+        return row.parse(text)
+    except ValueError as error:
+        raise SettingError(f"{row.env}={text!r}: {error} ({row.doc})") from None
+
+
+@contextmanager
+def override(**values: Any) -> Iterator[None]:
+    """Give settings other values for a while."""
+    unknown = set(values) - set(_by_name)
+    if unknown:
+        raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
+    before = dict(_overrides)
+    _overrides.update(values)
+    try:
+        yield
+    finally:
+        _overrides.clear()
+        _overrides.update(before)

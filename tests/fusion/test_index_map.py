@@ -1,0 +1,81 @@
+"""Affine index maps: a decoded view reads the same elements as NumPy's strides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.fusion.index_map import ZERO, broadcast, combine, decode_view, flatten, rename, through_view, variable
+
+
+def as_view(base: np.ndarray, window: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    start = window.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    strides = tuple(s // base.itemsize for s in window.strides)
+    return window.shape, strides, start // base.itemsize
+
+
+def read(base: np.ndarray, shape: tuple[int, ...], decoded: tuple) -> np.ndarray:
+    grid = np.indices(shape)
+    where = tuple(start + sum((grid[axis] * jump for axis, jump in terms), np.int64(0)) for start, terms in decoded)
+    return base[tuple(np.broadcast_to(w, shape) for w in where)]
+
+
+slices = st.builds(
+    slice,
+    st.none() | st.integers(-6, 6),
+    st.none() | st.integers(-6, 6),
+    st.sampled_from([None, 1, 2, 3, -1, -2]),
+)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
+def test_slices_and_transposes_decode(shape: list[int], data: st.DataObject) -> None:
+    base = np.arange(np.prod(shape)).reshape(shape)
+    window = base[tuple(data.draw(slices) for _ in shape)]
+    window = window.transpose(data.draw(st.permutations(range(window.ndim))))
+    if window.size == 0:
+        return
+    view = as_view(base, window)
+    decoded = decode_view(base.shape, *view)
+    assert decoded is not None
+    np.testing.assert_array_equal(read(base, view[0], decoded), window)
+
+
+@pytest.mark.parametrize(
+    ("base", "shape", "strides", "offset", "decodes"),
+    [
+        ((12,), (3, 4), (4, 1), 0, True),  # a reshape that splits an axis
+        ((3, 4), (12,), (1,), 0, False),  # one that merges two
+        ((3, 4), (3,), (5,), 0, False),  # the diagonal: no whole step of either axis
+        ((3, 4), (2, 3, 4), (0, 4, 1), 0, True),  # repeated along a new axis
+        ((3, 4), (4,), (3,), 0, False),  # from row to row at a slant that wraps
+    ],
+)
+def test_what_decodes(
+    base: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], offset: int, decodes: bool
+) -> None:
+    values = np.arange(np.prod(base)).reshape(base)
+    decoded = decode_view(base, shape, strides, offset)
+    assert (decoded is not None) == decodes
+    if decoded is not None:
+        expected = np.lib.stride_tricks.as_strided(
+            values.reshape(-1)[offset:], shape, tuple(s * values.itemsize for s in strides)
+        )
+        np.testing.assert_array_equal(read(values, shape, decoded), expected)
+
+
+def test_forms_are_canonical() -> None:
+    both = combine(3, ((variable(1), 2), (variable(0), 5), (variable(1), -2)))
+    assert both == (3, ((0, 5),))
+    assert rename(both, {0: 7}) == (3, ((7, 5),))
+    assert flatten((variable(0), ZERO, (1, ((2, 3),))), (4, 5, 6)) == (1, ((0, 30), (2, 3)))
+
+
+def test_through_a_view_and_a_broadcast() -> None:
+    decoded = decode_view((6, 8), (3, 8), (16, -1), 7)
+    assert decoded == ((0, ((0, 2),)), (7, ((1, -1),)))
+    at = through_view(decoded, (variable(4), variable(5)))
+    assert at == ((0, ((4, 2),)), (7, ((5, -1),)))
+    assert broadcast((variable(0), variable(1), variable(2)), (1, 9)) == (ZERO, variable(2))
