@@ -1,1 +1,27 @@
-"""To be written."""
+"""The face of the user's layer: arrays and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.dsl import methods, operators
+from weft.dsl.array import Array
+from weft.dsl.numpy_face import NUMPY, OWN, ndarray, submodule
+from weft.dsl.plans import compile, evaluate, explain
+from weft.dsl.ufunc import UFunc
+
+__all__ = ["NUMPY", "OWN", "Array", "UFunc", "compile", "evaluate", "explain", "find_name", "ndarray", "submodule"]
+
+
+def find_name(name: str) -> Callable[..., Any] | Any:
+    """A public name of weft's or, seen from weft, of NumPy's. Raises AttributeError."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    try:
+        return getattr(NUMPY, name)
+    except AttributeError:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}, and NumPy has none") from None
+
+
+_installed = (methods, operators)

@@ -8,11 +8,14 @@ point of the program, though nothing has run yet.
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion import (
     INTERNED,
@@ -22,6 +25,7 @@ from weft.fusion import (
     Storage,
     assign,
     constant,
+    contiguous_strides,
     current_epoch,
     cut,
     evaluate,
@@ -42,11 +46,13 @@ _WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its ow
 class Array:
     """An n-dimensional array whose operations are recorded and run fused.
 
-    Made by `weft.asarray`, the creation functions and operations; not by calling the class.
+    Made by `weft.asarray`, the creation functions and operations; not by calling the class. It has
+    `numpy.ndarray`'s attributes, methods and operators, with NumPy's meaning.
     """
 
     __slots__ = ("__weakref__", "_storage", "_view")
     __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
 
     _storage: Storage
     _view: View | None
@@ -59,6 +65,13 @@ class Array:
         """Length of each axis."""
         return self._storage.shape if self._view is None else self._view[0]
 
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        changed = self.reshape(shape)  # type: ignore[attr-defined]
+        if changed._storage is not self._storage:
+            raise AttributeError("incompatible shape for in-place modification; use reshape")
+        self._view = changed._view
+
     @property
     def dtype(self) -> np.dtype:
         """NumPy dtype of the elements."""
@@ -70,9 +83,129 @@ class Array:
         return len(self.shape)
 
     @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._storage.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+        return tuple(s * self.itemsize for s in (self._view or whole(self._storage))[1])
+
+    @property
     def device(self) -> Device:
         """The device that the array lives on."""
         return self._storage.device
+
+    @property
+    def base(self) -> Array | None:
+        """An array over the whole storage if this one is a view, else None."""
+        return None if self._view is None else wrap(self._storage)
+
+    # -- to the host ------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a NumPy array: read-only, on the CPU device without a copy where they lie together.
+
+        Evaluates the array.
+        """
+        storage = self._storage
+        if storage.buffer is None:
+            evaluate([storage])
+        assert storage.buffer is not None
+        values = storage.device.download(storage.buffer, storage.dtype, storage.shape)
+        if self._view is None:
+            return values
+        shape, strides, offset = self._view
+        if not prod(shape):
+            return np.empty(shape, storage.dtype)
+        in_bytes = tuple(s * storage.dtype.itemsize for s in strides)
+        return as_strided(values.reshape(-1)[offset:], shape, in_bytes, writeable=False)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self.numpy()
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def item(self, *index: int) -> Any:
+        """One element as a Python scalar."""
+        return self.numpy().item(*index)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self.numpy().tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of the elements."""
+        return self.numpy().tobytes(order)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return operator.index(self.numpy())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))  # type: ignore[index]
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return repr(self.numpy())
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy()[()], spec)
+
+    def __reduce__(self) -> Any:
+        return _restore, (np.array(self.numpy()),)
+
+    def __copy__(self) -> Array:
+        return self.copy()  # type: ignore[attr-defined, no-any-return]
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self.copy()  # type: ignore[attr-defined, no-any-return]
+
+    def __dlpack__(self, **options: Any) -> Any:
+        values = self.numpy()
+        return (values if options.get("copy") is False else values.copy()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def _restore(values: np.ndarray) -> Array:
+    return convert(values)
 
 
 # -- between arrays and expressions --------------------------------------------------------
@@ -139,19 +272,30 @@ def convert(value: Any) -> Array:
 
 
 def write(array: Array, value: Expr) -> None:
-    """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it."""
+    """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it.
+
+    Raises ValueError where two elements of the array are the same memory (a broadcast view).
+    """
     storage = array._storage
     epoch = current_epoch(storage.device)
     previous = operand(storage, epoch)
     shape, strides, offset = array._view or whole(storage)
+    if any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
+        raise ValueError("assignment destination is read-only")
     assign(storage, update(previous, value, shape, strides, offset), epoch)
 
 
 def whole(storage: Storage) -> View:
     """The view that shows all of `storage`."""
-    from weft.fusion import contiguous_strides
-
     return storage.shape, contiguous_strides(storage.shape), 0
+
+
+def start() -> Location:
+    """Every recording but the operators' hot path begins here: pending work is cut where it has grown
+    long. Returns the user's place in the program."""
+    where = user_location(3)
+    cut(recording.epoch or current_epoch(), where)
+    return where
 
 
 def user_location(depth: int = 2) -> Location:

@@ -1,6 +1,7 @@
 """The face of fusion: expressions, recording and evaluation."""
 
 from weft.fusion.evaluate import evaluate
+from weft.fusion.explain import Explanation, explain_storages, kernels_of
 from weft.fusion.expr import (
     INTERNED,
     Expr,
@@ -24,12 +25,14 @@ from weft.fusion.expr import (
     view,
 )
 from weft.fusion.record import assign, cut, operand, pending
+from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
 
 __all__ = [
     "INTERNED",
     "SOFT_LIMIT",
     "Epoch",
+    "Explanation",
     "Expr",
     "Location",
     "Storage",
@@ -44,17 +47,21 @@ __all__ = [
     "cut",
     "empty",
     "evaluate",
+    "explain_storages",
     "gather",
     "iota",
+    "kernels_of",
     "map_",
     "opaque",
     "operand",
     "pending",
     "recording",
     "reduce_",
+    "reset_statistics",
     "reshape",
     "scan",
     "scatter",
+    "statistics",
     "update",
     "view",
 ]

@@ -41,6 +41,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
                 elif storage.expr is version:
                     storage.buffer = buffer
                     storage.epoch = storage.expr = None
+            # dead storages and their epoch refer to each other: let go of them now, not at the next collection
+            epoch.pending = [s for s in live if s.buffer is None]
             if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():

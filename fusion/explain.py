@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-
-from weft.codegen.ops import find_op
+from weft.codegen import Kernel, find_op
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
-from weft.fusion.lower import traffic
+from weft.fusion.lower import lower_group, traffic
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
-from weft.fusion.storage import Storage
+from weft.fusion.storage import Epoch, Storage
 
 FORMULA_LENGTH = 240
 
@@ -91,21 +89,36 @@ def show_bytes(count: int) -> str:
     raise AssertionError
 
 
-def explain_storages(storages: Iterable[Storage]) -> Explanation:
-    """What evaluating `storages` would run now."""
-    notes: list[KernelNote] = []
-    epochs: dict[Any, list[Storage]] = {}
+def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
+    """The schedules that evaluating `storages` would run, one an epoch."""
+    epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
         if storage.buffer is None and storage.epoch is not None:
             epochs.setdefault(storage.epoch, []).append(storage)
+    found = []
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
-        needed = set(topological(roots, lambda n, known=epoch.results: n in known))
+        needed = set(topological(roots, epoch.results.__contains__))
         outputs = list(dict.fromkeys([*roots, *(v for v in live if v in needed)]))
-        kept = [v for v in live if v not in needed]
-        notes.extend(explain_schedule(make_schedule(outputs, kept, epoch.results)))
-    return Explanation(tuple(notes))
+        found.append(make_schedule(outputs, [v for v in live if v not in needed], epoch.results))
+    return found
+
+
+def explain_storages(storages: Iterable[Storage]) -> Explanation:
+    """What evaluating `storages` would run now."""
+    return Explanation(tuple(note for schedule in schedules_of(storages) for note in explain_schedule(schedule)))
+
+
+def kernels_of(storages: Iterable[Storage]) -> list[Kernel]:
+    """The logical kernels that evaluating `storages` would launch now."""
+    return [
+        lowered.kernel
+        for schedule in schedules_of(storages)
+        for group in schedule.groups
+        if group.opaque is None
+        for lowered in lower_group(group)
+    ]
 
 
 def explain_schedule(schedule: Schedule) -> list[KernelNote]:

@@ -222,7 +222,7 @@ def gather(
 ) -> Expr:
     """Elements of `base` at computed positions.
 
-    `terms` has one entry a dimension of `base`: ``(constant, ((axis, step), ...), which)``. The
+    `terms` has one entry a dimension of `base`, or one for its flat C order: ``(constant, ((axis, step), ...), which)``. The
     position along that dimension at result index i is
     ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term where `which` is -1.
     Each index operand is an integer expression that broadcasts to `shape`; its values are

@@ -112,7 +112,8 @@ def _positions(terms: Any, shape: tuple[int, ...], indices: list[np.ndarray]) ->
 
 def _gather(node: Expr, operands: list[np.ndarray], slots: Sequence[Any]) -> np.ndarray:
     base, *indices = operands
-    return base[_positions(node.attrs[0], node.shape, indices)] if base.ndim else np.broadcast_to(base, node.shape)
+    terms = node.attrs[0]
+    return (base if len(terms) == base.ndim else base.reshape(-1))[_positions(terms, node.shape, indices)]
 
 
 def _update(node: Expr, operands: list[np.ndarray], slots: Sequence[Any]) -> np.ndarray:
@@ -128,10 +129,11 @@ def _scatter(node: Expr, operands: list[np.ndarray], slots: Sequence[Any]) -> np
     terms, shape = node.attrs
     result = previous.copy()
     positions = tuple(p.reshape(-1) for p in _positions(terms, shape, indices))
+    target = result if len(terms) == result.ndim else result.reshape(-1)
     if node.op:
-        getattr(np, node.op).at(result, positions, value.reshape(-1))
+        getattr(np, node.op).at(target, positions, value.reshape(-1))
     else:
-        result[positions] = value.reshape(-1)
+        target[positions] = value.reshape(-1)
     return result
 
 

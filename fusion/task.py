@@ -244,7 +244,7 @@ def gather_index(
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
     """The flat position in `base` that `terms` name: its affine part, and which index operands are added
     times which factors."""
-    strides = contiguous_strides(base)
+    strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0
     which, factors = [], []

@@ -1,1 +1,68 @@
-"""weft: write NumPy, get fused CUDA kernels."""
+"""weft: write NumPy, get fused CUDA kernels; without a GPU, fused and compiled on the CPU.
+
+``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and
+run when a value is needed. What weft has no kernels for is NumPy's own function, called on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
+from weft.fusion import Explanation, reset_statistics, statistics
+from weft.runtime import (
+    CacheWarning,
+    CompileError,
+    CudaError,
+    DeviceLostError,
+    DeviceMismatchError,
+    DeviceNotFoundError,
+    OutOfMemoryError,
+    PerformanceWarning,
+    SettingError,
+    WeftError,
+    default_device,
+    device,
+    devices,
+    set_default_device,
+)
+
+__version__ = "0.1.0"
+
+globals().update({name: value for name, value in OWN.items() if name not in ("compile",)})
+
+
+def __getattr__(name: str) -> Any:
+    return find_name(name)
+
+
+def __dir__() -> list[str]:
+    import numpy
+
+    return sorted({*globals(), *(n for n in dir(numpy) if not n.startswith("_"))})
+
+
+__all__ = [
+    "Array",
+    "CacheWarning",
+    "CompileError",
+    "CudaError",
+    "DeviceLostError",
+    "DeviceMismatchError",
+    "DeviceNotFoundError",
+    "Explanation",
+    "OutOfMemoryError",
+    "PerformanceWarning",
+    "SettingError",
+    "UFunc",
+    "WeftError",
+    "compile",
+    "default_device",
+    "device",
+    "devices",
+    "evaluate",
+    "explain",
+    "reset_statistics",
+    "set_default_device",
+    "statistics",
+]

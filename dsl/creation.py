@@ -1,0 +1,291 @@
+"""Making arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array, as_operand, convert, expr_of, record, start, wrap
+from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, reshape
+from weft.fusion import empty as empty_expr
+from weft.runtime import get_device
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    elif isinstance(shape, Array):
+        shape = shape.tolist()
+        shape = shape if isinstance(shape, list) else (shape,)
+    result = tuple(int(n.__index__()) for n in shape)
+    if any(n < 0 for n in result):
+        raise ValueError("negative dimensions are not allowed")
+    return result
+
+
+def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
+    """A dtype that weft computes with. Raises TypeError for others."""
+    found = np.dtype(default if dtype is None else dtype).newbyteorder("=")
+    if found.char not in "?bBhHiIlLqQefdFD":
+        raise TypeError(f"weft arrays hold bool, integers, floats and complex numbers, not {found}")
+    return found
+
+
+def asarray(
+    values: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
+) -> Array:
+    """`values` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
+    if isinstance(values, Array):
+        result = values
+        if copy:
+            result = result.copy()  # type: ignore[attr-defined]
+    elif isinstance(values, (list, tuple)) and _has_array(values):
+        from weft.dsl.manipulation import stack
+
+        result = stack([asarray(v) for v in values])
+    else:
+        result = convert(np.asarray(values, None if dtype is None else np.dtype(dtype)))
+    if dtype is not None and result.dtype != np.dtype(dtype):
+        result = result.astype(dtype)  # type: ignore[attr-defined]
+    return result if device is None else to_device(result, device)
+
+
+def _has_array(values: Any) -> bool:
+    return any(isinstance(v, Array) or (isinstance(v, (list, tuple)) and _has_array(v)) for v in values)
+
+
+def array(
+    values: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: Any = None,
+    subok: bool = False,
+    ndmin: int = 0,
+    like: Any = None,
+) -> Array:
+    """A new array of `values`, as `numpy.array`."""
+    result = asarray(values, dtype)
+    if result is values and copy:
+        result = result.copy()  # type: ignore[attr-defined]
+    if result.ndim < ndmin:
+        result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)  # type: ignore[attr-defined]
+    return result
+
+
+def to_device(values: Array, device: Any) -> Array:
+    """The array on another device (itself if it is there)."""
+    target = get_device(device)
+    if target is values.device:
+        return values
+    host = np.ascontiguousarray(values.numpy()).reshape(values.shape)
+    return wrap(Storage(host.shape, host.dtype, target, target.upload(host)))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+    """An array with the same value everywhere."""
+    start()
+    node, weak = as_operand(fill_value)
+    kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
+    node = constant(fill_value, kind) if weak is not None else cast(node, kind)
+    return record(broadcast_to(node, as_shape(shape)))
+
+
+def _constant(value: Any, shape: Any, dtype: Any) -> Array:
+    start()
+    current_epoch()
+    return record(constant(value, as_dtype(dtype), as_shape(shape)))
+
+
+def zeros(shape: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+    """Zeros; float64 unless a dtype is given."""
+    return _constant(0, shape, dtype)
+
+
+def ones(shape: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+    """Ones; float64 unless a dtype is given."""
+    return _constant(1, shape, dtype)
+
+
+def empty(shape: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+    """An array whose elements are not set."""
+    start()
+    current_epoch()
+    return record(empty_expr(as_shape(shape), as_dtype(dtype)))
+
+
+def _like(prototype: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
+    source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
+    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype)
+
+
+def zeros_like(
+    prototype: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, **ignored: Any
+) -> Array:
+    """Zeros with the shape and dtype of another array."""
+    own, kind = _like(prototype, dtype, shape)
+    return zeros(own, kind)
+
+
+def ones_like(
+    prototype: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, **ignored: Any
+) -> Array:
+    """Ones with the shape and dtype of another array."""
+    own, kind = _like(prototype, dtype, shape)
+    return ones(own, kind)
+
+
+def empty_like(
+    prototype: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, **ignored: Any
+) -> Array:
+    """An unset array with the shape and dtype of another."""
+    own, kind = _like(prototype, dtype, shape)
+    return empty(own, kind)
+
+
+def full_like(
+    prototype: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: Any = None,
+    subok: bool = True,
+    shape: Any = None,
+    **ignored: Any,
+) -> Array:
+    """The same value everywhere, with the shape and dtype of another array."""
+    own, kind = _like(prototype, dtype, shape)
+    return full(own, fill_value, kind)
+
+
+def arange(start_: Any = 0, stop: Any = None, step: Any = None, dtype: Any = None, **options: Any) -> Array:
+    """Evenly spaced numbers in a half-open interval, as `numpy.arange`."""
+    start_ = options.get("start", start_)
+    if stop is None:
+        start_, stop = 0, start_
+    step = 1 if step is None else step
+    numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start_, stop, step)]
+    if all(type(n) is int for n in numbers) and (dtype is None or np.dtype(dtype).kind in "iu"):
+        first, last, stride = numbers
+        if stride == 0:
+            raise ZeroDivisionError("division by zero")
+        count = max(0, -(-(last - first) // stride))
+        start()
+        current_epoch()
+        kind = as_dtype(dtype, np.int64)
+        node = iota((count,), 0, kind)
+        if stride != 1:
+            node = map_("multiply", [node, constant(stride, kind)])
+        if first:
+            node = map_("add", [node, constant(first, kind)])
+        return record(node)
+    return convert(np.arange(*numbers, dtype=dtype))
+
+
+def linspace(
+    start_: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` evenly spaced numbers over an interval, as `numpy.linspace`."""
+    values = np.linspace(np.asarray(start_), np.asarray(stop), int(num), endpoint, retstep, dtype, axis)
+    return (convert(values[0]), values[1]) if retstep else convert(values)
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float, order: Any = "C", **ignored: Any) -> Array:
+    """Ones on a diagonal, zeros elsewhere."""
+    start()
+    current_epoch()
+    shape = (int(n), int(n if m is None else m))
+    row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
+    return record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype)))
+
+
+def identity(n: int, dtype: Any = None, **ignored: Any) -> Array:
+    """The identity matrix."""
+    return eye(n, dtype=float if dtype is None else dtype)
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """Arrays of the indices along each axis, as `numpy.indices`."""
+    from weft.dsl.manipulation import stack
+
+    shape = as_shape(dimensions)
+    start()
+    current_epoch()
+    if sparse:
+        return tuple(
+            record(reshape(iota((n,), 0, as_dtype(dtype)), tuple(n if k == axis else 1 for k in range(len(shape)))))
+            for axis, n in enumerate(shape)
+        )
+    if not shape:
+        return empty((0,), dtype)
+    return stack([record(iota(shape, axis, as_dtype(dtype))) for axis in range(len(shape))])
+
+
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **options: Any) -> Any:
+    """An array made by calling a function on the indices, as `numpy.fromfunction`."""
+    grid = indices(shape, dtype=dtype)
+    return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
+
+
+def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
+    from weft.dsl.manipulation import broadcast_arrays
+
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    count = len(vectors)
+    arrays = []
+    for k, vector in enumerate(vectors):
+        axis = 1 - k if indexing == "xy" and count > 1 and k < 2 else k
+        arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))  # type: ignore[attr-defined]
+    if not sparse:
+        arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]  # type: ignore[attr-defined]
+    return arrays
+
+
+def _triangle(values: Any, k: int, lower: bool) -> Array:
+    start()
+    source = asarray(values)
+    node = expr_of(source)
+    if len(node.shape) < 2:
+        node = broadcast_to(node, (node.shape[0], node.shape[0]))
+    shape = node.shape[-2:]
+    row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
+    column = iota(shape, 1, np.int64)
+    keep = map_("less_equal" if lower else "greater_equal", [column, row])
+    return record(map_("where", [keep, node, constant(0, node.dtype)]))
+
+
+def tril(values: Any, k: int = 0) -> Array:
+    """The lower triangle, zeros above."""
+    return _triangle(values, k, True)
+
+
+def triu(values: Any, k: int = 0) -> Array:
+    """The upper triangle, zeros below."""
+    return _triangle(values, k, False)
+
+
+def tri(n: int, m: int | None = None, k: int = 0, dtype: Any = float, **ignored: Any) -> Array:
+    """Ones at and below a diagonal."""
+    return tril(ones((n, n if m is None else m), dtype), k)
+
+
+def copy(values: Any, order: Any = "K", subok: bool = False) -> Array:
+    """A copy."""
+    return array(values, copy=True)
+
+
+def ascontiguousarray(values: Any, dtype: Any = None, **ignored: Any) -> Array:
+    """The array in C order, with at least one axis."""
+    result = asarray(values, dtype)
+    if result._view is not None:
+        result = result.copy()  # type: ignore[attr-defined]
+    return result if result.ndim else result.reshape((1,))  # type: ignore[attr-defined]

@@ -1,0 +1,504 @@
+"""Rearranging: views where NumPy makes views, copies where it copies; nothing is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array, as_operand, expr_of, record, start, whole, wrap
+from weft.dsl.creation import as_shape, asarray, empty
+from weft.dsl.reductions import normalize_axes, normalize_axis
+from weft.fusion import broadcast_shapes, constant, contiguous_strides
+from weft.fusion import broadcast_to as broadcast_expr
+from weft.fusion import reshape as reshape_expr
+
+
+def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
+    """Another view of an array's storage; without a view where it shows all of it in order."""
+    storage = array._storage
+    if not offset and shape == storage.shape and strides == contiguous_strides(shape):
+        return wrap(storage)
+    return wrap(storage, (shape, strides, offset))
+
+
+def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape, strides in elements and offset of an array in its storage."""
+    return array._view or whole(array._storage)
+
+
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
+    """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
+    array = asarray(a)
+    if order == "F":
+        return reshape(array.T, as_shape(shape)[::-1]).T  # type: ignore[attr-defined]
+    wanted = _infer(shape if shape is not None else newshape, array)
+    strides = _view_strides(array, wanted)
+    if strides is not None and not copy:
+        return window(array, wanted, strides, layout(array)[2])
+    if copy is False:
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    start()
+    return record(reshape_expr(expr_of(array), wanted))
+
+
+def _infer(shape: Any, array: Array) -> tuple[int, ...]:
+    given = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(n.__index__()) for n in shape)
+    size = array.size
+    if -1 in given:
+        rest = prod(n for n in given if n != -1)
+        if given.count(-1) > 1:
+            raise ValueError("can only specify one unknown dimension")
+        if rest == 0 or size % rest:
+            raise ValueError(f"cannot reshape array of size {size} into shape {given}".replace(" ", " "))
+        given = tuple(size // rest if n == -1 else n for n in given)
+    if prod(given) != size or any(n < 0 for n in given):
+        raise ValueError(f"cannot reshape array of size {size} into shape {given}")
+    return given
+
+
+def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that show the array by another shape without a copy, or None.
+
+    Axes that lie together in memory are taken as one, and have to be cut up again into whole axes.
+    """
+    shape, strides, _ = layout(array)
+    if array._view is None or not prod(wanted):
+        return contiguous_strides(wanted)
+    runs: list[list[int]] = []  # [length, stride] of merged axes
+    for n, s in zip(shape, strides, strict=True):
+        if n == 1:
+            continue
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = [runs[-1][0] * n, s]
+        else:
+            runs.append([n, s])
+    result: list[int] = []
+    run = 0
+    left = runs[0][0] if runs else 1
+    for n in wanted:
+        if n == 1:
+            result.append(0)
+            continue
+        while left == 1 and run + 1 < len(runs):
+            run += 1
+            left = runs[run][0]
+        if left % n:
+            return None
+        left //= n
+        result.append(left * runs[run][1])
+    return tuple(result)
+
+
+def transpose(a: Any, axes: Any = None) -> Array:
+    """Axes permuted (reversed where none are given); a view."""
+    array = asarray(a)
+    shape, strides, offset = layout(array)
+    order = tuple(reversed(range(array.ndim))) if axes is None else tuple(normalize_axis(k, array.ndim) for k in axes)
+    if len(order) != array.ndim:
+        raise ValueError("axes don't match array")
+    if len(set(order)) != len(order):
+        raise ValueError("repeated axis in transpose")
+    return window(array, tuple(shape[k] for k in order), tuple(strides[k] for k in order), offset)
+
+
+permute_dims = transpose
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
+    """Two axes exchanged; a view."""
+    array = asarray(a)
+    order = list(range(array.ndim))
+    first, second = normalize_axis(axis1, array.ndim), normalize_axis(axis2, array.ndim)
+    order[first], order[second] = order[second], order[first]
+    return transpose(array, order)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Array:
+    """Axes moved to other places; a view."""
+    array = asarray(a)
+    origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
+    if len(origin) != len(goal):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [k for k in range(array.ndim) if k not in origin]
+    for to, of in sorted(zip(goal, origin, strict=True)):
+        order.insert(to, of)
+    return transpose(array, order)
+
+
+def rollaxis(a: Any, axis: int, start_: int = 0) -> Array:
+    """An axis rolled back to before another; a view."""
+    array = asarray(a)
+    place = normalize_axis(axis, array.ndim)
+    to = start_ + array.ndim if start_ < 0 else start_
+    return moveaxis(array, place, to - 1 if place < to else to)
+
+
+def squeeze(a: Any, axis: Any = None) -> Array:
+    """Axes of length 1 left out; a view."""
+    array = asarray(a)
+    shape, strides, offset = layout(array)
+    gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
+    if any(shape[k] != 1 for k in gone):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    kept = [k for k in range(array.ndim) if k not in gone]
+    return window(array, tuple(shape[k] for k in kept), tuple(strides[k] for k in kept), offset)
+
+
+def expand_dims(a: Any, axis: Any) -> Array:
+    """Axes of length 1 put in; a view."""
+    array = asarray(a)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = set(normalize_axes(axis, array.ndim + count))
+    shape, strides, offset = layout(array)
+    rest = iter(zip(shape, strides, strict=True))
+    pairs = [(1, 0) if k in places else next(rest) for k in range(array.ndim + count)]
+    return window(array, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), offset)
+
+
+def broadcast_to(a: Any, shape: Any, subok: bool = False) -> Array:
+    """The array repeated to a shape, as a read-only view."""
+    array = asarray(a)
+    wanted = as_shape(shape)
+    own, strides, offset = layout(array)
+    if len(own) > len(wanted) or broadcast_shapes(own, wanted) != wanted:
+        raise ValueError(
+            f"operands could not be broadcast together with remapped shapes [original->remapped]: {own}  and requested shape {wanted}"
+        )
+    lead = len(wanted) - len(own)
+    stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
+    return window(array, wanted, (0,) * lead + stretched, offset)
+
+
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
+    """Arrays broadcast against each other, as views."""
+    found = [asarray(a) for a in arrays]
+    shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
+    return tuple(broadcast_to(a, shape) for a in found)
+
+
+def atleast_1d(*arrays: Any) -> Any:
+    """Arrays with at least one axis."""
+    found = tuple(a if a.ndim >= 1 else reshape(a, (1,)) for a in map(asarray, arrays))
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_2d(*arrays: Any) -> Any:
+    """Arrays with at least two axes."""
+    found = tuple(
+        a if a.ndim >= 2 else reshape(a, (1, -1)) if a.size or a.ndim else reshape(a, (1, 1))
+        for a in map(asarray, arrays)
+    )
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_3d(*arrays: Any) -> Any:
+    """Arrays with at least three axes."""
+    found = []
+    for a in map(asarray, arrays):
+        shape = a.shape
+        found.append(a if a.ndim >= 3 else reshape(a, {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[a.ndim]))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def ravel(a: Any, order: str = "C") -> Array:
+    """The elements in one axis: a view where they lie together."""
+    array = asarray(a)
+    return reshape(array if order != "F" else array.T, (array.size,))  # type: ignore[attr-defined]
+
+
+def concatenate(
+    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+) -> Array:
+    """Arrays joined along an axis."""
+    start()
+    found = [asarray(a) for a in arrays]
+    if not found:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        found, axis = [ravel(a) for a in found], 0
+    if any(a.ndim == 0 for a in found):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    place = normalize_axis(axis, found[0].ndim)
+    _check_alike(found, place)
+    kind = np.dtype(dtype) if dtype is not None else np.result_type(*(a.dtype for a in found))
+    shape = list(found[0].shape)
+    shape[place] = sum(a.shape[place] for a in found)
+    result = empty(tuple(shape), kind) if out is None else out
+    at = 0
+    for a in found:
+        index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
+        result[index] = a
+        at += a.shape[place]
+    return result  # type: ignore[no-any-return]
+
+
+def _check_alike(found: Sequence[Array], place: int) -> None:
+    first = found[0]
+    for number, a in enumerate(found[1:], 1):
+        if a.ndim != first.ndim:
+            raise ValueError(
+                f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension 0, the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
+            )
+        for k in range(a.ndim):
+            if k != place and a.shape[k] != first.shape[k]:
+                raise ValueError(
+                    f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension {k}, the array at index 0 has size {first.shape[k]} and the array at index {number} has size {a.shape[k]}"
+                )
+
+
+concat = concatenate
+
+
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays of one shape joined along a new axis."""
+    found = [asarray(a) for a in arrays]
+    if not found:
+        raise ValueError("need at least one array to stack")
+    if len({a.shape for a in found}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    place = normalize_axis(axis, found[0].ndim + 1)
+    return concatenate([expand_dims(a, place) for a in found], place, out, dtype)
+
+
+def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays joined row by row."""
+    return concatenate([atleast_2d(a) for a in arrays], 0, dtype=dtype)
+
+
+def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays joined column by column."""
+    found = [atleast_1d(a) for a in arrays]
+    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype)
+
+
+def dstack(arrays: Any) -> Array:
+    """Arrays joined along the third axis."""
+    return concatenate([atleast_3d(a) for a in arrays], 2)
+
+
+def column_stack(arrays: Any) -> Array:
+    """Vectors and matrices joined as columns."""
+    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, arrays)], 1)
+
+
+def array_split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
+    """An array cut into parts of nearly equal length, as views."""
+    array = asarray(a)
+    place = normalize_axis(axis, array.ndim)
+    length = array.shape[place]
+    if isinstance(sections, (int, np.integer)):
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, more = divmod(length, int(sections))
+        edges = [0]
+        for k in range(int(sections)):
+            edges.append(edges[-1] + each + (k < more))
+    else:
+        edges = [0, *[int(s) for s in sections], length]
+    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in zip(edges, edges[1:], strict=False)]  # type: ignore[index]
+
+
+def split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
+    """An array cut into parts of equal length, as views."""
+    array = asarray(a)
+    if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(array, sections, axis)
+
+
+def hsplit(a: Any, sections: Any) -> list[Array]:
+    """Cut into columns."""
+    return split(a, sections, 0 if asarray(a).ndim == 1 else 1)
+
+
+def vsplit(a: Any, sections: Any) -> list[Array]:
+    """Cut into rows."""
+    return split(a, sections, 0)
+
+
+def flip(a: Any, axis: Any = None) -> Array:
+    """Elements in reverse order along axes; a view."""
+    array = asarray(a)
+    turned = normalize_axes(axis, array.ndim)
+    return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]  # type: ignore[index, no-any-return]
+
+
+def fliplr(a: Any) -> Array:
+    """Columns in reverse order."""
+    return flip(a, 1)
+
+
+def flipud(a: Any) -> Array:
+    """Rows in reverse order."""
+    return flip(a, 0)
+
+
+def rot90(a: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
+    """Turned by quarter turns in the plane of two axes."""
+    array = asarray(a)
+    k %= 4
+    first, second = normalize_axes(axes, array.ndim)
+    order = list(range(array.ndim))
+    order[first], order[second] = order[second], order[first]
+    if k == 0:
+        return array[...]  # type: ignore[index, no-any-return]
+    if k == 2:
+        return flip(flip(array, first), second)
+    return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+    """Elements moved along axes; what falls off one end comes in at the other."""
+    array = asarray(a)
+    if axis is None:
+        return reshape(roll(ravel(array), shift, 0), array.shape)
+    start()
+    axes = [normalize_axis(k, array.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    for amount, k in zip(shifts, axes, strict=True):
+        length = array.shape[k]
+        by = int(amount) % length if length else 0
+        if by:
+            lead = (slice(None),) * k
+            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)  # type: ignore[index]
+    return array if array is not a else array.copy()  # type: ignore[attr-defined, no-any-return]
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
+    """Each element a number of times."""
+    array = asarray(a)
+    if axis is None:
+        array, axis = ravel(array), 0
+    place = normalize_axis(axis, array.ndim)
+    if isinstance(repeats, (int, np.integer)):
+        count = int(repeats)
+        if count < 0:
+            raise ValueError("repeats may not contain negative values.")
+        shape = array.shape
+        wide = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
+        return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]), copy=True)
+    which = np.repeat(np.arange(array.shape[place]), np.asarray(repeats))
+    return array[(slice(None),) * place + (which,)]  # type: ignore[index, no-any-return]
+
+
+def tile(a: Any, reps: Any) -> Array:
+    """The whole array a number of times along each axis."""
+    array = asarray(a)
+    counts = (reps,) if isinstance(reps, (int, np.integer)) else tuple(int(r) for r in reps)
+    ndim = max(len(counts), array.ndim)
+    counts = (1,) * (ndim - len(counts)) + counts
+    shape = (1,) * (ndim - array.ndim) + array.shape
+    split_shape = tuple(n for pair in zip((1,) * ndim, shape, strict=True) for n in pair)
+    wide_shape = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    wide = broadcast_to(reshape(array, split_shape), wide_shape)
+    return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
+
+
+def pad(a: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
+    """Elements added around an array; modes as in `numpy.pad`."""
+    array = asarray(a)
+    widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
+    if mode == "constant":
+        values = np.broadcast_to(np.asarray(options.pop("constant_values", 0)), (array.ndim, 2))
+        if options:
+            raise ValueError(f"unsupported keyword arguments for mode '{mode}': {set(options)}")
+        start()
+        shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
+        if (values == values.flat[0]).all() if values.size else True:
+            fill = values.flat[0] if values.size else 0
+            result = record(broadcast_expr(constant(fill, array.dtype), shape))
+            result[tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))] = array  # type: ignore[index]
+            return result
+    elif mode in ("edge", "reflect", "symmetric", "wrap") and not options and all(array.shape):
+        for k, (lo, hi) in enumerate(widths):
+            which = np.pad(np.arange(array.shape[k]), (lo, hi), mode=mode)
+            array = array[(slice(None),) * k + (which,)]  # type: ignore[index]
+        return array
+    from weft.dsl.numpy_face import call_numpy
+
+    if mode == "constant":
+        options["constant_values"] = values
+    return call_numpy(np.pad, (a, pad_width), {"mode": mode, **options})  # type: ignore[no-any-return]
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """Differences of neighbours along an axis."""
+    array = asarray(a)
+    place = normalize_axis(axis, array.ndim)
+    parts = [x if x is not None else None for x in (prepend, append)]
+    if any(p is not None for p in parts):
+        shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
+        ends = [
+            None if p is None else (broadcast_to(asarray(p), shape) if not np.ndim(p) else asarray(p)) for p in parts
+        ]
+        array = concatenate([p for p in (ends[0], array, ends[1]) if p is not None], place)
+    lead = (slice(None),) * place
+    for _ in range(n):
+        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]  # type: ignore[index]
+        array = ahead != behind if array.dtype.kind == "b" else ahead - behind
+    return array
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """A diagonal of two axes as the last axis; a view."""
+    array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
+    shape, strides, begin = layout(array)
+    rows, columns = shape[-2:]
+    length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    begin += offset * strides[-1] if offset >= 0 else -offset * strides[-2]
+    return window(array, (*shape[:-2], length), (*strides[:-2], strides[-2] + strides[-1]), begin if length else 0)
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """Sum of a diagonal."""
+    return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)  # type: ignore[attr-defined]
+
+
+def diag(a: Any, k: int = 0) -> Array:
+    """A diagonal of a matrix, or a matrix with a diagonal."""
+    array = asarray(a)
+    if array.ndim == 2:
+        return diagonal(array, k).copy()  # type: ignore[attr-defined, no-any-return]
+    if array.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    start()
+    n = array.shape[0] + abs(k)
+    result = record(broadcast_expr(constant(0, array.dtype), (n, n)))
+    diagonal(result, k)[...] = array  # type: ignore[index]
+    return result
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
+    if x is None and y is None:
+        from weft.dsl.indexing import nonzero
+
+        return nonzero(condition)
+    from weft.dsl.array import apply
+
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    test = asarray(condition)
+    if test.dtype.kind != "b":
+        test = test != 0
+    return apply("where", test, x, y)
+
+
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
+) -> Any:
+    """Elements kept between two bounds."""
+    from weft.dsl.ufunc import UFUNCS, deliver
+
+    low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
+    result = asarray(a)
+    start()
+    if low is not None:
+        result = UFUNCS["maximum"](result, low)
+    if high is not None:
+        result = UFUNCS["minimum"](result, high)
+    return result if out is None else deliver("clip", as_operand(result)[0], out)

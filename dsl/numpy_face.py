@@ -1,0 +1,291 @@
+"""NumPy's namespace on weft: what `numpy` is inside a program that runs on weft.
+
+A name is weft's own function where it has one; a constant, dtype or class is NumPy's; any other function is
+NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become
+weft arrays, and what it wrote into its arguments is written back.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft.dsl import creation, indexing, linear, manipulation, methods, reductions
+from weft.dsl.array import Array, convert, expr_of, write
+from weft.dsl.creation import asarray
+from weft.dsl.ufunc import UFUNCS
+from weft.fusion import cast
+
+# Functions that write into their first argument.
+_WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
+_SUPPORTED = "?bBhHiIlLqQefdFD"
+
+
+def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> Any:
+    """`value` with every weft array in it as a NumPy array; `seen` collects writable copies."""
+    if isinstance(value, Array):
+        host = value.numpy()
+        if seen is not None:
+            host = np.array(host)
+            seen.append((value, host))
+        return host
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(to_host(v, seen) for v in value)
+    if type(value) is dict:
+        return {k: to_host(v, seen) for k, v in value.items()}
+    if isinstance(value, (WrappedFunction, WrappedType)):
+        return value.wrapped
+    if callable(value) and isinstance(value, types.FunctionType):
+        return _host_callback(value)
+    return value
+
+
+def _host_callback(function: Any) -> Any:
+    def called(*arguments: Any, **options: Any) -> Any:
+        return to_host(function(*(from_host(a) for a in arguments), **{k: from_host(v) for k, v in options.items()}))
+
+    return called
+
+
+def from_host(value: Any) -> Any:
+    """`value` with every plain NumPy array of a supported dtype in it as a weft array."""
+    if type(value) is np.ndarray:
+        return convert(value) if value.dtype.char in _SUPPORTED else value
+    if type(value) in (list, tuple):
+        return type(value)(from_host(v) for v in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(from_host(v) for v in value))
+    if isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return WrappedObject(value)
+    return value
+
+
+def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Call a NumPy function on the host with weft arrays."""
+    name = getattr(function, "__name__", "")
+    out = options.get("out")
+    written: list[tuple[Array, np.ndarray]] = []
+    host_arguments = list(to_host(arguments))
+    if name in _WRITERS and arguments and isinstance(arguments[0], Array):
+        host_arguments[0] = to_host(arguments[0], written)
+    host_options = {k: to_host(v, written if k == "out" else None) for k, v in options.items()}
+    result = function(*host_arguments, **host_options)
+    for array, host in written:
+        write(array, cast(expr_of(convert(host)), array.dtype))
+    if out is not None and isinstance(out, Array):
+        return out
+    return from_host(result)
+
+
+class WrappedFunction:
+    """A NumPy function that takes and gives weft arrays."""
+
+    def __init__(self, wrapped: Callable[..., Any]) -> None:
+        self.wrapped = wrapped
+        self.__name__ = getattr(wrapped, "__name__", "function")
+        self.__doc__ = wrapped.__doc__
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return call_numpy(self.wrapped, arguments, options)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.wrapped, name)
+        return WrappedFunction(found) if callable(found) else found
+
+    def __repr__(self) -> str:
+        return f"<{self.wrapped!r} on weft arrays>"
+
+
+class WrappedObject:
+    """An object of NumPy's, such as a random generator, whose methods give weft arrays."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._wrapped, name)
+        return WrappedFunction(found) if callable(found) else from_host(found)
+
+
+class WrappedType:
+    """A NumPy class that is called like a function (vectorize, poly1d); its objects give weft arrays."""
+
+    def __init__(self, wrapped: type) -> None:
+        self.wrapped = wrapped
+        self.__name__ = wrapped.__name__
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        made = self.wrapped(*to_host(arguments), **to_host(options))
+        return from_host(made) if type(made) is np.ndarray else CallableObject(made) if callable(made) else made
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self.wrapped)
+
+
+class CallableObject(WrappedObject):
+    """A callable object of NumPy's."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return call_numpy(self._wrapped, arguments, options)
+
+
+class _NdarrayMeta(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, (Array, np.ndarray))
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, (Array, np.ndarray))
+
+
+class ndarray(metaclass=_NdarrayMeta):
+    """Stands for `numpy.ndarray`: weft arrays and NumPy's are its instances."""
+
+    def __new__(cls, shape: Any, dtype: Any = float, **options: Any) -> Any:
+        """An array whose elements are not set."""
+        return creation.empty(shape, dtype)
+
+
+def _shape(a: Any) -> tuple[int, ...]:
+    return asarray(a).shape
+
+
+def _size(a: Any, axis: int | None = None) -> int:
+    found = asarray(a)
+    return found.size if axis is None else found.shape[axis]
+
+
+def _astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    return methods.astype(a, dtype, copy=copy)
+
+
+def _method(name: str) -> Any:
+    def function(a: Any, *arguments: Any, **options: Any) -> Any:
+        return getattr(asarray(a), name)(*arguments, **options)
+
+    function.__name__ = name
+    function.__doc__ = f"As `numpy.{name}`."
+    return function
+
+
+def _copyto(destination: Array, source: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if where is True:
+        destination[...] = source  # type: ignore[index]
+    else:
+        destination[...] = manipulation.where(where, source, destination)  # type: ignore[index]
+
+
+OWN: dict[str, Any] = {
+    **UFUNCS,
+    **{
+        name: getattr(creation, name)
+        for name in (
+            "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
+            "indices fromfunction meshgrid tril triu tri copy ascontiguousarray"
+        ).split()
+    },
+    **{
+        name: getattr(manipulation, name)
+        for name in (
+            "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays "
+            "atleast_1d atleast_2d atleast_3d ravel concatenate concat stack vstack hstack dstack column_stack array_split "
+            "split hsplit vsplit flip fliplr flipud rot90 roll repeat tile pad diff diagonal trace diag where clip"
+        ).split()
+    },
+    **{
+        name: getattr(reductions, name)
+        for name in (
+            "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax nanmin average"
+        ).split()
+    },
+    **{name: getattr(linear, name) for name in linear.__all__},
+    "prod": reductions.prod_,
+    "amax": reductions.max,
+    "amin": reductions.min,
+    "cumulative_sum": reductions.cumsum,
+    "asanyarray": creation.asarray,
+    "asfortranarray": creation.asarray,
+    "row_stack": manipulation.vstack,
+    "nonzero": indexing.nonzero,
+    "take": indexing.take,
+    "round": methods.round_,
+    "around": methods.round_,
+    "real": _method("real"),
+    "imag": _method("imag"),
+    "ndim": lambda a: asarray(a).ndim,
+    "shape": _shape,
+    "size": _size,
+    "astype": _astype,
+    "copyto": _copyto,
+    "ndarray": ndarray,
+}
+OWN["real"] = lambda a: asarray(a).real  # type: ignore[attr-defined]
+OWN["imag"] = lambda a: asarray(a).imag  # type: ignore[attr-defined]
+
+_BY_FUNCTION = {
+    getattr(np, name): function
+    for name, function in OWN.items()
+    if callable(getattr(np, name, None)) and name != "ndarray"
+}
+
+
+def find_own(function: Any) -> Any | None:
+    """Weft's function for one of NumPy's, or None."""
+    return _BY_FUNCTION.get(function)
+
+
+class Namespace(types.ModuleType):
+    """A module of NumPy's whose functions take and give weft arrays."""
+
+    def __init__(self, wrapped: types.ModuleType, own: dict[str, Any]) -> None:
+        super().__init__(wrapped.__name__, wrapped.__doc__)
+        self.__dict__["_wrapped"] = wrapped
+        self.__dict__["_own"] = own
+        self.__dict__["__file__"] = getattr(wrapped, "__file__", None)
+        if hasattr(wrapped, "__path__"):
+            self.__dict__["__path__"] = wrapped.__path__
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._own:
+            return self._own[name]
+        found = wrap_name(getattr(self._wrapped, name))
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self._wrapped), *self._own})
+
+
+def wrap_name(found: Any) -> Any:
+    """A name of NumPy's as it is seen from weft."""
+    if isinstance(found, types.ModuleType):
+        return submodule(found.__name__) if found.__name__.startswith("numpy") else found
+    if isinstance(found, type):
+        return WrappedType(found) if found in (np.vectorize, np.poly1d) else found
+    if isinstance(found, np.ndarray):
+        return from_host(found)
+    if isinstance(found, (np.ufunc, types.FunctionType, types.BuiltinFunctionType, types.MethodType)) or (
+        callable(found) and not isinstance(found, (np.dtype, np.generic))
+    ):
+        return WrappedFunction(found)
+    return found
+
+
+_PLAIN = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
+
+
+@lru_cache(maxsize=None)
+def submodule(name: str) -> Namespace:
+    """`numpy` or one of its submodules on weft arrays."""
+    import importlib
+
+    module = importlib.import_module(name)
+    own = OWN if name == "numpy" else {}
+    plain = {n: getattr(module, n) for n in _PLAIN if hasattr(module, n)}
+    return Namespace(module, {**plain, **own})
+
+
+NUMPY = submodule("numpy")

@@ -1,0 +1,122 @@
+"""Operators: `Array`'s special methods, made from the op table's `dunder` column."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OPS
+from weft.dsl.array import Array, accepts, apply, as_operand, binary_method, expr_of, start, write
+from weft.dsl.ufunc import UFUNCS, check_cast
+from weft.fusion import broadcast_shapes, cast, constant, map_
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+# NumPy computes these powers by cheaper operations, and its results show it.
+_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
+
+
+def _in_place(op: str) -> Any:
+    def method(self: Array, other: Any) -> Any:
+        if not accepts(other):
+            return NotImplemented
+        location = start()
+        if op == "power" and (short := _short_power(self, other)) is not None:
+            node = map_(short, [expr_of(self)], location=location)
+        else:
+            pair = as_operand(other)
+            node = map_(op, [expr_of(self), pair[0]], [None, pair[1]], location=location)
+        check_cast(op, node.dtype, self.dtype)
+        if broadcast_shapes(node.shape, self.shape) != self.shape:
+            raise ValueError(
+                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
+            )
+        write(self, cast(node, self.dtype))
+        return self
+
+    return method
+
+
+def _unary(op: str) -> Any:
+    def method(self: Array) -> Array:
+        frame = sys._getframe(1)
+        return apply(op, self, location=(frame.f_code, frame.f_lasti))
+
+    return method
+
+
+def _short_power(base: Array, exponent: Any) -> str | None:
+    if type(exponent) not in (int, float) or exponent not in _POWERS:
+        return None
+    name = _POWERS[exponent]
+    if base.dtype.kind in "fc" or (
+        base.dtype.kind in "iu" and name in ("square", "positive") and type(exponent) is int
+    ):
+        return name
+    return None
+
+
+def power(base: Array, exponent: Any) -> Any:
+    """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
+    if not accepts(exponent):
+        return NotImplemented
+    frame = sys._getframe(1)
+    where = (frame.f_code, frame.f_lasti)
+    short = _short_power(base, exponent)
+    if short is not None:
+        return apply(short, base, location=where)
+    if base.dtype.kind in "biu" and isinstance(exponent, (int, np.integer)) and exponent < 0:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    if type(exponent) in (int, float) and exponent == 0 and base.dtype.kind in "fc":
+        one = constant(1, base.dtype, base.shape)
+        from weft.dsl.array import record
+
+        return record(one)
+    return apply("power", base, exponent, location=where)
+
+
+def _divmod(self: Array, other: Any) -> Any:
+    return (self // other, self % other)  # type: ignore[operator]
+
+
+def _rdivmod(self: Array, other: Any) -> Any:
+    return (other // self, other % self)
+
+
+def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    """NumPy's ufunc protocol: a NumPy ufunc called on a weft array is weft's."""
+    ours = UFUNCS.get(ufunc.__name__)
+    if ours is None or ufunc.__name__ == "matmul":
+        return _on_host(ufunc, method, inputs, options)
+    if options.get("out") is not None:
+        options["out"] = options["out"][0]
+    return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
+
+
+def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    from weft.dsl.numpy_face import call_numpy
+
+    return call_numpy(getattr(ufunc, method), inputs, options)
+
+
+def install() -> None:
+    """Give `Array` its operators."""
+    for row in OPS.values():
+        name = row.dunder
+        if not name:
+            continue
+        if row.arity == 1:
+            setattr(Array, f"__{name}__", _unary(row.name))
+            continue
+        setattr(Array, f"__{name}__", binary_method(row.name))
+        if name not in _COMPARISONS:
+            setattr(Array, f"__r{name}__", binary_method(row.name, True))
+            setattr(Array, f"__i{name}__", _in_place(row.name))
+    Array.__pow__ = power  # type: ignore[attr-defined]
+    Array.__divmod__ = _divmod  # type: ignore[attr-defined]
+    Array.__rdivmod__ = _rdivmod  # type: ignore[attr-defined]
+    Array.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
+
+
+install()

@@ -1,0 +1,130 @@
+"""Evaluating, explaining and compiling what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.codegen import Kernel, lower_stages, resolve_target
+from weft.dsl.array import Array
+from weft.fusion import Explanation, explain_storages, kernels_of
+from weft.fusion import evaluate as evaluate_storages
+import weft.runtime as runtime
+
+
+def _arrays(values: Any) -> list[Array]:
+    found: list[Array] = []
+    stack = [values]
+    while stack:
+        value = stack.pop(0)
+        if isinstance(value, Array):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            stack[:0] = value
+        elif isinstance(value, dict):
+            stack[:0] = value.values()
+        else:
+            raise TypeError(f"expected weft arrays, not {type(value).__name__}")
+    return found
+
+
+def evaluate(*arrays: Any) -> Any:
+    """Run what is pending for these arrays (or lists of arrays) in one plan.
+
+    Returns
+    -------
+    The argument, or a tuple of the arguments.
+    """
+    evaluate_storages([a._storage for a in _arrays(list(arrays))])
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def explain(*arrays: Any) -> Explanation:
+    """Print which kernels evaluating these arrays would run, what is in each, why it ends where it does, and the
+    bytes that it moves. Nothing runs.
+
+    Returns
+    -------
+    Explanation
+        The same as data.
+    """
+    found = explain_storages([a._storage for a in _arrays(list(arrays))])
+    print(found)
+    return found
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """One kernel for one target; each stage is made when it is asked for.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Kernel IR.
+    target : Target
+    """
+
+    kernel: Kernel
+    target: Any
+
+    def stage(self, name: str) -> str:
+        """The text of a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
+        if name == "sass":
+            return runtime.disassemble(self.cubin)
+        stages = lower_stages(self.kernel, self.target)
+        if name not in stages:
+            raise ValueError(f"no stage {name!r}; there are {', '.join([*stages, 'sass'])}")
+        return stages[name]
+
+    @property
+    def kernel_ir(self) -> str:
+        """Kernel IR as text."""
+        return self.stage("kernel")
+
+    @property
+    def llvm_ir(self) -> str:
+        """Optimised LLVM IR."""
+        return self.stage("llvm")
+
+    @property
+    def asm(self) -> str:
+        """Assembly: PTX for a GPU."""
+        return self.stage("asm")
+
+    @property
+    def ptx(self) -> str:
+        """PTX. Raises ValueError for a CPU target."""
+        if self.target.kind != "cuda":
+            raise ValueError(f"target {self.target.name} has no PTX")
+        return self.stage("asm")
+
+    @property
+    def cubin(self) -> bytes:
+        """The assembled kernel (needs nvJitLink, no GPU)."""
+        return runtime.assemble(self.ptx.encode(), self.target.name).code
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Registers, spilled bytes, stack and shared memory of the assembled kernel."""
+        found: dict[str, int] = runtime.assemble(self.ptx.encode(), self.target.name).launch
+        return found
+
+    @property
+    def sass(self) -> str:
+        """Machine instructions (needs nvdisasm or cuobjdump)."""
+        return self.stage("sass")
+
+
+def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
+    """The kernels of a pending array, or of a function's results, for any target; no GPU is needed.
+
+    Parameters
+    ----------
+    what : Array, list of Array, or callable
+        A callable is called with `arguments`; nothing that it records is run.
+    target : str
+        "host", or a GPU architecture: "sm_75" to "sm_121".
+    """
+    results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
+    chosen = resolve_target(target)
+    return tuple(CompiledKernel(kernel, chosen) for kernel in kernels_of([a._storage for a in _arrays([results])]))

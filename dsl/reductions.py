@@ -1,0 +1,379 @@
+"""Reductions and running folds, with NumPy's axes, dtypes and errors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op, identity_of
+from weft.dsl.array import Array, as_operand, expr_of, record, start
+from weft.dsl.ufunc import as_array, deliver
+from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
+
+_NO_VALUE = np._NoValue  # type: ignore[attr-defined]
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes as a tuple of numbers that are not negative. Raises AxisError."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(normalize_axis(a, ndim) for a in given)
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return found
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """One axis, not negative. Raises AxisError."""
+    number = axis.__index__()
+    if not -ndim <= number < ndim:
+        raise np.exceptions.AxisError(number, ndim)
+    return int(number % ndim)
+
+
+def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
+    """The dtype that NumPy folds in where none is given."""
+    if op in ("add", "multiply"):
+        if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
+            return np.dtype(np.int64)
+        if dtype.kind == "u" and dtype.itemsize < 8:
+            return np.dtype(np.uint64)
+    if op in ("logical_and", "logical_or", "logical_xor"):
+        return np.dtype(bool)
+    return dtype
+
+
+def reduce(
+    op: str,
+    values: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """Fold `values` with row `op` over `axis`."""
+    where_from = start()
+    node = expr_of(as_array(values))
+    keep = False if keepdims is _NO_VALUE else bool(keepdims)
+    if not node.shape and axis is not None and axis in (0, -1):
+        node = reshape(node, (1,))
+        keep = False
+    axes = normalize_axes(axis, len(node.shape))
+    kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    if kind.kind == "b" and op not in ("logical_and", "logical_or", "logical_xor"):
+        op = {"maximum": "logical_or", "minimum": "logical_and", "add": "logical_or", "multiply": "logical_and"}.get(
+            op, op
+        )
+    if kind.kind == "c" and op in ("maximum", "minimum") or find_op(op).identity is None:
+        from weft.dsl.numpy_face import call_numpy
+
+        ufunc = getattr(np, find_op(op).ufunc)
+        options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
+        if initial not in (None, _NO_VALUE):
+            options["initial"] = initial
+        return call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
+    has_initial = initial is not None and initial is not _NO_VALUE
+    count = prod(node.shape[a] for a in axes)
+    if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
+        if not count and prod(n for k, n in enumerate(node.shape) if k not in axes):
+            raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
+        if where is not True and where is not _NO_VALUE:
+            raise ValueError(
+                f"reduction operation '{op}' does not have an identity, so to use a where mask one has to specify 'initial'"
+            )
+    node = cast(node, kind) if op[:7] != "logical" else node
+    if op[:7] == "logical" and node.dtype.kind != "b":
+        node = map_("not_equal", [node, constant(0, node.dtype)])
+    if where is not True and where is not _NO_VALUE:
+        node = _masked(op, node, where)
+    if not axes:
+        result = node
+    else:
+        result = reduce_(op, node, axes, kind, keep, where_from)
+    if has_initial:
+        start_value, weak = as_operand(initial)
+        result = map_(op, [result, start_value], [None, weak], None)
+        result = cast(result, kind)
+    return deliver(op, result, out if not isinstance(out, tuple) else out[0])
+
+
+def _masked(op: str, node: Expr, where: Any) -> Expr:
+    mask = as_operand(where)[0]
+    shape = broadcast_shapes(node.shape, mask.shape)
+    neutral = constant(identity_of(op, node.dtype), node.dtype)
+    return broadcast_to(map_("where", [mask, node, neutral]), shape)
+
+
+def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
+    """Running fold along an axis."""
+    location = start()
+    node = expr_of(as_array(values))
+    if axis is None or not node.shape:
+        node, axis = reshape(node, (node.size,)), 0
+    place = normalize_axis(axis, len(node.shape))
+    kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    if find_op(op).identity is None or kind.kind in "bc" or kind.char == "e":
+        from weft.dsl.numpy_face import call_numpy
+
+        return call_numpy(
+            getattr(np, find_op(op).ufunc).accumulate,
+            (values,),
+            {"axis": axis, **({} if dtype is None else {"dtype": dtype})},
+        )
+    return deliver(op, scan(op, cast(node, kind), place, kind, location), out)
+
+
+def _fold(op: str) -> Any:
+    def function(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        return reduce(op, a, axis, dtype, out, keepdims, initial, where)
+
+    return function
+
+
+def _extreme(op: str) -> Any:
+    def function(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        return reduce(op, a, axis, None, out, keepdims, initial, where)
+
+    return function
+
+
+sum = _fold("add")
+prod_ = _fold("multiply")
+max = _extreme("maximum")
+min = _extreme("minimum")
+
+
+def _truth(op: str) -> Any:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        return reduce(op, a, axis, None, out, keepdims, None, where)
+
+    return function
+
+
+all = _truth("logical_and")
+any = _truth("logical_or")
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements are not 0."""
+    start()
+    node = expr_of(as_array(a))
+    if node.dtype.kind != "b":
+        node = map_("not_equal", [node, constant(0, node.dtype)])
+    return reduce("add", record(node), axis, np.int64, None, keepdims)
+
+
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """Arithmetic mean; of integers in float64, of float16 accumulated in float32."""
+    start()
+    values = as_array(a)
+    kind, result = _mean_dtypes(values.dtype, dtype)
+    total = reduce("add", values, axis, kind, None, keepdims, None, where)
+    count = _count(values, axis, keepdims, where)
+    quotient = map_("divide", [expr_of(total), _as_count(count, kind)])
+    return deliver("divide", cast(quotient, result), out)
+
+
+def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
+    if dtype is not None:
+        return np.dtype(dtype), np.dtype(dtype)
+    if own.kind in "biu":
+        return np.dtype(np.float64), np.dtype(np.float64)
+    return (np.dtype(np.float32), own) if own.char == "e" else (own, own)
+
+
+def _count(values: Array, axis: Any, keepdims: Any, where: Any) -> Any:
+    axes = normalize_axes(axis, values.ndim) if values.ndim else ()
+    if where is True or where is _NO_VALUE:
+        return prod(values.shape[k] for k in axes)
+    mask = record(broadcast_to(cast(as_operand(where)[0], np.dtype(bool)), values.shape))
+    return reduce("add", mask, axis, np.int64, None, keepdims)
+
+
+def _as_count(count: Any, kind: np.dtype) -> Expr:
+    return cast(expr_of(count), kind) if isinstance(count, Array) else constant(count, kind)
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """Variance: the mean of the squared distances from the mean, in two passes."""
+    location = start()
+    values = as_array(a)
+    ddof = ddof if correction is None else correction
+    kind, result = _mean_dtypes(values.dtype, dtype)
+    typed = cast(expr_of(values), kind)
+    count = _count(values, axis, True, where)
+    if mean is None:
+        total = reduce("add", record(typed), axis, kind, None, True, None, where)
+        centre = map_("divide", [expr_of(total), _as_count(count, kind)])
+    else:
+        centre = as_operand(mean)[0]
+    distance = map_("subtract", [typed, centre])
+    if kind.kind == "c":
+        parts = [map_(name, [distance]) for name in ("real", "imag")]
+        squares = map_("add", [map_("square", [p]) for p in parts])
+    else:
+        squares = map_("square", [distance])
+    folded = reduce("add", record(squares), axis, squares.dtype, None, keepdims, None, where)
+    count = _count(values, axis, keepdims, where)
+    if isinstance(count, Array):
+        less = map_(
+            "maximum", [map_("subtract", [expr_of(count), constant(int(ddof), np.int64)]), constant(0, np.int64)]
+        )
+        below = cast(less, squares.dtype)
+    else:
+        rest = count - ddof
+        below = constant(rest if rest > 0 else 0, squares.dtype)
+    quotient = map_("divide", [expr_of(folded), below], location=location)
+    real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" else result
+    return deliver("divide", cast(quotient, real), out)
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """Standard deviation: the square root of the variance."""
+    values = as_array(a)
+    spread = var(
+        values,
+        axis,
+        np.float32 if values.dtype.char == "e" and dtype is None else dtype,
+        None,
+        ddof,
+        keepdims,
+        where=where,
+        mean=mean,
+        correction=correction,
+    )
+    node = map_("sqrt", [expr_of(spread)])
+    if values.dtype.char == "e" and dtype is None:
+        node = cast(node, np.float16)
+    return deliver("sqrt", node, out)
+
+
+def _position(op: str) -> Any:
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        location = start()
+        node = expr_of(as_array(a))
+        keep = keepdims is not _NO_VALUE and bool(keepdims)
+        axes = normalize_axes(axis, len(node.shape))
+        if not prod(node.shape[k] for k in axes) and (axis is None or prod(node.shape) == 0):
+            raise ValueError(f"attempt to get {op} of an empty sequence")
+        if node.dtype.kind == "b":
+            node = cast(node, np.dtype(np.uint8))
+        if node.dtype.kind == "c" or not axes:
+            from weft.dsl.numpy_face import call_numpy
+
+            return call_numpy(getattr(np, op), (a,), {"axis": axis, "keepdims": keep})
+        if axis is None and len(node.shape) > 1:
+            shape = (1,) * len(node.shape) if keep else ()
+            return deliver(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
+        return deliver(op, reduce_(op, node, axes, np.int64, keep, location), out)
+
+    return function
+
+
+argmax = _position("argmax")
+argmin = _position("argmin")
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sum along an axis (of the flattened array where none is given)."""
+    return accumulate("add", a, axis, dtype, out)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running product along an axis."""
+    return accumulate("multiply", a, axis, dtype, out)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """Largest minus smallest."""
+    values = as_array(a)
+    return deliver(
+        "subtract",
+        map_("subtract", [expr_of(max(values, axis, None, keepdims)), expr_of(min(values, axis, None, keepdims))]),
+        out,
+    )
+
+
+def _nan_fold(op: str, neutral: float) -> Any:
+    def function(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        start()
+        node = expr_of(as_array(a))
+        if node.dtype.kind in "fc":
+            node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
+        return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
+
+    return function
+
+
+nansum = _nan_fold("add", 0.0)
+nanprod = _nan_fold("multiply", 1.0)
+
+
+def nanmax(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """Largest number, NaNs left out."""
+    return reduce("fmax", a, axis, None, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """Smallest number, NaNs left out."""
+    return reduce("fmin", a, axis, None, out, keepdims, initial, where)
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """Weighted mean."""
+    if weights is None and not returned:
+        return mean(a, axis, keepdims=keepdims)
+    from weft.dsl.numpy_face import call_numpy
+
+    return call_numpy(np.average, (a,), {"axis": axis, "weights": weights, "returned": returned})

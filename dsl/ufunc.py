@@ -1,0 +1,139 @@
+"""Ufuncs: one object a row of the op table, with NumPy's calling conventions.
+
+In: arrays and numbers. Out: recorded arrays. `UFUNCS` has every row that users see, by name and alias.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OPS, OpDef, find_op, identity_of, resolve_dtypes
+from weft.dsl.array import Array, apply, as_operand, convert, expr_of, record, start, user_location, write
+from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+
+
+class UFunc:
+    """A function of scalars, applied element by element; one row of the op table."""
+
+    def __init__(self, row: OpDef) -> None:
+        self.row = row
+        self.__name__ = row.name
+        self.nin = row.arity
+        self.nout = 1
+        self.nargs = row.arity + 1
+        self.identity = row.identity if not isinstance(row.identity, str) else None
+        self.__doc__ = (
+            f"{row.doc}\n\n        Works element by element; operands broadcast. As `numpy.{row.ufunc or row.name}`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<weft ufunc {self.row.name!r}>"
+
+    def __call__(
+        self,
+        *operands: Any,
+        out: Any = None,
+        where: Any = True,
+        dtype: Any = None,
+        casting: str = "same_kind",
+        **ignored: Any,
+    ) -> Any:
+        if len(operands) == self.nin + 1 and out is None:
+            *operands, out = operands  # type: ignore[assignment]
+        if len(operands) != self.nin:
+            raise TypeError(
+                f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
+            )
+        out = out[0] if isinstance(out, tuple) else out
+        if out is None and where is True and dtype is None:
+            return apply(self.row.name, *operands, location=user_location(2))
+        start()
+        pairs = [as_operand(value) for value in operands]
+        loop = None if dtype is None else np.dtype(dtype)
+        node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+        return deliver(self.row.name, node, out, where, casting)
+
+    def reduce(
+        self,
+        array: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        """Fold along axes, as `numpy.ufunc.reduce`."""
+        from weft.dsl import reductions
+
+        return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Running fold along an axis, as `numpy.ufunc.accumulate`."""
+        from weft.dsl import reductions
+
+        return reductions.accumulate(self.row.name, array, axis, dtype, out)
+
+    def outer(self, first: Any, second: Any, **options: Any) -> Any:
+        """The function of every pair, as `numpy.ufunc.outer`."""
+        a, b = as_array(first), as_array(second)
+        return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)
+
+    def at(self, array: Any, indices: Any, values: Any = None) -> None:
+        """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""
+        from weft.dsl import indexing
+
+        indexing.fold_at(self.row.name, array, indices, values)
+
+
+def as_array(value: Any) -> Array:
+    """`value` itself if it is an array, else converted."""
+    return value if isinstance(value, Array) else convert(value)
+
+
+def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
+    """A result as a new array, or in `out`, where `where` holds."""
+    if out is None:
+        if where is True:
+            return record(node)
+        shape = broadcast_shapes(node.shape, as_operand(where)[0].shape)
+        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()  # type: ignore[attr-defined]
+    if isinstance(out, np.ndarray):
+        values = record(node).numpy() if where is True else None
+        if values is None:
+            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting="same_kind")
+        else:
+            np.copyto(out, values, casting="same_kind")
+        return out
+    if not isinstance(out, Array):
+        raise TypeError("return arrays must be of ArrayType")
+    check_cast(name, node.dtype, out.dtype, casting)
+    if broadcast_shapes(node.shape, out.shape) != out.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {node.shape}"
+        )
+    value = cast(node, out.dtype)
+    if where is not True:
+        value = map_("where", [as_operand(where)[0], value, expr_of(out)])
+    write(out, value)
+    return out
+
+
+def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
+    """Raise NumPy's UFuncTypeError where a result may not be cast to its destination."""
+    if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
+        row = find_op(name)
+        ufunc = getattr(np, row.ufunc) if row.ufunc else np.add
+        raise np._core._exceptions._UFuncOutputCastingError(ufunc, casting, source, target, 0)  # type: ignore[attr-defined]
+
+
+UFUNCS: dict[str, UFunc] = {}
+for _row in OPS.values():
+    if not _row.name.startswith("_") and _row.name not in ("where", "clip", "real", "imag"):
+        _made = UFunc(_row)
+        for _name in (_row.name, *_row.aliases):
+            UFUNCS[_name] = _made
+
+__all__ = ["UFUNCS", "UFunc", "as_array", "check_cast", "deliver", "identity_of", "resolve_dtypes"]

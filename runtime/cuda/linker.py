@@ -1,0 +1,120 @@
+"""Assembling PTX and reading machine code, without a driver: nvJitLink, nvdisasm and cuobjdump from their wheels
+or from a CUDA toolkit on the machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from weft.runtime.errors import CompileError
+from weft.runtime.object_code import ObjectCode
+from weft.runtime.settings import setting
+
+MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvjitlink)"
+
+
+def toolkit_folders() -> list[Path]:
+    """Where parts of CUDA may lie: wheels, conda, CUDA_HOME, the usual place."""
+    site = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+    found = [folder for folder in sorted(site.glob("*"), reverse=True) if folder.is_dir()]
+    for name in (setting("conda_prefix"), setting("cuda_home"), "/usr/local/cuda"):
+        if name:
+            found += [Path(name), Path(name) / "targets" / "x86_64-linux"]
+    return found
+
+
+def find_tool(name: str) -> str | None:
+    """Path of a command of the toolkit, or None."""
+    for folder in toolkit_folders():
+        path = folder / "bin" / name
+        if os.access(path, os.X_OK):
+            return str(path)
+    return shutil.which(name)
+
+
+def find_libdevice() -> Path | None:
+    """Path of libdevice's bitcode, or None."""
+    for folder in toolkit_folders():
+        for place in ("nvvm/libdevice", "libdevice"):
+            path = folder / place / "libdevice.10.bc"
+            if path.exists():
+                return path
+    return None
+
+
+def load_nvjitlink() -> Any:
+    """The bindings of nvJitLink. Raises CompileError where the library is missing."""
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    except (ImportError, RuntimeError) as error:
+        raise CompileError(f"{MISSING} ({error})") from None
+    return nvjitlink
+
+
+def assemble(ptx: bytes, arch: str) -> ObjectCode:
+    """PTX assembled for one architecture; `launch` holds ``registers``, ``spills``, ``stack`` and ``shared``.
+
+    Raises CompileError with the assembler's log where it refuses the PTX, or nvJitLink is missing.
+    """
+    nvjitlink = load_nvjitlink()
+    handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
+    try:
+        try:
+            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), "kernel.ptx")
+            nvjitlink.complete(handle)
+        except nvjitlink.nvJitLinkError as error:
+            raise CompileError(f"the assembler refused the PTX for {arch}: {error}\n{_log(nvjitlink, handle, 'error')}") from None
+        size = nvjitlink.get_linked_cubin_size(handle)
+        cubin = bytearray(size)
+        nvjitlink.get_linked_cubin(handle, cubin)
+        notes = _log(nvjitlink, handle, "info")
+    finally:
+        nvjitlink.destroy(handle)
+    entry = re.search(rb"\.entry\s+(\w+)", ptx)
+    return ObjectCode("cubin", entry[1].decode() if entry else "", bytes(cubin), arch, (), (), read_resources(notes))
+
+
+def _log(nvjitlink: Any, handle: Any, kind: str) -> str:
+    size = getattr(nvjitlink, f"get_{kind}_log_size")(handle)
+    text = bytearray(size)
+    if size:
+        getattr(nvjitlink, f"get_{kind}_log")(handle, text)
+    return text.decode(errors="replace").rstrip("\0\n")
+
+
+def read_resources(log: str) -> dict[str, int]:
+    """Registers, spills, stack and shared memory from the assembler's notes."""
+
+    def number(pattern: str) -> int:
+        return sum(int(n) for n in re.findall(pattern, log))
+
+    return {
+        "registers": max((int(n) for n in re.findall(r"Used (\d+) registers", log)), default=0),
+        "spills": number(r"(\d+) bytes spill stores"),
+        "stack": number(r"(\d+) bytes stack frame"),
+        "shared": number(r"(\d+) bytes smem"),
+    }
+
+
+def disassemble(cubin: bytes) -> str:
+    """Machine instructions of a cubin. Raises CompileError where neither nvdisasm nor cuobjdump is found."""
+    for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
+        path = find_tool(tool)
+        if path is None:
+            continue
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            done = subprocess.run([path, *options, file.name], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CompileError(f"{tool} failed: {done.stderr.strip()}")
+        return done.stdout
+    raise CompileError("neither nvdisasm nor cuobjdump was found: pip install nvidia-cuda-nvdisasm")
