@@ -141,7 +141,8 @@ class PlanWriter:
                     self._launch(function, lowered)
                 self._release_partials()
             for node in ending.get(position, ()):
-                if node not in outputs and node.kind != "leaf" and node not in self.results:
+                # (an empty base that its only update replaced was never given a place)
+                if node not in outputs and node in self.place_of:
                     self.steps.append(self.place_of[node])
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
         return Plan(self.steps, self.places, listed, self.schedule, self.slots)

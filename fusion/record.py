@@ -64,10 +64,10 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         or epoch.bytes_held >= HELD_BYTES
     ):
         live = epoch.live()
+        # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
+        fresh = recording.epoch = Epoch(epoch.device)
+        fresh.first = location
         if live:
             evaluate_epoch(epoch, live)
-        fresh = Epoch(epoch.device)
-        fresh.first = location
-        recording.epoch = fresh
         return fresh
     return epoch
