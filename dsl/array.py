@@ -24,6 +24,7 @@ from weft.fusion import (
     Location,
     Storage,
     assign,
+    bind,
     constant,
     contiguous_strides,
     current_epoch,
@@ -329,18 +330,17 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         at = frame.f_lasti
         if epoch is not None and len(epoch.pending) < SOFT_LIMIT and self._view is None:
             storage = self._storage
-            if storage.epoch is epoch:
+            if storage.epoch is epoch or _bind(storage, epoch, code, at):
                 kind = type(other)
+                key = None
                 if kind is Array:
-                    if other._view is None and other._storage.epoch is epoch:
-                        key = (op, reflected, storage.expr, other._storage.expr, code, at)
-                    else:
-                        key = None
-                elif kind is float or kind is int:
+                    if other._view is None:
+                        second = other._storage
+                        if second.epoch is epoch or _bind(second, epoch, code, at):
+                            key = (op, reflected, storage.expr, second.expr, code, at)
+                elif (kind is float or kind is int) and other:
                     # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
-                    key = (op, kind, reflected, storage.expr, other, code, at) if other else None
-                else:
-                    key = None
+                    key = (op, kind, reflected, storage.expr, other, code, at)
                 if key is not None:
                     node = INTERNED.get(key)
                     if node is not None:
@@ -356,10 +356,10 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
                         array._storage = made
                         array._view = None
                         return array
-                    made_array = slow(self, other, code, at)
-                    if made_array is not NotImplemented and recording.epoch is epoch:
-                        INTERNED[key] = made_array._storage.expr
-                    return made_array
+                    slow_array = slow(self, other, code, at)
+                    if slow_array is not NotImplemented and recording.epoch is epoch:
+                        INTERNED[key] = slow_array._storage.expr
+                    return slow_array
         return slow(self, other, code, at)
 
     def slow(self: Array, other: Any, code: Any, at: int) -> Any:
@@ -369,6 +369,16 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         return apply(op, *pair, location=(code, at))
 
     return method
+
+
+def _bind(storage: Storage, epoch: Any, code: Any, at: int) -> bool:
+    """Make a realised storage a leaf of the epoch; whether that could be done at once."""
+    if storage.buffer is None or storage.device is not epoch.device:
+        return False
+    if epoch.first is None:
+        epoch.first = (code, at)
+    bind(storage, epoch)
+    return True
 
 
 def accepts(value: Any) -> bool:

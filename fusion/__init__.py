@@ -24,7 +24,7 @@ from weft.fusion.expr import (
     update,
     view,
 )
-from weft.fusion.record import assign, cut, operand, pending
+from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
 
@@ -37,6 +37,7 @@ __all__ = [
     "Location",
     "Storage",
     "assign",
+    "bind",
     "broadcast_shapes",
     "broadcast_to",
     "cast",

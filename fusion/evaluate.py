@@ -29,7 +29,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
         live = epoch.live()
         known = set(live)
         live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
-        wanted = frozenset(k for k, s in enumerate(live) if s in set(storages))
+        asked = set(storages)
+        wanted = frozenset([k for k, s in enumerate(live) if s in asked])
         if wanted:
             versions = [s.expr for s in live]
             outcome = run(epoch, versions, wanted)  # type: ignore[arg-type]

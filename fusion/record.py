@@ -25,9 +25,13 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
         )
     if storage.buffer is None:
         evaluate([storage])
-    buffer = storage.buffer
-    assert buffer is not None
-    node = leaf(epoch.bind(buffer), storage.shape, storage.dtype)
+    assert storage.buffer is not None
+    return bind(storage, epoch)
+
+
+def bind(storage: Storage, epoch: Epoch) -> Expr:
+    """A realised storage as a leaf of the epoch."""
+    node = leaf(epoch.bind(storage.buffer), storage.shape, storage.dtype)  # type: ignore[arg-type]
     storage.expr = node
     storage.epoch = epoch
     return node
@@ -50,7 +54,7 @@ def assign(storage: Storage, expr: Expr, epoch: Epoch) -> None:
         storage.buffer = None
         epoch.pending.append(storage)
     else:
-        epoch.pending.append(storage if storage not in epoch.pending[-1:] else None)
+        epoch.pending.append(None)
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:

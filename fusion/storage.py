@@ -90,16 +90,9 @@ class Epoch:
 
     def live(self) -> list[Storage]:
         """The storages recorded here that are pending and that somebody outside still holds."""
-        counts: dict[Storage, int] = {}
-        for storage in self.pending:
-            if storage is not None:
-                counts[storage] = counts.get(storage, 0) + 1
-        own = [storage for storage in counts if storage.epoch is self and storage.buffer is None]
-        return [
-            storage
-            for storage, held in zip(own, _reference_counts(own), strict=True)
-            if held - _UNHELD > counts[storage] + 1
-        ]
+        own = [s for s in self.pending if s is not None and s.epoch is self and s.buffer is None]
+        # beside what `_UNHELD` counts, the pending list refers to each of them once
+        return [s for s, held in zip(own, _reference_counts(own), strict=True) if held > _UNHELD + 1]
 
 
 def _reference_counts(storages: list[Storage]) -> list[int]:

@@ -1,0 +1,65 @@
+"""How values change with one loop index: what decides vectors, coalescing and which dimension is contiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from weft.codegen.kernel_ir.operation import Operation, Value
+
+
+def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Every operation of these and of the regions inside them, in program order, outer ones first."""
+    stack = [iter(operations)]
+    while stack:
+        operation = next(stack[-1], None)
+        if operation is None:
+            stack.pop()
+            continue
+        yield operation
+        for region in reversed(operation.regions):
+            stack.append(iter(region.operations))
+
+
+def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
+    """By how much values grow when `index` grows by 1.
+
+    Values that do not depend on it are left out; None stands for a step that is not known when compiling.
+    """
+    steps: dict[Value, int | None] = {index: 1}
+    constants: dict[Value, int] = {}
+    for operation in program_order(operations):
+        if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
+            constants[operation.results[0]] = int(operation.attributes["value"])
+        known = [steps.get(v, 0) for v in operation.operands]
+        if operation.opcode == "for" and operation.results:
+            # what is carried may come to depend on the index on the way
+            for value in operation.regions[0].parameters[1:]:
+                steps[value] = None
+        if all(step == 0 for step in known):
+            continue
+        step = _result_step(operation, known, constants)
+        for value in operation.results:
+            steps[value] = step
+        if operation.opcode == "for":
+            # the bounds or the initial values depend on it
+            for value in operation.regions[0].parameters[:1]:
+                steps[value] = None if any(s != 0 for s in known[:2]) else 0
+    return {value: step for value, step in steps.items() if step != 0}
+
+
+def _result_step(operation: Operation, known: list[int | None], constants: dict[Value, int]) -> int | None:
+    if None in known or len(known) != 2:
+        return None
+    first, second = known
+    assert first is not None
+    assert second is not None
+    match operation.opcode:
+        case "add":
+            return first + second
+        case "subtract":
+            return first - second
+        case "multiply" if operation.operands[1] in constants:
+            return first * constants[operation.operands[1]]
+        case "multiply" if operation.operands[0] in constants:
+            return second * constants[operation.operands[0]]
+    return None

@@ -1,0 +1,170 @@
+"""What a logical kernel is made of: its launch domain, what is computed on the way in, and the body of an item.
+
+In: a logical kernel. Out: a `Nest`, and answers about it (which loops can be spread over threads, which
+dimension is contiguous, how many registers a body needs). Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import index_steps, program_order
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One loop of the launch domain, and the operations between the loop around it and it."""
+
+    before: tuple[Operation, ...]
+    loop: Operation
+
+    @property
+    def index(self) -> Value:
+        """The loop's index."""
+        return self.loop.regions[0].parameters[0]
+
+    @property
+    def extent(self) -> Value:
+        """The number of its iterations."""
+        return self.loop.operands[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A launch domain (`levels`, outermost first) and what is done at each of its points (`item`)."""
+
+    levels: tuple[Level, ...]
+    item: tuple[Operation, ...]
+
+    @property
+    def operations(self) -> list[Operation]:
+        """Everything that is computed for an item, in order: on the way in, then its body."""
+        return [o for level in self.levels[1:] for o in level.before] + list(self.item)
+
+
+def find_nest(kernel: Kernel) -> Nest:
+    """The perfectly nested parallel loops from 0 with extents known at the launch, and what they hold.
+
+    A parallel loop that does not nest perfectly belongs to the item.
+    """
+    outside = {p.value for p in kernel.parameters}
+    levels: list[Level] = []
+    block: Block = kernel.body
+    while True:
+        operations = _without_yield(block)
+        if not levels:
+            outside.update(v for o in operations for v in o.results)
+        *before, last = operations or [Operation("yield")]
+        zeros = _zeros(kernel)
+        nests = (
+            last.opcode == "for"
+            and last.attributes["role"] == "parallel"
+            and not last.results
+            and last.operands[0] in zeros
+            and last.operands[1] in outside
+            and not any(o.regions or o.opcode in ("store", "atomic") for o in before)
+        )
+        if not nests:
+            return Nest(tuple(levels), tuple(operations))
+        levels.append(Level(tuple(before), last))
+        block = last.regions[0]
+
+
+def _without_yield(block: Block) -> list[Operation]:
+    return [o for o in block.operations if o.opcode != "yield"]
+
+
+def _zeros(kernel: Kernel) -> set[Value]:
+    return {o.results[0] for o in kernel.walk() if o.opcode == "constant" and o.attributes["value"] == 0}
+
+
+def has_stores(operations: Iterable[Operation]) -> bool:
+    """Whether anything is written in these operations or inside them."""
+    return any(o.opcode in ("store", "atomic") for o in program_order(operations))
+
+
+def has_loops(operations: Iterable[Operation]) -> bool:
+    """Whether there is control flow among these operations."""
+    return any(o.regions for o in operations)
+
+
+def is_spread(operation: Operation) -> bool:
+    """Whether the iterations of a loop may be given to several threads: folds, and loops in any order."""
+    return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
+
+
+def fold_chain(loop: Operation) -> list[Operation]:
+    """A loop that can be spread, with those perfectly nested in it whose bounds do not change inside.
+
+    All of them carry the same accumulators straight through.
+    """
+    chain = [loop]
+    inside = set(loop.regions[0].parameters)
+    while True:
+        region = chain[-1].regions[0]
+        operations = _without_yield(region)
+        inside.update(v for o in operations for v in o.results)
+        if not operations or not is_spread(operations[-1]):
+            return chain
+        inner = operations[-1]
+        straight = (
+            inner.attributes.get("combine", ()) == loop.attributes.get("combine", ())
+            and inner.operands[2:] == region.parameters[1:]
+            and region.operations[-1].operands == inner.results
+            and not any(v in inside for v in inner.operands[:2])
+            and not any(o.regions or o.opcode in ("store", "atomic") for o in operations[:-1])
+        )
+        if not straight:
+            return chain
+        chain.append(inner)
+        inside.update(inner.regions[0].parameters)
+
+
+def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
+    """Whether most of what the spread loops load lies side by side along the launch domain, not along them."""
+    if not nest.levels:
+        return False
+    whole = [*nest.levels[0].loop.regions[0].operations]
+    along = index_steps(whole, nest.levels[-1].index)
+    columns = rows = 0
+    for loop in loops:
+        inner = fold_chain(loop)[-1]
+        across = index_steps(whole, inner.regions[0].parameters[0])
+        for operation in program_order([loop]):
+            if operation.opcode in ("load", "store"):
+                pointer, index = operation.operands[:2]
+                weight = pointer.type.dtype.itemsize  # type: ignore[union-attr]
+                columns += weight * (along.get(index, 0) in (1, -1) and across.get(index, 0) not in (1, -1))
+                rows += weight * (across.get(index, 0) in (1, -1))
+    return columns > rows
+
+
+def pressure(operations: Iterable[Operation]) -> int:
+    """The largest number of 32-bit registers that live values need between two of these operations."""
+    ordered = [o for o in program_order(operations) if o.opcode != "constant"]
+    made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
+    last: dict[Value, int] = {}
+    for at, operation in enumerate(ordered):
+        for value in operation.operands:
+            if value in made:
+                last[value] = at
+    live = most = 0
+    ends: dict[int, int] = {}
+    for at, operation in enumerate(ordered):
+        for value in operation.results:
+            if value in last:
+                size = _registers(value)
+                live += size
+                ends[last[value]] = ends.get(last[value], 0) + size
+        most = max(most, live)
+        live -= ends.get(at, 0)
+    return most
+
+
+def _registers(value: Value) -> int:
+    assert isinstance(value.type, np.dtype)
+    return max(1, value.type.itemsize // 4)
