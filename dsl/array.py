@@ -205,6 +205,15 @@ class Array:
         return (1, 0)
 
 
+class Scalar(Array):
+    """A 0-d result: what NumPy returns as a scalar. It is never changed in place, and can be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.item())
+
+
 def _restore(values: np.ndarray) -> Array:
     return convert(values)
 
@@ -224,7 +233,13 @@ def wrap(storage: Storage, window: View | None = None) -> Array:
 
 def record(expr: Expr) -> Array:
     """A new array whose elements are `expr` (of the current epoch)."""
-    return wrap(pending(expr, recording.epoch or current_epoch()))
+    storage = pending(expr, recording.epoch or current_epoch())
+    if expr.shape:
+        return wrap(storage)
+    scalar = _new(Scalar)
+    scalar._storage = storage
+    scalar._view = None
+    return scalar
 
 
 def expr_of(array: Array) -> Expr:
@@ -281,7 +296,7 @@ def write(array: Array, value: Expr) -> None:
     epoch = current_epoch(storage.device)
     previous = operand(storage, epoch)
     shape, strides, offset = array._view or whole(storage)
-    if any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
+    if prod(shape) and any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
         raise ValueError("assignment destination is read-only")
     assign(storage, update(previous, value, shape, strides, offset), epoch)
 
@@ -313,10 +328,10 @@ def user_location(depth: int = 2) -> Location:
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     """Record row `op` of arrays and numbers."""
     where = location or user_location(2)
-    epoch = cut(recording.epoch or current_epoch(), where)
+    cut(recording.epoch or current_epoch(), where)
     pairs = [as_operand(value) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
-    return wrap(pending(node, epoch if recording.epoch is epoch else current_epoch()))
+    return record(node)
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
@@ -333,7 +348,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
             if storage.epoch is epoch or _bind(storage, epoch, code, at):
                 kind = type(other)
                 key = None
-                if kind is Array:
+                if kind is Array or kind is Scalar:
                     if other._view is None:
                         second = other._storage
                         if second.epoch is epoch or _bind(second, epoch, code, at):
@@ -352,7 +367,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
                         made.epoch = epoch
                         made.buffer = None
                         epoch.pending.append(made)
-                        array = _new(Array)
+                        array = _new(Array if node.shape else Scalar)
                         array._storage = made
                         array._view = None
                         return array

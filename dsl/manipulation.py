@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -488,6 +489,14 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     return apply("where", test, x, y)
 
 
+def _within(bound: Any, dtype: np.dtype) -> Any:
+    """A Python int that the dtype cannot hold bounds nothing more than the dtype does."""
+    if type(bound) is not int or dtype.kind not in "iu":
+        return bound
+    limits = np.iinfo(dtype)
+    return builtins.max(limits.min, builtins.min(limits.max, bound))
+
+
 def clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
 ) -> Any:
@@ -497,6 +506,7 @@ def clip(
     low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
     result = asarray(a)
     start()
+    low, high = _within(low, result.dtype), _within(high, result.dtype)
     if low is not None:
         result = UFUNCS["maximum"](result, low)
     if high is not None:

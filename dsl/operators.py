@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS
-from weft.dsl.array import Array, accepts, apply, as_operand, binary_method, expr_of, start, write
+from weft.dsl.array import Array, Scalar, accepts, apply, as_operand, binary_method, expr_of, start, write
 from weft.dsl.ufunc import UFUNCS, check_cast
 from weft.fusion import broadcast_shapes, cast, constant, map_
 
@@ -113,6 +113,9 @@ def install() -> None:
         if name not in _COMPARISONS:
             setattr(Array, f"__r{name}__", binary_method(row.name, True))
             setattr(Array, f"__i{name}__", _in_place(row.name))
+            # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
+            setattr(Scalar, f"__i{name}__", binary_method(row.name))
+    Scalar.__ipow__ = power  # type: ignore[attr-defined]
     Array.__pow__ = power  # type: ignore[attr-defined]
     Array.__divmod__ = _divmod  # type: ignore[attr-defined]
     Array.__rdivmod__ = _rdivmod  # type: ignore[attr-defined]

@@ -45,7 +45,9 @@ class Redirected:
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
         return module.__dict__
 
-    def import_name(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def import_name(
+        self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any:
         """What the program's import statements call."""
         if self.to_weft and level == 0 and (name == "numpy" or name.startswith("numpy.")):
             found = submodule(name)

@@ -120,11 +120,8 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
     if find_op(op).identity is None or kind.kind in "bc" or kind.char == "e":
         from weft.dsl.numpy_face import call_numpy
 
-        return call_numpy(
-            getattr(np, find_op(op).ufunc).accumulate,
-            (values,),
-            {"axis": axis, **({} if dtype is None else {"dtype": dtype})},
-        )
+        forced = {} if dtype is None else {"dtype": dtype}
+        return call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
     return deliver(op, scan(op, cast(node, kind), place, kind, location), out)
 
 
@@ -297,7 +294,9 @@ def _position(op: str) -> Any:
             raise ValueError(f"attempt to get {op} of an empty sequence")
         if node.dtype.kind == "b":
             node = cast(node, np.dtype(np.uint8))
-        if node.dtype.kind == "c" or not axes:
+        if not axes:
+            return deliver(op, constant(0, np.int64), out)
+        if node.dtype.kind == "c":
             from weft.dsl.numpy_face import call_numpy
 
             return call_numpy(getattr(np, op), (a,), {"axis": axis, "keepdims": keep})

@@ -150,6 +150,9 @@ def map_(
     kinds = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
     )
+    if result_is_bool(row.name) and weak is not None and int in weak:
+        # a Python int that the other operand's dtype cannot hold still compares by its value
+        kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
     loop, result = resolve_dtypes(row, kinds, dtype)
     shape = broadcast_shapes(*(operand.shape for operand in operands))
     typed = tuple(
@@ -159,6 +162,20 @@ def map_(
         for k, operand in enumerate(operands)
     )
     return intern("map", row.name, typed, loop, shape, result, location)
+
+
+def result_is_bool(name: str) -> bool:
+    """Whether a row is a comparison."""
+    return name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type, ...]) -> np.dtype | type:
+    others = [k for k in kinds if isinstance(k, np.dtype) and k.kind in "iu"]
+    if kind is int and others and operand.kind == "constant":
+        limits = np.iinfo(others[0])
+        if not limits.min <= int(constant_value(operand)) <= limits.max:
+            return operand.dtype
+    return kind
 
 
 def cast(operand: Expr, dtype: Any, location: Location | None = None) -> Expr:

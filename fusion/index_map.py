@@ -62,6 +62,8 @@ def decode_view(
     Each view axis with a step must belong to one base dimension, and no dimension may overflow into
     the one before it, for any index in range.
     """
+    if 0 in shape:
+        return (ZERO,) * len(base)  # nothing is ever read
     steps = contiguous_strides(base)
     starts = [0] * len(base)
     terms: list[list[tuple[int, int]]] = [[] for _ in base]

@@ -104,11 +104,26 @@ def _compare(signed: str, floats: str) -> dict[str, str]:
     return {"b": f"icmp {unsigned}", "i": f"icmp {signed}", "u": f"icmp {unsigned}", "f": f"fcmp {floats}"}
 
 
-def _mixed_sign(b: KernelBuilder, x: Value, y: Value) -> None:
-    return None
+def _mixed(name: str) -> Any:
+    """Comparisons of a signed with an unsigned 64-bit integer, exact as NumPy has them."""
 
+    def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
+        if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
+            return None
+        signed, other = (x, y) if _kind(x) == "i" else (y, x)
+        below = test(b, "less", signed, zero(b, signed))
+        as_unsigned = b.cast(select(b, below, zero(b, signed), signed), other.type)
+        pair = (as_unsigned, other) if signed is x else (other, as_unsigned)
+        plain = test(b, name, *pair)
+        # a negative number is less than every unsigned one
+        answer = (
+            name in ("less", "less_equal", "not_equal")
+            if signed is x
+            else name in ("greater", "greater_equal", "not_equal")
+        )
+        return select(b, below, b.constant(answer, np.bool_), plain)
 
-_BITS = {"b": "{}", "i": "{}", "u": "{}"}
+    return expand
 
 
 def _bits(name: str) -> dict[str, str]:
@@ -134,6 +149,7 @@ ROWS = (
         2,
         "Whether equal.",
         "equal",
+        expand=_mixed("equal"),
         lowering=_compare("eq", "oeq"),
         on_pairs=pairs.equal,
         commutative=True,
@@ -144,29 +160,48 @@ ROWS = (
         2,
         "Whether different.",
         "not_equal",
+        expand=_mixed("not_equal"),
         lowering=_compare("ne", "une"),
         on_pairs=pairs.not_equal,
         commutative=True,
         dunder="ne",
     ),
-    OpDef("less", 2, "Whether smaller.", "less", lowering=_compare("slt", "olt"), on_pairs=pairs.less, dunder="lt"),
+    OpDef(
+        "less",
+        2,
+        "Whether smaller.",
+        "less",
+        expand=_mixed("less"),
+        lowering=_compare("slt", "olt"),
+        on_pairs=pairs.less,
+        dunder="lt",
+    ),
     OpDef(
         "less_equal",
         2,
         "Whether not larger.",
         "less_equal",
+        expand=_mixed("less_equal"),
         lowering=_compare("sle", "ole"),
         on_pairs=pairs.less_equal,
         dunder="le",
     ),
     OpDef(
-        "greater", 2, "Whether larger.", "greater", lowering=_compare("sgt", "ogt"), on_pairs=pairs.greater, dunder="gt"
+        "greater",
+        2,
+        "Whether larger.",
+        "greater",
+        expand=_mixed("greater"),
+        lowering=_compare("sgt", "ogt"),
+        on_pairs=pairs.greater,
+        dunder="gt",
     ),
     OpDef(
         "greater_equal",
         2,
         "Whether not smaller.",
         "greater_equal",
+        expand=_mixed("greater_equal"),
         lowering=_compare("sge", "oge"),
         on_pairs=pairs.greater_equal,
         dunder="ge",
@@ -337,6 +372,7 @@ ROWS = (
         "Smaller of two; a number wins over NaN.",
         "fmin",
         expand=_number_extreme("less"),
+        on_pairs=pairs.fmin,
         identity="highest",
         commutative=True,
         associative=True,
@@ -347,6 +383,7 @@ ROWS = (
         "Larger of two; a number wins over NaN.",
         "fmax",
         expand=_number_extreme("greater"),
+        on_pairs=pairs.fmax,
         identity="lowest",
         commutative=True,
         associative=True,

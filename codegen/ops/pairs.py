@@ -289,6 +289,16 @@ def maximum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
     return _choose(b, x, y, greater_equal(b, x, y))
 
 
+def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
+    """The lexicographically smaller; a number wins over NaN."""
+    return where(b, b.op("bitwise_or", less_equal(b, x, y), isnan(b, y)), x, y)
+
+
+def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
+    """The lexicographically larger; a number wins over NaN."""
+    return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
+
+
 def where(b: KernelBuilder, condition: Value, x: Pair, y: Pair) -> Pair:
     """x where the condition holds, else y."""
     return b.op("where", condition, x[0], y[0]), b.op("where", condition, x[1], y[1])

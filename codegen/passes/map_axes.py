@@ -1,8 +1,46 @@
-"""To be written."""
+"""Give the loops of a logical kernel to the threads of a GPU.
+
+In: a logical kernel. Out: a threaded kernel with the same effect for any number of blocks, and its launch
+data as attributes:
+
+scheme     "elements", "rows", "columns" or "items"
+block      threads of a block
+per_block  points of the launch domain that one block does at a time: ceil(points / per_block) blocks are enough,
+           fewer (a few tens for each multiprocessor) are as right, since every block goes on by the size of the grid
+shared     bytes of shared memory, all of it in `shared` operations (static)
+aligned    pointer parameters whose accesses inside a loop with ``lanes=V`` start at a multiple of 16 bytes, or of
+           V elements where those are smaller
+
+The threaded kernel uses one axis (0) of blocks and threads. A loop ``for {role=serial, lanes=V}`` runs exactly V
+times: an emitter may do its body for V consecutive indices at once. Barriers stand in flow that is the same for
+the whole block, shuffles in flow that is the same for the whole warp, by conditions that follow from shapes
+alone. The tree of a fold depends on the shape only.
+
+elements   No loops in the body. One loop: each thread does V consecutive elements, the last ones one by one. Several:
+           tiles of rows by columns; division once a tile.
+rows       Folds over side-by-side elements: up to a warp, or the block, for each item.
+columns    Folds across side-by-side items: 32 columns a block.
+items      Anything else: loops in order inside one thread for each point.
+"""
+
+from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane
+from weft.codegen.passes.map_axes_folds import map_folds
+from weft.codegen.passes.map_axes_nest import find_nest, has_loops
 from weft.codegen.target import Target
 
 
 def map_axes(kernel: Kernel, target: Target) -> Kernel:
-    raise NotImplementedError
+    """The threaded form of a logical kernel for a GPU target.
+
+    Raises ValueError for a target that has no threads to give, or a kernel that is threaded already.
+    """
+    if target.kind != "cuda" or kernel.level != "logical":
+        raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")
+    nest = find_nest(kernel)
+    if not has_loops(nest.item) and nest.levels:
+        return map_line(kernel, nest) if len(nest.levels) == 1 else map_plane(kernel, nest)
+    folded = map_folds(kernel, nest)
+    return folded if folded is not None else map_items(kernel, nest)

@@ -76,7 +76,9 @@ def compare(ours: list[Any], theirs: list[Any]) -> str:
             return f"result {k} is {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
         single = x.dtype in (np.float32, np.complex64)
         scale = np.abs(y[np.isfinite(y)]).max(initial=0) if y.dtype.kind in "fc" else 0
-        if not np.allclose(x, y, rtol=1e-4 if single else 1e-9, atol=(1e-6 if single else 1e-12) * scale, equal_nan=True):
+        if not np.allclose(
+            x, y, rtol=1e-4 if single else 1e-9, atol=(1e-6 if single else 1e-12) * scale, equal_nan=True
+        ):
             return f"result {k} differs by up to {np.nanmax(np.abs(x - y)):.3g} (largest value {scale:.3g})"
     return ""
 

@@ -34,7 +34,9 @@ def main(folder: str, size: int) -> int:
         found = _listed(ours(*arguments))
         wf.evaluate(*found)
         counts = wf.statistics()
-        worst = max(float(np.abs(np.asarray(a) - b).max() / np.abs(b).max()) for a, b in zip(found, expected, strict=True))
+        worst = max(
+            float(np.abs(np.asarray(a) - b).max() / np.abs(b).max()) for a, b in zip(found, expected, strict=True)
+        )
         times: dict[str, list[float]] = {"weft": [], "numpy": []}
         for _ in range(5):
             begin = time.perf_counter()

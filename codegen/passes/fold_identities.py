@@ -1,0 +1,35 @@
+"""The values that extra accumulators of a fold start from: folding them in changes no bit of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Type
+from weft.codegen.ops import accumulators, identity_of
+
+
+def fold_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
+    """One NumPy scalar an accumulator of the folds named in `combine`.
+
+    Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
+    worst value and the highest index.
+    """
+    found: list[Any] = []
+    for name in combine:
+        dtype = types[len(found)]
+        assert isinstance(dtype, np.dtype)
+        if accumulators(name) == 2:
+            index = types[len(found) + 1]
+            assert isinstance(index, np.dtype)
+            found.append(identity_of("minimum" if name == "argmin" else "maximum", dtype))
+            found.append(index.type(np.iinfo(index).max))
+        elif name == "add" and dtype.kind == "f":
+            found.append(dtype.type(-0.0))
+        elif name == "add" and dtype.kind == "c":
+            found.append(dtype.type(complex(-0.0, -0.0)))
+        else:
+            found.append(identity_of(name, dtype))
+    return found

@@ -1,0 +1,162 @@
+"""Schedules without folds: pointwise kernels, and kernels whose items are computed in order by one thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
+from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256
+ITEM_THREADS = 128
+# Bytes of the widest access of a thread, and 32-bit registers that the values of one thread may take.
+ACCESS_BYTES = 16
+REGISTERS = 64
+# Columns that a thread of a two-dimensional tile computes, one block width apart.
+COLUMNS = 4
+
+
+def map_items(kernel: Kernel, nest: Nest) -> Kernel:
+    """One thread for each point of the domain; everything inside it runs in order."""
+    w = ThreadWriter(kernel, nest, ITEM_THREADS)
+    items = w.product(w.extents())
+    with w.tiles(w.parts(items, w.threads)) as tile:
+        item = w.compute("add", w.compute("multiply", tile, w.threads), w.thread)
+        with w.when(w.test("less", item, items)):
+            w.bind(nest.levels, item)
+            w.enter(nest.levels[1:])
+            w.copy(nest.item)
+    return w.finish("items", w.threads)
+
+
+def map_line(kernel: Kernel, nest: Nest) -> Kernel:
+    """One loop: each thread computes some consecutive elements, in vectors where the accesses allow it."""
+    w = ThreadWriter(kernel, nest, THREADS)
+    (level,) = nest.levels
+    lanes, aligned = vector_lanes(kernel, nest)
+    extent = w.map[level.extent]
+    with w.tiles(w.parts(extent, w.threads * lanes)) as tile:
+        first = w.compute("add", w.compute("multiply", tile, w.threads), w.thread)
+        if lanes > 1:
+            first = w.compute("multiply", first, lanes)
+            stop = w.compute("add", first, lanes)
+            _whole_or_rest(
+                w,
+                w.test("less_equal", stop, extent),
+                lambda: _run(w, level.index, first, stop, lanes),
+                lambda: _run(w, level.index, first, extent, 0),
+            )
+        else:
+            with w.when(w.test("less", first, extent)):
+                w.map[level.index] = first
+                w.copy(nest.item)
+    return w.finish("elements", w.threads * lanes, aligned=aligned)
+
+
+def _run(w: ThreadWriter, index: Value, start: Value, stop: Value, lanes: int) -> None:
+    attributes = {"lanes": lanes} if lanes else {}
+    with w.loop(stop, start, **attributes) as position:
+        w.map[index] = position
+        w.copy(w.nest.item)
+
+
+def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:
+    def branch(make: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
+        def run() -> tuple[Value, ...]:
+            make()
+            return ()
+
+        return run
+
+    w.select(condition, branch(whole), branch(rest))
+
+
+def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
+    """Several loops: tiles of rows by columns, the columns along the innermost loop.
+
+    How many threads lie along a row follows from its length. A thread finds its row's indices once a
+    tile, by division, and its columns by addition.
+    """
+    w = ThreadWriter(kernel, nest, THREADS)
+    columns = COLUMNS if COLUMNS * pressure(nest.operations) <= REGISTERS and not has_loops(nest.item) else 1
+    *outer, last = nest.levels
+    extents = w.extents()
+    rows, length = w.product(extents[:-1]), extents[-1]
+    along = w.power_of_two(length, w.threads)
+    width = w.compute("multiply", along, columns)
+    height = w.quotient(w.number(w.threads), along)
+    across = w.parts(length, width)
+    down, right = w.split(w.thread, along)
+    tiles = w.compute("multiply", across, w.parts(rows, height))
+    with w.tiles(tiles) as tile:
+        vertical, horizontal = w.split(tile, across)
+        row = w.compute("add", w.compute("multiply", vertical, height), down)
+        column = w.compute("add", w.compute("multiply", horizontal, width), right)
+        with w.when(w.test("less", row, rows)):
+            w.bind(outer, row)
+            w.enter(nest.levels[1:])
+            _columns(w, last.index, column, along, length, columns)
+    return w.finish("elements", w.threads * columns)
+
+
+def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
+    """The item at `column` and at the columns `along` apart from it."""
+
+    def point(position: Value) -> None:
+        w.map[index] = position
+        w.copy(w.nest.item)
+
+    if columns == 1:
+        with w.when(w.test("less", column, length)):
+            point(column)
+        return
+
+    def whole() -> None:
+        with w.loop(columns) as turn:
+            point(w.compute("add", column, w.compute("multiply", turn, along)))
+
+    def rest() -> None:
+        left = w.parts(w.compute("subtract", length, column), along)
+        with w.loop(w.compute("minimum", left, columns)) as turn:
+            point(w.compute("add", column, w.compute("multiply", turn, along)))
+
+    last = w.compute("add", column, w.compute("multiply", along, columns - 1))
+    _whole_or_rest(w, w.test("less", last, length), whole, rest)
+
+
+def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
+    """How many consecutive elements a thread computes at once, and the pointers whose vectors are aligned.
+
+    1 where no access is a whole vector. Wide dtypes are computed in two vectors, to keep as many bytes in flight.
+    """
+    if has_loops(nest.item):
+        return 1, []
+    index = nest.levels[0].index
+    steps = index_steps(nest.item, index)
+    align = {p.value: p.align for p in kernel.parameters}
+    aligned: dict[Value, int] = {}
+    unaligned: set[Value] = set()
+    for operation in nest.item:
+        if operation.opcode not in ("load", "store"):
+            continue
+        pointer, at = operation.operands[:2]
+        assert isinstance(pointer.type, Pointer)
+        step = steps.get(at, 0)
+        if step not in (0, 1):
+            return 1, []
+        if step == 1 and at is index and align.get(pointer, 1) >= ACCESS_BYTES and pointer.type.dtype.kind != "c":
+            aligned[pointer] = pointer.type.dtype.itemsize
+        elif step == 1:
+            unaligned.add(pointer)
+    if not aligned:
+        return 1, []
+    widest = max(aligned.values())
+    lanes = max(ACCESS_BYTES // widest, 4)
+    weight = max(1, pressure(nest.item))
+    while lanes > 1 and lanes * weight > REGISTERS * 2 and lanes * widest > ACCESS_BYTES:
+        lanes //= 2
+    if lanes * weight > REGISTERS * 2:
+        return 1, []
+    return lanes, sorted(pointer.name for pointer in aligned if pointer not in unaligned)

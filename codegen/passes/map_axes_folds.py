@@ -1,0 +1,297 @@
+"""Schedules with folds: the threads of a block share the items of a tile and fold together.
+
+A block of T threads does X items at a time with Y = T / X threads each; X and Y are powers of two that follow
+from the extents, so that the tree of a fold depends on the shape only, never on the size of the grid.
+
+rows     the folded elements lie side by side: the Y threads of an item are neighbours. They fold by shuffles, and
+         across warps (Y = T) through shared memory.
+columns  the items lie side by side: X neighbours have X items, and the threads of an item are X apart. They
+         fold through shared memory, the upper half into the lower until one is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.ops import accumulators, fold
+from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.map_axes_nest import Nest, fold_chain, has_stores, is_spread, prefers_columns
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256
+WARP = 32
+WARPS = THREADS // WARP
+# A row is folded by one warp up to this length, where there are enough rows to fill a GPU with warps.
+WARP_LENGTH = 1024
+SHORT_LENGTH = 128
+MANY_ROWS = 2048
+
+
+@dataclass(slots=True)
+class Team:
+    """How the threads of a block are shared out: `size` threads an item (Y), this one being number `part`."""
+
+    columns: bool
+    size: Value
+    items: Value  # of a tile (X)
+    part: Value
+    slot: Value  # which of the tile's items
+    shared: dict[tuple[int, np.dtype], Value]
+    active: Value | None = None
+
+
+def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
+    """The item up to its last loop over threads, and the tail behind it, which one thread computes.
+
+    None where the first part cannot be shared by threads: it has loops in order, or stores under conditions.
+    """
+    spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
+    if not spread:
+        return None
+    head, tail = list(nest.item[: spread[-1] + 1]), list(nest.item[spread[-1] + 1 :])
+    for operation in head:
+        if operation.opcode == "atomic" or (operation.regions and not is_spread(operation)):
+            return None
+    return head, tail
+
+
+def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
+    """The kernel with its folds shared by the threads of a block; None where `split_item` refuses."""
+    parts = split_item(nest)
+    if parts is None:
+        return None
+    head, tail = parts
+    loops = [operation for operation in head if is_spread(operation)]
+    columns = prefers_columns(nest, loops)
+    w = ThreadWriter(kernel, nest, THREADS)
+    items = w.product(w.extents())
+    team = _make_team(w, items, loops, columns)
+    with w.tiles(w.parts(items, team.items)) as tile:
+        item = w.compute("add", w.compute("multiply", tile, team.items), team.slot)
+        team.active = w.test("less", item, items)
+        w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
+        w.enter(nest.levels[1:])
+        _head(w, team, head, alone=len(loops) == 1 and not _touches_memory(nest, head, tail))
+        mine = w.builder.op("bitwise_and", team.active, w.test("equal", team.part, 0))
+        if tail:
+            with w.when(mine):
+                w.copy(tail)
+    shared = sum(
+        int(v.type.dtype.itemsize) * count  # type: ignore[union-attr]
+        for (_, _), v in team.shared.items()
+        for count in [THREADS if columns else WARPS]
+    )
+    return w.finish("columns" if columns else "rows", WARP if columns else 1, shared)
+
+
+def _touches_memory(nest: Nest, head: Sequence[Operation], tail: Sequence[Operation]) -> bool:
+    """Whether anything but the loop over threads itself reads or writes memory."""
+    rest = [o for o in nest.operations if not is_spread(o) or o not in head] + list(tail)
+    return any(o.opcode in ("load", "store", "atomic") for o in program_order(rest))
+
+
+def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:
+    # everything that does not depend on the item stands before the loop over tiles
+    shared: dict[tuple[int, np.dtype], Value] = {}
+    count = THREADS if columns else WARPS
+    for loop in loops:
+        for k, value in enumerate(loop.results):
+            assert isinstance(value.type, np.dtype)
+            if (k, value.type) not in shared:
+                shared[k, value.type] = w.shared_array(value.type, count)
+    if columns:
+        together = w.power_of_two(items, WARP)
+        size = w.quotient(w.number(THREADS), together)
+        part, slot = w.split(w.thread, together)
+        return Team(True, size, together, part, slot, shared)
+    size = _row_threads(w, items, loops)
+    slot, part = w.split(w.thread, size)
+    return Team(False, size, w.quotient(w.number(THREADS), size), part, slot, shared)
+
+
+def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
+    """Threads for a row: as many as it has elements, a warp, or the block."""
+    chain = fold_chain(loops[0])
+    if any(v not in w.map for loop in chain for v in loop.operands[:2]):
+        # the length differs from item to item: these are the chunks of a long fold
+        return w.number(THREADS)
+    length: Value | None = None
+    for loop in chain:
+        extent = w.compute("subtract", w.map[loop.operands[1]], w.map[loop.operands[0]])
+        bounded = w.compute("minimum", w.compute("maximum", extent, 0), 2 * WARP_LENGTH)
+        length = bounded if length is None else w.compute("multiply", length, bounded)
+        if loop is not chain[0]:
+            length = w.compute("minimum", length, 2 * WARP_LENGTH)
+    assert length is not None
+    few = w.test("less", items, MANY_ROWS)
+    limit = w.choose(few, SHORT_LENGTH, WARP_LENGTH)
+    short = w.power_of_two(length, WARP)
+    return w.choose(w.test("greater", length, limit), THREADS, short)
+
+
+def _head(w: ThreadWriter, team: Team, head: Sequence[Operation], alone: bool) -> None:
+    """What all threads of an item compute: point values redundantly, loops shared, stores by the first."""
+    for operation in head:
+        if is_spread(operation):
+            # nobody may still be reading what a loop writes, nor read it before all have written
+            fence = not alone and (has_stores([operation]) or not operation.results)
+            if fence:
+                w.barrier()
+            _spread(w, team, operation)
+            if fence:
+                w.barrier()
+        elif operation.opcode == "store":
+            w.barrier()
+            assert team.active is not None
+            with w.when(w.builder.op("bitwise_and", team.active, w.test("equal", team.part, 0))):
+                w.copy([operation])
+            w.barrier()
+        else:
+            w.copy([operation])
+
+
+def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
+    """A loop over threads, and the fold of what they found."""
+    chain = fold_chain(loop)
+    types = [v.type for v in loop.results]
+    combine = loop.attributes.get("combine", ())
+    identities = fold_identities(combine, types)
+    initial = [w.number(v, t) for v, t in zip(identities, types, strict=True)]
+    starts = [w.map[inner.operands[0]] for inner in chain]
+    extents = [
+        w.compute("subtract", w.map[inner.operands[1]], start) for inner, start in zip(chain, starts, strict=True)
+    ]
+    threads, numbers = _share(w, team, extents)
+    counts = [
+        w.parts(w.compute("subtract", extent, number), share)
+        for extent, number, share in zip(extents, numbers, threads, strict=True)
+    ]
+    assert team.active is not None
+    counts[0] = w.choose(team.active, counts[0], 0)
+    firsts = [w.compute("add", start, number) for start, number in zip(starts, numbers, strict=True)]
+    found = _strided(w, chain, 0, list(zip(counts, firsts, threads, strict=True)), initial)
+    if not types:
+        return
+    total = _fold_columns(w, team, combine, found) if team.columns else _fold_rows(w, team, combine, found)
+    before = [w.map[v] for v in loop.operands[2:]]
+    w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
+
+
+def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+    """Threads of the team along each of the nested loops, and this thread's number along it.
+
+    The innermost loop gets neighbours, as many as it has iterations; what is left goes to the loops around it.
+    """
+    left, part = team.size, team.part
+    threads: list[Value] = []
+    numbers: list[Value] = []
+    for extent in reversed(extents[1:]):
+        along = w.compute("minimum", w.power_of_two(extent, THREADS), left)
+        part, number = w.split(part, along)
+        left = w.quotient(left, along)
+        threads.append(along)
+        numbers.append(number)
+    return [left, *reversed(threads)], [part, *reversed(numbers)]
+
+
+def _strided(
+    w: ThreadWriter,
+    chain: Sequence[Operation],
+    depth: int,
+    plan: Sequence[tuple[Value, Value, Value]],
+    carried: Sequence[Value],
+) -> list[Value]:
+    """The nested loops from `depth` on, each over this thread's share; the accumulators behind them."""
+    operation = chain[depth]
+    region = operation.regions[0]
+    count, first, apart = plan[depth]
+    with w.builder.loop(count, "serial", start=w.number(0), initial=carried) as opened:
+        w.map[region.parameters[0]] = w.compute("add", first, w.compute("multiply", opened.index, apart))
+        w.map.update(zip(region.parameters[1:], opened.carried, strict=True))
+        if depth + 1 < len(chain):
+            w.copy([o for o in region.operations if o is not chain[depth + 1] and o.opcode != "yield"])
+            opened.yield_(*_strided(w, chain, depth + 1, plan, opened.carried))
+        else:
+            opened.yield_(*w.copy(region.operations))
+    return list(opened.results)
+
+
+# -- folds across threads -------------------------------------------------------------------------
+
+
+def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+    """Two sets of accumulators as one."""
+    results: list[Value] = []
+    for name in combine:
+        width = slice(len(results), len(results) + accumulators(name))
+        results.extend(fold(w.builder, name, tuple(first[width]), tuple(second[width])))
+    return results
+
+
+def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
+    """Neighbours fold by shuffles; every thread of the item gets the result."""
+    values = list(found)
+    mask = WARP // 2
+    while mask:
+        folded = _shuffled(w, combine, values, mask)
+        within = w.test("greater", team.size, mask)
+        values = [w.builder.op("where", within, new, old) for new, old in zip(folded, values, strict=True)]
+        mask //= 2
+
+    def across_warps() -> list[Value]:
+        warp, lane = w.split(w.thread, WARP)
+        w.barrier()
+        with w.when(w.test("equal", lane, 0)):
+            for k, value in enumerate(values):
+                w.builder.store(team.shared[k, value.type], warp, value)  # type: ignore[index]
+        w.barrier()
+        which = w.split(lane, WARPS)[1]
+        parts = [w.builder.load(team.shared[k, v.type], which) for k, v in enumerate(values)]  # type: ignore[index]
+        distance = WARPS // 2
+        while distance:
+            parts = _shuffled(w, combine, parts, distance)
+            distance //= 2
+        return parts
+
+    return list(w.select(w.test("greater", team.size, WARP), across_warps, lambda: values))
+
+
+def _shuffled(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value], mask: int) -> list[Value]:
+    """The accumulators folded with those of the lane `mask` away."""
+    others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
+    return fold_all(w, combine, values, others)
+
+
+def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
+    """The upper half of the threads gives its accumulators to the lower one, until one a column is left."""
+    shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
+
+    def step(distance: int) -> None:
+        with w.when(w.test("less", w.thread, distance)):
+            other = w.compute("add", w.thread, distance)
+            mine = [w.builder.load(pointer, w.thread) for pointer in shared]
+            theirs = [w.builder.load(pointer, other) for pointer in shared]
+            for pointer, value in zip(shared, fold_all(w, combine, mine, theirs), strict=True):
+                w.builder.store(pointer, w.thread, value)
+        w.barrier()
+
+    w.barrier()
+    for pointer, value in zip(shared, found, strict=True):
+        w.builder.store(pointer, w.thread, value)
+    w.barrier()
+    distance = THREADS // 2
+    while distance >= WARP:
+        step(distance)
+        distance //= 2
+    # fewer columns than lanes: their threads are closer together
+    with w.when(w.test("less", team.items, WARP)):
+        while distance:
+            with w.when(w.test("less_equal", team.items, distance)):
+                step(distance)
+            distance //= 2
+    return [w.builder.load(pointer, team.slot) for pointer in shared]

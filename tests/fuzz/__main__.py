@@ -1,0 +1,44 @@
+"""``python -m tests.fuzz --programs 3000 --seed 0``: run random programs in child processes, print what differs."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+CHUNK = 100
+
+
+def main() -> int:
+    """Number of programs that differ."""
+    parser = argparse.ArgumentParser(prog="tests.fuzz")
+    parser.add_argument("--programs", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--child", action="store_true")
+    options = parser.parse_args()
+    if options.child:
+        from tests.fuzz.programs import check
+
+        bad = 0
+        for seed in range(options.seed, options.seed + options.programs):
+            trouble = check(seed)
+            if trouble:
+                bad += 1
+                print(trouble, flush=True)
+        return bad
+    bad = 0
+    for seed in range(options.seed, options.seed + options.programs, CHUNK):
+        count = min(CHUNK, options.seed + options.programs - seed)
+        command = [sys.executable, "-m", "tests.fuzz", "--child", "--seed", str(seed), "--programs", str(count)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        print(done.stdout, end="", flush=True)
+        if done.returncode < 0 or done.stderr:
+            print(f"seeds {seed} to {seed + count - 1}: exit {done.returncode}\n{done.stderr[-2000:]}", flush=True)
+            bad += 1
+        bad += max(0, done.returncode)
+    print(f"{options.programs} programs, {bad} differ")
+    return min(bad, 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

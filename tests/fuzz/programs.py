@@ -1,0 +1,309 @@
+"""Random array programs: generated from the op table, run on NumPy and on weft, compared.
+
+A program is a list of statements in Python text over arrays v0, v1, ...; the same text runs with `xp` as NumPy and as
+weft. Statements that NumPy refuses are left out while generating, so that every program is valid.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from weft.codegen import OPS
+
+SHAPES = ((4, 5), (5,), (4, 1), (1,), (), (3, 4, 5), (0, 5), (7,), (33,), (2, 70))
+DTYPES = ("float64", "float32", "int64", "int32", "uint8", "int16", "bool", "float16", "complex128", "uint64")
+EXACT = tuple(
+    row.name
+    for row in OPS.values()
+    if row.ulp == 0
+    and row.ufunc
+    and row.name
+    not in (
+        "spacing",
+        "nextafter",
+        "gcd",
+        "lcm",
+        "ldexp",
+        "power",
+        "float_power",
+        "bitwise_count",
+        "reciprocal",
+        "hypot",
+    )
+)
+INEXACT = ("exp", "sin", "tanh", "log1p", "arctan2", "cbrt", "power", "hypot")
+REDUCTIONS = ("sum", "max", "min", "any", "all", "argmax", "argmin", "mean", "prod")
+
+
+class Generator:
+    """Writes one program."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.seed = seed
+        self.values: dict[str, np.ndarray] = {}
+        self.lines: list[str] = []
+        self.inexact: set[str] = set()
+
+    def start(self) -> dict[str, np.ndarray]:
+        """Input arrays."""
+        source = np.random.default_rng(self.seed)
+        for k in range(self.random.randint(2, 4)):
+            shape = self.random.choice(SHAPES)
+            dtype = np.dtype(self.random.choice(DTYPES[:7] if k else DTYPES))
+            if dtype.kind == "b":
+                made = source.random(shape) < 0.5
+            elif dtype.kind == "c":
+                made = source.integers(-9, 9, shape) + 1j * source.integers(-9, 9, shape)
+            else:
+                made = source.integers(0 if dtype.kind == "u" else -9, 20, shape) * (1 if dtype.kind in "iu" else 0.25)
+            self.values[f"v{k}"] = np.asarray(made).astype(dtype).reshape(shape)
+        return {name: value.copy() for name, value in self.values.items()}
+
+    def pick(self) -> str:
+        return self.random.choice(list(self.values))
+
+    def index(self, shape: tuple[int, ...]) -> str:
+        """A random index for a shape."""
+        parts = []
+        for n in shape:
+            choice = self.random.randrange(9)
+            if choice == 0 and n:
+                parts.append(str(self.random.randrange(-n, n)))
+            elif choice == 1:
+                parts.append("::-1")
+            elif choice == 2:
+                parts.append("1:")
+            elif choice == 3:
+                parts.append(":-1")
+            elif choice == 4:
+                parts.append("::2")
+            elif choice == 5 and n and self.random.random() < 0.5:
+                count = self.random.randint(1, 4)
+                parts.append(str([self.random.randrange(-n, n) for _ in range(count)]))
+            else:
+                parts.append(":")
+        if self.random.random() < 0.15:
+            parts.insert(self.random.randrange(len(parts) + 1), "None")
+        if self.random.random() < 0.15:
+            parts = ["..."] if self.random.random() < 0.3 else ["...", *parts[-1:]]
+        return ", ".join(parts) or "..."
+
+    def expression(self, name: str) -> tuple[str, bool]:
+        """An expression over the values, and whether it is inexact."""
+        a, b = self.pick(), self.pick()
+        shape = self.values[a].shape
+        choice = self.random.randrange(16)
+        number = self.random.choice(["2", "3.5", "-1", "0.25", "7", "True", "0"])
+        if choice < 4:
+            row = OPS[self.random.choice(EXACT)]
+            operands = [a, self.random.choice([b, number])][: row.arity]
+            return f"xp.{row.name}({', '.join(operands)})", False
+        if choice == 4:
+            operator = self.random.choice(["+", "-", "*", "/", "//", "%", "<", "==", "&", "|"])
+            return f"{a} {operator} {self.random.choice([b, number])}", False
+        if choice == 5:
+            row = OPS[self.random.choice(INEXACT)]
+            return f"xp.{row.name}({', '.join([a, b][: row.arity])})", True
+        if choice == 6:
+            axis = self.random.choice(["None", *map(str, range(-len(shape), len(shape)))])
+            name = self.random.choice(REDUCTIONS)
+            exact = name not in ("sum", "mean", "prod") or self.values[a].dtype.kind in "iub"
+            return f"{a}.{name}(axis={axis})", not exact
+        if choice == 7:
+            return f"{a}[{self.index(shape)}]", False
+        if choice == 8:
+            return self.random.choice(
+                [
+                    f"{a}.T",
+                    f"{a}.reshape(-1)",
+                    f"xp.flip({a})",
+                    f"{a}.copy()",
+                    f"xp.expand_dims({a}, 0)",
+                    f"xp.ravel({a})",
+                ]
+            ), False
+        if choice == 9:
+            return f"xp.where({a} > {number}, {a}, {b})", False
+        if choice == 10:
+            return f"xp.clip({a}, -2, 3)", False
+        if choice == 11:
+            # out-of-range floats become integers by another rule than NumPy's: keep them in range
+            source = f"xp.clip(xp.nan_to_num({a}), 0, 100)" if self.values[a].dtype.kind == "f" else a
+            return f"{source}.astype('{self.random.choice(DTYPES[:6])}')", False
+        if choice == 12:
+            return self.random.choice(
+                [
+                    f"xp.concatenate([{a}, {b}])",
+                    f"xp.stack([{a}, {a}])",
+                    f"xp.roll({a}, 2)",
+                    f"xp.pad({a}, 1)",
+                    f"xp.repeat({a}, 2)",
+                    f"xp.tile({a}, 2)",
+                ]
+            ), False
+        if choice == 13:
+            return f"xp.cumsum({a}, axis={self.random.choice(['None', '0', '-1'])})", self.values[
+                a
+            ].dtype.kind not in "iub"
+        if choice == 14:
+            return f"{a}[{a} > {number}]", False
+        return f"xp.broadcast_to({a}, (2, *{a}.shape)) + {number}", False
+
+    def statement(self) -> tuple[str, str, bool]:
+        """A statement, the value that it changes, and whether it is inexact."""
+        if self.random.random() < 0.45 and len(self.values) > 1:
+            target = self.pick()
+            place = self.index(self.values[target].shape)
+            source, inexact = self.random.choice(
+                [(self.pick(), False), (self.random.choice(["1", "0.5", "-2"]), False), self.expression("")]
+            )
+            if self.random.random() < 0.2:
+                return f"{target}[{target} > 1] = {self.random.choice(['0', '2'])}", target, False
+            operator = self.random.choice(["=", "+=", "*=", "-="])
+            if self.random.random() < 0.25:
+                return f"{target} {operator.strip('=') or '+'}= {source}", target, inexact
+            return f"{target}[{place}] {operator} {source}", target, inexact
+        name = f"v{self.random.randrange(8)}"
+        source, inexact = self.expression(name)
+        return f"{name} = {source}", name, inexact
+
+    def write(self, count: int) -> None:
+        """Add statements that NumPy accepts."""
+        for _ in range(4 * count):
+            if len(self.lines) >= count:
+                return
+            line, target, inexact = self.statement()
+            if inexact and len(self.lines) < count - 1:
+                continue  # rounding differences come last: a floor or a comparison would blow them up
+            trial = dict(self.values)
+            snapshot = {k: v.copy() for k, v in self.values.items()}
+            try:
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    exec(line, {"xp": np}, trial)
+                good = all(self._acceptable(v) for v in trial.values()) and np.size(trial[target]) < 5000
+                if "[" in line.split("=")[0] and trial[target].dtype.kind in "iub":
+                    source = line.rpartition("= ")[2]
+                    good = good and np.asarray(eval(source, {"xp": np}, dict(self.values))).dtype.kind in "iub"
+            except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, np.exceptions.AxisError):
+                good = False
+            if not good:
+                # an in-place statement may have got half way: start again from the values before
+                for k, v in snapshot.items():
+                    if v.size and not np.array_equal(self.values[k], v, equal_nan=v.dtype.kind in "fc"):
+                        raise Abandoned
+                continue
+            trial = {k: v if isinstance(v, np.ndarray) else np.asarray(v) for k, v in trial.items()}
+            self.values = trial
+            self.lines.append(line)
+            if inexact or any(f"{n}" in line.split("=", 1)[-1] for n in self.inexact):
+                self.inexact.add(target)
+
+    @staticmethod
+    def _acceptable(value: Any) -> bool:
+        kind = np.asarray(value)
+        return kind.dtype.kind in "biufc" and kind.ndim <= 5
+
+
+class Abandoned(Exception):
+    """The program got into a state that cannot be taken back."""
+
+
+def run_program(lines: list[str], start: dict[str, np.ndarray], every: bool = False) -> dict[str, np.ndarray]:
+    """The program on weft: its values afterwards. `every`: evaluate after each statement."""
+    values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
+    for line in lines:
+        exec(line, {"xp": wf}, values)
+        if every:
+            wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
+    return {name: np.array(value) for name, value in values.items()}
+
+
+def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The program on NumPy."""
+    values: dict[str, Any] = {name: value.copy() for name, value in start.items()}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for line in lines:
+            exec(line, {"xp": np}, values)
+            # NumPy's 0-d results are scalars, which in-place statements cannot change
+            values = {k: v if isinstance(v, np.ndarray) else np.asarray(v) for k, v in values.items()}
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loose: bool) -> str:
+    """What differs, or nothing. `loose`: up to rounding."""
+    for name, wanted in theirs.items():
+        found = ours[name]
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            return f"{name} is {found.dtype}{found.shape}, not {wanted.dtype}{wanted.shape}"
+        if not wanted.size:
+            continue
+        nan = wanted.dtype.kind in "fc"
+        if loose or wanted.dtype.kind == "c":
+            single = wanted.dtype in (np.float32, np.complex64)
+            tolerance = 2e-2 if wanted.dtype == np.float16 else 1e-4 if single else 1e-9
+            with np.errstate(all="ignore"):
+                scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0) if nan else 0
+            same = (
+                np.allclose(found, wanted, rtol=tolerance, atol=tolerance * scale * 1e-2, equal_nan=nan)
+                if nan
+                else True
+            )
+        else:
+            same = np.array_equal(found, wanted, equal_nan=nan)
+        if not same:
+            where = np.argwhere(~((found == wanted) | ((found != found) & (wanted != wanted))))[:3].tolist()
+            return f"{name} differs at {where}: {found.ravel()[:6]} instead of {wanted.ravel()[:6]}"
+    return ""
+
+
+def check(seed: int) -> str:
+    """Run one program in all ways; what went wrong, or nothing."""
+    generator = Generator(seed)
+    start = generator.start()
+    try:
+        generator.write(generator.random.randint(3, 14))
+    except Abandoned:
+        pass
+    lines = list(generator.lines)
+    wanted = run_numpy(lines, start)
+    trouble = _trouble(lines, start, wanted, bool(generator.inexact))
+    if not trouble:
+        return ""
+    return f"seed {seed}: {trouble}\n" + "\n".join(_minimal(lines, start, bool(generator.inexact)))
+
+
+def _trouble(lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool) -> str:
+    try:
+        once = run_program(lines, start)
+        every = run_program(lines, start, every=True)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    found = differences(once, wanted, loose)
+    if found:
+        return found
+    between = differences(every, once, False)
+    return f"evaluating after every statement: {between}" if between else ""
+
+
+def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool) -> list[str]:
+    """The program without the statements that the fault does not need."""
+    k = 0
+    while k < len(lines):
+        fewer = lines[:k] + lines[k + 1 :]
+        try:
+            if _trouble(fewer, start, run_numpy(fewer, start), loose):
+                lines = fewer
+                continue
+        except Exception:
+            k += 1
+            continue
+        k += 1
+    return [*(f"{n}: {v.dtype}{v.shape}" for n, v in start.items()), *lines]
