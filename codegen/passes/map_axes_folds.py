@@ -76,7 +76,7 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
         team.active = w.test("less", item, items)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
-        _head(w, team, head, alone=len(loops) == 1 and not _touches_memory(nest, head, tail))
+        _head(w, team, head, alone=len(loops) == 1 and not _touches_memory(nest))
         mine = w.builder.op("bitwise_and", team.active, w.test("equal", team.part, 0))
         if tail:
             with w.when(mine):
@@ -89,9 +89,9 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
     return w.finish("columns" if columns else "rows", WARP if columns else 1, shared)
 
 
-def _touches_memory(nest: Nest, head: Sequence[Operation], tail: Sequence[Operation]) -> bool:
-    """Whether anything but the loop over threads itself reads or writes memory."""
-    rest = [o for o in nest.operations if not is_spread(o) or o not in head] + list(tail)
+def _touches_memory(nest: Nest) -> bool:
+    """Whether anything but the loops over threads reads or writes memory."""
+    rest = [o for o in nest.operations if not is_spread(o)]
     return any(o.opcode in ("load", "store", "atomic") for o in program_order(rest))
 
 

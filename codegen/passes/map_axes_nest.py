@@ -107,7 +107,8 @@ def fold_chain(loop: Operation) -> list[Operation]:
     while True:
         region = chain[-1].regions[0]
         operations = _without_yield(region)
-        inside.update(v for o in operations for v in o.results)
+        # constants are the same everywhere
+        inside.update(v for o in operations if o.opcode != "constant" for v in o.results)
         if not operations or not is_spread(operations[-1]):
             return chain
         inner = operations[-1]

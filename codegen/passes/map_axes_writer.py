@@ -37,6 +37,7 @@ class ThreadWriter:
         self.builder.kernel.level = "threaded"
         self.builder.kernel.attributes = dict(kernel.attributes)
         self.map: dict[Value, Value] = {p.value: p.value for p in kernel.parameters}
+        self.copy(o for o in kernel.walk() if o.opcode == "constant")
         self.thread = self.emit("thread_index", axis=0)
         self.block = self.emit("block_index", axis=0)
         self.grid = self.emit("grid_size", axis=0)
