@@ -7,11 +7,11 @@ the lanes start from) and a second region that combines two sets of accumulators
 
 from __future__ import annotations
 
-import numpy as np
-
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
-from weft.codegen.ops import accumulators, find_op, fold, identity_of
+from weft.codegen.ops import accumulators, find_op, fold
+from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.rewrite import Rewriter
 from weft.codegen.target import Target
 
@@ -51,13 +51,12 @@ def _loops(body: Block) -> list[tuple[Operation, int]]:
 
 
 def _inside(operation: Operation) -> list[Operation]:
-    found: list[Operation] = []
-    stack = list(operation.regions)
-    while stack:
-        block = stack.pop()
-        found.extend(block.operations)
-        stack.extend(region for inner in block.operations for region in inner.regions)
-    return found
+    return list(program_order(operation.regions[0].operations))
+
+
+def _steps(operation: Operation) -> dict[Value, int | None]:
+    region = operation.regions[0]
+    return index_steps(region.operations, region.parameters[0])
 
 
 def _can_have_lanes(operation: Operation) -> bool:
@@ -73,38 +72,6 @@ def _can_have_lanes(operation: Operation) -> bool:
     return True
 
 
-def _steps(operation: Operation) -> dict[Value, int | None]:
-    """How values inside a loop change with its index: by 0 (left out), by 1, or otherwise (None)."""
-    steps: dict[Value, int | None] = {operation.regions[0].parameters[0]: 1}
-    for inner in _ordered(operation.regions[0]):
-        known = [steps.get(v, 0) for v in inner.operands]
-        step: int | None
-        if not any(k != 0 for k in known):
-            continue
-        if inner.opcode in ("add", "subtract") and None not in known:
-            step = known[0] + known[1] if inner.opcode == "add" else known[0] - known[1]  # type: ignore[operator]
-            step = step if step in (0, 1) else None
-        else:
-            step = None
-        for result in inner.results:
-            steps[result] = step
-    return steps
-
-
-def _ordered(block: Block) -> list[Operation]:
-    found: list[Operation] = []
-    stack = [iter(block.operations)]
-    while stack:
-        operation = next(stack[-1], None)
-        if operation is None:
-            stack.pop()
-            continue
-        found.append(operation)
-        for region in operation.regions:
-            stack.append(iter(region.operations))
-    return found
-
-
 def _unit_accesses(operation: Operation, depth: int) -> int:
     """Accesses that step by one element, less those that step otherwise; without any access, the work of
     its mathematical functions."""
@@ -113,8 +80,8 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
     for inner in _inside(operation):
         if inner.opcode in ("load", "store"):
             step = steps.get(inner.operands[1], 0)
-            unit += 2 * (step == 1)
-            other += step is None
+            unit += 2 * (step in (1, -1))
+            other += step not in (0, 1, -1)
         elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
             math += find_op(inner.opcode).cost >= 20
     return max(unit - other, 1 if math and unit + other else 0)
@@ -128,22 +95,12 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
     builder._count = 1_000_000 + len(list(kernel.walk()))
     carried = operation.results
-    identities: list[Value] = []
     before = builder.block
-    position = 0
-    for name in names:
-        for k in range(accumulators(name)):
-            dtype = carried[position + k].type
-            assert isinstance(dtype, np.dtype)
-            if accumulators(name) == 2:
-                row = "minimum" if name == "argmin" else "maximum"
-                value = np.iinfo(np.int64).max if k else identity_of(row, dtype)
-            else:
-                value = identity_of(name, dtype)
-                if name == "add" and dtype.kind in "fc":
-                    value = -dtype.type(0)
-            identities.append(builder.emit("constant", (), (dtype,), value=value)[0])
-        position += accumulators(name)
+    types = [v.type for v in carried]
+    identities = [
+        builder.emit("constant", (), (kind,), value=value)[0]
+        for value, kind in zip(fold_identities(names, types), types, strict=True)
+    ]
     first = tuple(builder.fresh(v.type) for v in carried)
     second = tuple(builder.fresh(v.type) for v in carried)
     combine = Block((*first, *second))

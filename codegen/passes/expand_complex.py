@@ -47,6 +47,9 @@ def part_of(dtype: np.dtype) -> np.dtype:
 
 def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
     results = operation.results
+    if results and isinstance(results[0].type, Pointer) and results[0].type.dtype.kind == "c":
+        kind = Pointer(part_of(results[0].type.dtype), results[0].type.space)
+        return list(b.emit(operation.opcode, (), (kind,), count=2 * operation.attributes["count"]))
     if not any(isinstance(v, tuple) for v in operands) and not any(is_complex(v) for v in results):
         old = operation.operands[0].type if operation.operands else None
         if not (isinstance(old, Pointer) and old.dtype.kind == "c"):
@@ -65,6 +68,9 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             b.store(operands[0], first, operands[2][0])
             b.store(operands[0], second, operands[2][1])
             return []
+        case "shuffle_xor":
+            parts = [b.emit("shuffle_xor", (part,), (part.type,), **operation.attributes)[0] for part in operands[0]]
+            return [tuple(parts)]
         case "yield":
             return None
         case name:
