@@ -28,7 +28,7 @@ from weft.runtime.settings import override, setting
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cuda.device import CudaDevice
-    from weft.runtime.cuda.linker import assemble, disassemble
+    from weft.runtime.cuda.linker import assemble, disassemble, find_libdevice
     from weft.runtime.cuda.probe import Probe, probe
 
 _LAZY = {
@@ -38,6 +38,7 @@ _LAZY = {
     "probe": "weft.runtime.cuda.probe",
     "assemble": "weft.runtime.cuda.linker",
     "disassemble": "weft.runtime.cuda.linker",
+    "find_libdevice": "weft.runtime.cuda.linker",
 }
 
 
@@ -83,6 +84,7 @@ __all__ = [
     "devices",
     "disassemble",
     "disk_cache",
+    "find_libdevice",
     "get_device",
     "key_material",
     "override",

@@ -49,7 +49,9 @@ class _Printer:
         indent = "  " * depth
         for o in block.operations:
             operands = ", ".join(self.use(v) for v in o.operands)
-            attributes = "".join(f" {k}={_show_attribute(v)}" for k, v in sorted(o.attributes.items()) if not _is_empty(v))
+            attributes = "".join(
+                f" {k}={_show_attribute(v)}" for k, v in sorted(o.attributes.items()) if not _is_empty(v)
+            )
             results = ", ".join(self.define(v) for v in o.results) if not o.regions else ""
             head = f"{indent}{results + ' = ' if results else ''}{o.opcode}({operands}){attributes}"
             if not o.regions:

@@ -477,18 +477,29 @@ class Emitter:
         if self.outermost and operation.attributes["role"] == "parallel":
             self.outermost = False
             start, stop = self.dialect.outer_bounds(self, operation) or (start, stop)
-        step = operation.attributes.get("step", 1)
+        step: int | str = operation.attributes.get("step", 1)
+        initial = operation.operands[2:]
+        if operation.attributes.get("step_from"):
+            *initial, last = initial  # type: ignore[assignment]
+            step = self.scalar_of(last)
         lanes = operation.attributes.get("lanes", 0)
+        if lanes and operation.attributes.get("whole"):
+            # exactly `lanes` turns: straight code
+            self.lanes = lanes
+            self.environment[operation.regions[0].parameters[0]] = Item(start, lanes, 1)
+            self.block(operation.regions[0])
+            self.lanes = 0
+            return
         if lanes:
             self.lanes_loop(operation, start, stop, lanes)
             return
-        carried = [self.text_of(v, self.lanes) for v in operation.operands[2:]]
+        carried = [self.text_of(v, self.lanes) for v in initial]
         results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes)
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text, self.lanes)
 
     def plain_loop(
-        self, body: Block, start: str, stop: str, step: int, carried: list[str], lanes: int, linear: bool = False
+        self, body: Block, start: str, stop: str, step: int | str, carried: list[str], lanes: int, linear: bool = False
     ) -> list[str]:
         """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane."""
         kind = scalar_type(self.kernel.index_dtype)

@@ -71,7 +71,9 @@ def assemble(ptx: bytes, arch: str) -> ObjectCode:
             nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), "kernel.ptx")
             nvjitlink.complete(handle)
         except nvjitlink.nvJitLinkError as error:
-            raise CompileError(f"the assembler refused the PTX for {arch}: {error}\n{_log(nvjitlink, handle, 'error')}") from None
+            raise CompileError(
+                f"the assembler refused the PTX for {arch}: {error}\n{_log(nvjitlink, handle, 'error')}"
+            ) from None
         size = nvjitlink.get_linked_cubin_size(handle)
         cubin = bytearray(size)
         nvjitlink.get_linked_cubin(handle, cubin)

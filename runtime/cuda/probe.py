@@ -52,7 +52,11 @@ def _driver_library() -> bool:
 def probe() -> Probe:
     """What CUDA offers here."""
     if not _driver_library():
-        return Probe("no driver", "no NVIDIA driver library was found", "install NVIDIA's driver (on most systems the package nvidia-driver)")
+        return Probe(
+            "no driver",
+            "no NVIDIA driver library was found",
+            "install NVIDIA's driver (on most systems the package nvidia-driver)",
+        )
     try:
         from cuda.bindings import driver
     except ImportError as error:
@@ -64,16 +68,25 @@ def probe_driver(driver: Any) -> Probe:
     """The same through a given driver table."""
     code, version = driver.cuDriverGetVersion()
     if int(code):
-        return Probe("driver error", f"cuDriverGetVersion failed with {code}", "restart the machine, or reinstall the driver")
+        return Probe(
+            "driver error", f"cuDriverGetVersion failed with {code}", "restart the machine, or reinstall the driver"
+        )
     have = (version // 1000, version % 1000 // 10)
     if have < NEEDED_DRIVER:
         need = ".".join(map(str, NEEDED_DRIVER))
-        return Probe("driver too old", f"the driver supports CUDA {have[0]}.{have[1]}, needed is {need}", "update NVIDIA's driver", have)
+        return Probe(
+            "driver too old",
+            f"the driver supports CUDA {have[0]}.{have[1]}, needed is {need}",
+            "update NVIDIA's driver",
+            have,
+        )
     (code,) = driver.cuInit(0)
     hidden = setting("cuda_visible")
     if int(code) == 100 or not int(code) and not int(driver.cuDeviceGetCount()[1]):
         if hidden is not None:
-            return Probe("hidden", f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU", "unset CUDA_VISIBLE_DEVICES", have)
+            return Probe(
+                "hidden", f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU", "unset CUDA_VISIBLE_DEVICES", have
+            )
         return Probe("no device", "the driver works, but the machine has no GPU", "", have)
     if int(code):
         return Probe("driver error", f"cuInit failed with {code}", "restart the machine, or reinstall the driver", have)
