@@ -129,9 +129,13 @@ class KernelBuilder:
         start: Value | None = None,
         initial: Sequence[Value] = (),
         combine: tuple[str, ...] = (),
+        step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[Loop]:
-        """A `for` from `start` (0) to `stop`; its body is what is appended inside the ``with``."""
+        """A `for` from `start` (0) to `stop`; its body is what is appended inside the ``with``.
+
+        `step_by` is a step that is known when the kernel runs (the attribute ``step`` one that is known before).
+        """
         first = start if start is not None else self.constant(0)
         loop = Loop(self.fresh(self.kernel.index_dtype), tuple(self.fresh(v.type) for v in initial))
         block = Block((loop.index, *loop.carried))
@@ -141,9 +145,11 @@ class KernelBuilder:
         finally:
             self.blocks.pop()
         block.operations.append(Operation("yield", loop.yielded or ()))
+        if step_by is not None:
+            attributes["step_from"] = True
         loop.results = self.emit(
             "for",
-            (first, stop, *initial),
+            (first, stop, *initial, *(() if step_by is None else (step_by,))),
             [v.type for v in initial],
             (block,),
             role=role,

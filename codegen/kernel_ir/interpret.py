@@ -205,7 +205,8 @@ def _loop(operation: Operation, operands: list[Any], frame: Frame) -> Thread:
     region = operation.regions[0]
     index, *carried = region.parameters
     current = operands[2 : 2 + len(carried)]
-    for position in range(int(operands[0]), int(operands[1]), operation.attributes.get("step", 1)):
+    step = int(operands[-1]) if operation.attributes.get("step_from") else operation.attributes.get("step", 1)
+    for position in range(int(operands[0]), int(operands[1]), step):
         frame.values[index] = frame.kernel.index_dtype.type(position)
         frame.values.update(zip(carried, current, strict=True))
         current = yield from _run(region, frame)

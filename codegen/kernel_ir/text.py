@@ -1,13 +1,29 @@
 """The text form of kernel IR: printed, and parsed back to the same kernel.
 
-Values are numbered in program order when printed, so that the text (and everything keyed by it) does
-not depend on how a kernel was built.
+One operation a line::
+
+    kernel double index=int32 level=logical (
+      %x: ptr<float32> noalias align=16
+      %out: ptr<float32> mut align=16
+      %n: int32
+    ) {
+      %0: int32 = constant() value=0
+      for(%0, %n) role=parallel { [%1: int32]
+        %2: float32 = load(%x, %1)
+        %3: float32 = add(%2, %2)
+        store(%out, %1, %3)
+        yield()
+      } -> []
+    }
+
+Parameters keep their names. All other values are numbered in program order when printed, so that the text (and
+everything keyed by it) does not depend on how a kernel was built. Constants are exact to the bit.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,42 +37,90 @@ def show_type(type: Type) -> str:
     return type.name
 
 
+def show_constant(value: Any) -> str:
+    """A NumPy scalar, exactly: decimal where that reads back to the same bits, else ``0x`` and its bits.
+
+    Complex numbers are two numbers with a comma.
+    """
+    dtype = value.dtype
+    if dtype.kind == "c":
+        return f"{show_constant(value.real)},{show_constant(value.imag)}"
+    if dtype.kind != "f":
+        return str(value)
+    text = str(value)
+    if dtype.type(text).tobytes() == value.tobytes():
+        return text
+    return f"0x{int.from_bytes(value.tobytes(), 'little'):0{2 * dtype.itemsize}x}"
+
+
+def read_constant(text: str, dtype: np.dtype) -> Any:
+    """The NumPy scalar that `show_constant` wrote. Raises ValueError."""
+    if dtype.kind == "c":
+        parts = text.split(",")
+        if len(parts) != 2:
+            raise ValueError(f"{text!r} is no complex number")
+        kind = np.dtype(f"f{dtype.itemsize // 2}")
+        # by memory: arithmetic on the parts could lose a NaN's bits
+        return np.array([read_constant(part, kind) for part in parts]).view(dtype)[0]
+    if dtype.kind == "b":
+        if text not in ("True", "False"):
+            raise ValueError(f"{text!r} is no bool")
+        return np.bool_(text == "True")
+    if dtype.kind == "f" and text.startswith("0x"):
+        return np.frombuffer(int(text, 16).to_bytes(dtype.itemsize, "little"), dtype)[0]
+    try:
+        return dtype.type(int(text)) if dtype.kind in "iu" else dtype.type(text)
+    except OverflowError:
+        raise ValueError(f"{text} is out of range for {dtype}") from None
+
+
 def _show_attribute(value: Any) -> str:
     if isinstance(value, np.generic):
-        return f"{value.dtype.name}:{value.tobytes().hex()}"
+        return show_constant(value)
     if isinstance(value, tuple):
         return "(" + " ".join(str(v) for v in value) + ")"
     return str(value)
 
 
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, tuple) and not value
+def _show_attributes(attributes: dict[str, Any]) -> str:
+    # a loop that folds nothing says nothing about it
+    shown = sorted(item for item in attributes.items() if item[0] != "combine" or item[1])
+    return "".join(f" {k}={_show_attribute(v)}" for k, v in shown)
 
 
 class _Printer:
-    def __init__(self) -> None:
-        self.names: dict[Value, str] = {}
+    def __init__(self, kernel: Kernel) -> None:
+        self.names: dict[Value, str] = {p.value: p.value.name for p in kernel.parameters}
+        self.taken = set(self.names.values())
+        self.count = 0
         self.lines: list[str] = []
 
     def define(self, value: Value) -> str:
-        name = self.names[value] = str(len(self.names))
+        name = str(self.count)
+        self.count += 1
+        while name in self.taken:
+            name = str(self.count)
+            self.count += 1
+        self.names[value] = name
         return f"%{name}: {show_type(value.type)}"
 
     def use(self, value: Value) -> str:
-        return "%" + self.names[value]
+        # a kernel that breaks the rules can be printed too: its own name for what nothing defines
+        return "%" + self.names.get(value, f"undefined_{value.name}")
+
+    def operation(self, o: Operation, indent: str) -> str:
+        """An operation's line, without its results."""
+        return f"{indent}{o.opcode}({', '.join(self.use(v) for v in o.operands)}){_show_attributes(o.attributes)}"
 
     def block(self, block: Block, depth: int) -> None:
         indent = "  " * depth
         for o in block.operations:
-            operands = ", ".join(self.use(v) for v in o.operands)
-            attributes = "".join(
-                f" {k}={_show_attribute(v)}" for k, v in sorted(o.attributes.items()) if not _is_empty(v)
-            )
-            results = ", ".join(self.define(v) for v in o.results) if not o.regions else ""
-            head = f"{indent}{results + ' = ' if results else ''}{o.opcode}({operands}){attributes}"
             if not o.regions:
-                self.lines.append(head)
+                head = self.operation(o, "")
+                results = ", ".join(self.define(v) for v in o.results)
+                self.lines.append(f"{indent}{results} = {head}" if results else indent + head)
                 continue
+            head = self.operation(o, indent)
             for k, region in enumerate(o.regions):
                 parameters = ", ".join(self.define(v) for v in region.parameters)
                 self.lines.append(f"{head if k == 0 else indent + '} and'} {{ [{parameters}]")
@@ -67,34 +131,49 @@ class _Printer:
 
 def print_kernel(kernel: Kernel) -> str:
     """The kernel's text."""
-    printer = _Printer()
+    printer = _Printer(kernel)
     parameters = []
     for p in kernel.parameters:
         flags = "".join(f" {flag}" for flag, on in (("mut", p.writable), ("noalias", p.noalias)) if on)
         align = f" align={p.align}" if p.align != 1 else ""
-        parameters.append(f"  {printer.define(p.value)}{flags}{align}\n")
-    attributes = "".join(f" {k}={_show_attribute(v)}" for k, v in sorted(kernel.attributes.items()))
+        parameters.append(f"  %{p.value.name}: {show_type(p.value.type)}{flags}{align}\n")
     printer.block(kernel.body, 1)
-    head = f"kernel {kernel.name} index={kernel.index_dtype.name} level={kernel.level}{attributes}"
-    return f"{head} (\n{''.join(parameters)}) {{\n" + "\n".join(printer.lines) + "\n}\n"
+    head = f"kernel {kernel.name} index={kernel.index_dtype.name} level={kernel.level}"
+    body = "".join(line + "\n" for line in printer.lines)
+    return f"{head}{_show_attributes(kernel.attributes)} (\n{''.join(parameters)}) {{\n{body}}}\n"
+
+
+def print_operation(kernel: Kernel, operation: Operation) -> str:
+    """One operation's line as it stands in the kernel's text, without what is inside it; for messages."""
+    printer = _Printer(kernel)
+    for o in kernel.walk():
+        for value in (*(v for region in o.regions for v in region.parameters), *o.results):
+            printer.names[value] = value.name
+    return printer.operation(operation, "")
 
 
 # -- parsing ------------------------------------------------------------------------------------
 
-_VALUE = re.compile(r"%(\w+): ([\w<>,]+)")
+_TYPE = r"\w+(?:<\w+(?:,\w+)?>)?"
+_VALUE = re.compile(rf"%(\w+): ({_TYPE})")
+_VALUES = re.compile(rf"(?:%\w+: {_TYPE}(?:, %\w+: {_TYPE})*)?")
+_USES = re.compile(r"(?:%\w+(?:, %\w+)*)?")
 _OPERATION = re.compile(r"(?:(?P<results>%[^=]*?) = )?(?P<opcode>\w+)\((?P<operands>[^)]*)\)(?P<rest>.*)")
-_ATTRIBUTE = re.compile(r" (\w+)=(\([^)]*\)|\S+)")
+_ATTRIBUTE = re.compile(r" (\w+)=(\([^)]*\)|[^\s()]+)")
+_ATTRIBUTES = re.compile(r"(?: \w+=(?:\([^)]*\)|[^\s()]+))*")
+_OPENING = re.compile(r" \{ \[([^\]]*)\]")
+_NEXT = re.compile(r"\} and \{ \[([^\]]*)\]")
+_CLOSING = re.compile(r"\} -> \[([^\]]*)\]")
+_PARAMETER = re.compile(rf"  %\w+: {_TYPE}(?: mut)?(?: noalias)?(?: align=\d+)?")
+_POINTER = re.compile(r"ptr<(\w+)(?:,(shared|local))?>")
+_HEAD = re.compile(r"kernel (\w+) index=(int32|int64) level=(logical|threaded)(.*) \(")
+
+
+_DTYPES = {np.dtype(c).name: np.dtype(c) for c in "?bBhHiIlLqQefdFD"}
 
 
 class ParseError(ValueError):
-    """The text is no kernel; the message names the line."""
-
-
-def _read_type(text: str) -> Type:
-    if text.startswith("ptr<"):
-        name, _, space = text[4:-1].partition(",")
-        return Pointer(np.dtype(name), space or "global")  # type: ignore[arg-type]
-    return np.dtype(text)
+    """The text is no kernel; the message names line and column."""
 
 
 def _read_attribute(text: str) -> Any:
@@ -104,9 +183,6 @@ def _read_attribute(text: str) -> Any:
         return text == "True"
     if re.fullmatch(r"-?\d+", text):
         return int(text)
-    name, colon, digits = text.partition(":")
-    if colon:
-        return np.frombuffer(bytes.fromhex(digits), np.dtype(name))[0]
     return text
 
 
@@ -116,76 +192,115 @@ class _Parser:
         self.at = 0
         self.values: dict[str, Value] = {}
 
+    def fail(self, what: str, part: str = "") -> NoReturn:
+        line = self.lines[self.at - 1] if self.at else ""
+        column = line.find(part) if part and part in line else len(line) - len(line.lstrip())
+        raise ParseError(f"line {self.at}, column {column + 1}: {what}")
+
     def next(self) -> str:
         if self.at >= len(self.lines):
-            raise ParseError(f"line {self.at}: the text ends inside the kernel")
+            self.fail("the text ends inside the kernel")
         self.at += 1
         return self.lines[self.at - 1]
 
+    def type(self, text: str) -> Type:
+        pointer = _POINTER.fullmatch(text)
+        name = pointer[1] if pointer else text
+        if name not in _DTYPES:
+            self.fail(f"{text} is no type", text)
+        if pointer:
+            return Pointer(_DTYPES[name], pointer[2] or "global")  # type: ignore[arg-type]
+        return _DTYPES[name]
+
     def define(self, text: str) -> tuple[Value, ...]:
+        if not _VALUES.fullmatch(text):
+            self.fail(f"expected '%name: type', not {text!r}", text)
         found = []
         for name, kind in _VALUE.findall(text):
-            try:
-                value = self.values[name] = Value(name, _read_type(kind))
-            except TypeError as error:
-                raise ParseError(f"line {self.at}: {error}") from None
-            found.append(value)
+            if name in self.values:
+                self.fail(f"%{name} is defined twice", f"%{name}")
+            found.append(Value(name, self.type(kind)))
+            self.values[name] = found[-1]
         return tuple(found)
 
     def use(self, text: str) -> tuple[Value, ...]:
-        names = [part.strip().removeprefix("%") for part in text.split(",") if part.strip()]
-        missing = [name for name in names if name not in self.values]
-        if missing:
-            raise ParseError(f"line {self.at}: %{missing[0]} is not defined before")
+        if not _USES.fullmatch(text):
+            self.fail(f"expected values, not {text!r}", text)
+        names = [part.strip()[1:] for part in text.split(",") if part.strip()]
+        for name in names:
+            if name not in self.values:
+                self.fail(f"%{name} is not defined before", f"%{name}")
         return tuple(self.values[name] for name in names)
+
+    def attributes(self, text: str, results: tuple[Value, ...] | None = None) -> dict[str, Any]:
+        if not _ATTRIBUTES.fullmatch(text):
+            self.fail(f"expected attributes, not {text!r}", text)
+        found: dict[str, Any] = {}
+        for key, value in _ATTRIBUTE.findall(text):
+            if results and key == "value" and isinstance(results[0].type, np.dtype):
+                try:
+                    found[key] = read_constant(value, results[0].type)
+                except ValueError as error:
+                    self.fail(str(error), value)
+            else:
+                found[key] = _read_attribute(value)
+        return found
 
     def block(self, block: Block) -> str:
         """Operations up to a closing line, which is returned."""
-        while True:
-            line = self.next().strip()
-            if line.startswith("}"):
-                return line
+        while not (line := self.next().strip()).startswith("}"):
             match = _OPERATION.fullmatch(line)
             if match is None:
-                raise ParseError(f"line {self.at}: no operation: {line!r}")
+                self.fail(f"no operation: {line!r}")
             operands = self.use(match["operands"])
-            rest = match["rest"]
-            attributes = {k: _read_attribute(v) for k, v in _ATTRIBUTE.findall(rest.partition(" {")[0])}
-            if attributes.get("combine") is None and match["opcode"] == "for":
-                attributes["combine"] = ()
-            if " {" not in rest:
+            rest, opcode = match["rest"], match["opcode"]
+            brace = rest.find(" {")
+            if brace < 0:
                 results = self.define(match["results"] or "")
-                block.operations.append(Operation(match["opcode"], operands, results, attributes))
+                constant = results if opcode == "constant" else None
+                block.operations.append(Operation(opcode, operands, results, self.attributes(rest, constant)))
                 continue
-            regions = []
-            opening = rest.partition(" {")[2]
-            while True:
-                region = Block(self.define(opening))
-                regions.append(region)
-                closing = self.block(region)
-                if closing.startswith("} and {"):
-                    opening = closing
-                    continue
-                break
-            results = self.define(closing)
-            block.operations.append(Operation(match["opcode"], operands, results, attributes, tuple(regions)))
+            opening = _OPENING.fullmatch(rest[brace:])
+            if opening is None or match["results"]:
+                self.fail("a region opens with '{ [parameters]', and results follow it", rest[brace:])
+            attributes = self.attributes(rest[:brace])
+            if opcode == "for":
+                attributes.setdefault("combine", ())
+            regions, results = self.regions(opening[1])
+            block.operations.append(Operation(opcode, operands, results, attributes, regions))
+        return line
 
-
-_HEAD = re.compile(r"kernel (\w+) index=(\w+) level=(\w+)(.*) \(")
+    def regions(self, parameters: str) -> tuple[tuple[Block, ...], tuple[Value, ...]]:
+        """The regions of an operation whose first one has just been opened, and its results."""
+        regions = [Block(self.define(parameters))]
+        while True:
+            closing = self.block(regions[-1])
+            if following := _NEXT.fullmatch(closing):
+                regions.append(Block(self.define(following[1])))
+            elif end := _CLOSING.fullmatch(closing):
+                return tuple(regions), self.define(end[1])
+            else:
+                self.fail("a region closes with '} -> [results]'")
 
 
 def parse_kernel(text: str) -> Kernel:
-    """The kernel that `print_kernel` made this text of. Raises ParseError naming the line."""
+    """The kernel that `print_kernel` made this text of. Raises ParseError naming line and column."""
     parser = _Parser(text)
     head = _HEAD.fullmatch(parser.next())
     if head is None:
-        raise ParseError("line 1: expected 'kernel NAME index=... level=... ('")
+        parser.fail("expected 'kernel NAME index=int32|int64 level=logical|threaded ('")
     kernel = Kernel(head[1], [], Block(), np.dtype(head[2]), head[3])  # type: ignore[arg-type]
-    kernel.attributes = {k: _read_attribute(v) for k, v in _ATTRIBUTE.findall(head[4])}
-    while not (line := parser.next()).startswith(")"):
-        (value,) = parser.define(line)
-        words = line.split()
-        align = next((int(w[6:]) for w in words if w.startswith("align=")), 1)
-        kernel.parameters.append(Parameter(value, "mut" in words, "noalias" in words, align))
-    parser.block(kernel.body)
+    kernel.attributes = parser.attributes(head[4])
+    while (line := parser.next()) != ") {":
+        if not _PARAMETER.fullmatch(line):
+            parser.fail("expected '  %name: type [mut] [noalias] [align=N]' or ') {'")
+        declared, *flags = line[2:].replace(": ", ":").split(" ")
+        (value,) = parser.define(declared.replace(":", ": "))
+        align = next((int(flag[6:]) for flag in flags if flag.startswith("align=")), 1)
+        kernel.parameters.append(Parameter(value, "mut" in flags, "noalias" in flags, align))
+    if parser.block(kernel.body) != "}":
+        parser.fail("expected '}'")
+    if any(line.strip() for line in parser.lines[parser.at :]):
+        parser.at += 1
+        parser.fail("text after the kernel")
     return kernel

@@ -51,8 +51,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
         kind = Pointer(part_of(results[0].type.dtype), results[0].type.space)
         return list(b.emit(operation.opcode, (), (kind,), count=2 * operation.attributes["count"]))
     if not any(isinstance(v, tuple) for v in operands) and not any(is_complex(v) for v in results):
-        first = (*operation.operands, *results)
-        old = first[0].type if first else None
+        old = operation.operands[0].type if operation.operands else None
         if not (isinstance(old, Pointer) and old.dtype.kind == "c"):
             return None
     match operation.opcode:
@@ -72,14 +71,6 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
         case "shuffle_xor":
             parts = [b.emit("shuffle_xor", (part,), (part.type,), **operation.attributes)[0] for part in operands[0]]
             return [tuple(parts)]
-        case "shared" | "local":
-            pointer = results[0].type
-            assert isinstance(pointer, Pointer)
-            kind = Pointer(part_of(pointer.dtype), pointer.space)
-            return list(b.emit(operation.opcode, (), (kind,), count=2 * operation.attributes["count"]))
-        case "shuffle_xor":
-            parts = operands[0]
-            return [tuple(b.emit("shuffle_xor", (v,), (v.type,), **operation.attributes)[0] for v in parts)]
         case "yield":
             return None
         case name:

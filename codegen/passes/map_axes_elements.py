@@ -56,7 +56,7 @@ def map_line(kernel: Kernel, nest: Nest) -> Kernel:
 
 
 def _run(w: ThreadWriter, index: Value, start: Value, stop: Value, lanes: int) -> None:
-    attributes = {"lanes": lanes} if lanes else {}
+    attributes = {"lanes": lanes, "whole": True} if lanes else {}
     with w.loop(stop, start, **attributes) as position:
         w.map[index] = position
         w.copy(w.nest.item)

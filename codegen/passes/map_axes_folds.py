@@ -167,14 +167,12 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
         w.compute("subtract", w.map[inner.operands[1]], start) for inner, start in zip(chain, starts, strict=True)
     ]
     threads, numbers = _share(w, team, extents)
-    counts = [
-        w.parts(w.compute("subtract", extent, number), share)
-        for extent, number, share in zip(extents, numbers, threads, strict=True)
-    ]
     assert team.active is not None
-    counts[0] = w.choose(team.active, counts[0], 0)
+    stops = [w.map[inner.operands[1]] for inner in chain]
+    # a thread without an item has nothing to go through
+    stops[0] = w.choose(team.active, stops[0], starts[0])
     firsts = [w.compute("add", start, number) for start, number in zip(starts, numbers, strict=True)]
-    found = _strided(w, chain, 0, list(zip(counts, firsts, threads, strict=True)), initial)
+    found = _strided(w, chain, list(zip(firsts, stops, threads, strict=True)), initial)
     if not types:
         return
     total = _fold_columns(w, team, combine, found) if team.columns else _fold_rows(w, team, combine, found)
@@ -202,20 +200,21 @@ def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[
 def _strided(
     w: ThreadWriter,
     chain: Sequence[Operation],
-    depth: int,
     plan: Sequence[tuple[Value, Value, Value]],
     carried: Sequence[Value],
 ) -> list[Value]:
-    """The nested loops from `depth` on, each over this thread's share; the accumulators behind them."""
-    operation = chain[depth]
-    region = operation.regions[0]
-    count, first, apart = plan[depth]
-    with w.builder.loop(count, "serial", start=w.number(0), initial=carried) as opened:
-        w.map[region.parameters[0]] = w.compute("add", first, w.compute("multiply", opened.index, apart))
+    """The nested loops of `chain`, each over this thread's share; the accumulators behind them.
+
+    `plan` has, for each, where this thread begins, where the loop ends, and how far apart its turns are.
+    """
+    region = chain[0].regions[0]
+    first, stop, apart = plan[0]
+    with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
+        w.map[region.parameters[0]] = opened.index
         w.map.update(zip(region.parameters[1:], opened.carried, strict=True))
-        if depth + 1 < len(chain):
-            w.copy([o for o in region.operations if o is not chain[depth + 1] and o.opcode != "yield"])
-            opened.yield_(*_strided(w, chain, depth + 1, plan, opened.carried))
+        if len(chain) > 1:
+            w.copy(o for o in region.operations if o is not chain[1] and o.opcode != "yield")
+            opened.yield_(*_strided(w, chain[1:], plan[1:], opened.carried))
         else:
             opened.yield_(*w.copy(region.operations))
     return list(opened.results)
