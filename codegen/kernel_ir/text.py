@@ -23,6 +23,7 @@ everything keyed by it) does not depend on how a kernel was built. Constants are
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -30,6 +31,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Parameter, Pointer, Type, Value
 
 
+@cache  # there are few types, and a dtype takes a while to say its name
 def show_type(type: Type) -> str:
     """``float32``, ``ptr<float32>`` or ``ptr<float32,shared>``."""
     if isinstance(type, Pointer):

@@ -16,11 +16,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.ops import accumulators, fold
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import program_order
-from weft.codegen.passes.map_axes_nest import Nest, fold_chain, has_stores, is_spread, prefers_columns
+from weft.codegen.passes.map_axes_nest import (
+    Nest,
+    fold_chain,
+    has_loops,
+    has_stores,
+    is_spread,
+    prefers_columns,
+    pressure,
+)
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
 THREADS = 256
@@ -30,6 +38,9 @@ WARPS = THREADS // WARP
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
+# Turns of a loop that are under way at once, and the 32-bit registers that they may take.
+UNROLL = 4
+REGISTERS = 96
 
 
 @dataclass(slots=True)
@@ -209,15 +220,49 @@ def _strided(
     """
     region = chain[0].regions[0]
     first, stop, apart = plan[0]
+    if len(chain) == 1:
+        if _unrolls(region.operations):
+            first, carried = _unrolled(w, region, first, stop, apart, carried)
+        with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
+            opened.yield_(*_turn(w, region, opened.index, opened.carried))
+        return list(opened.results)
     with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
         w.map[region.parameters[0]] = opened.index
         w.map.update(zip(region.parameters[1:], opened.carried, strict=True))
-        if len(chain) > 1:
-            w.copy(o for o in region.operations if o is not chain[1] and o.opcode != "yield")
-            opened.yield_(*_strided(w, chain[1:], plan[1:], opened.carried))
-        else:
-            opened.yield_(*w.copy(region.operations))
+        w.copy(o for o in region.operations if o is not chain[1] and o.opcode != "yield")
+        opened.yield_(*_strided(w, chain[1:], plan[1:], opened.carried))
     return list(opened.results)
+
+
+def _turn(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
+    """One turn of a loop's body."""
+    w.map[region.parameters[0]] = index
+    w.map.update(zip(region.parameters[1:], carried, strict=True))
+    return w.copy(region.operations)
+
+
+def _unrolls(operations: Sequence[Operation]) -> bool:
+    """Whether several turns of a loop's body fit into the registers and may read before earlier ones have folded."""
+    return not has_loops(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
+
+
+def _unrolled(
+    w: ThreadWriter, region: Block, first: Value, stop: Value, apart: Value, carried: Sequence[Value]
+) -> tuple[Value, Sequence[Value]]:
+    """Whole groups of turns, so that several loads are under way at once; where they end, and the accumulators there.
+
+    The accumulators see the same elements in the same order as without.
+    """
+    beyond = w.compute("multiply", apart, UNROLL - 1)
+    wide = w.compute("multiply", apart, UNROLL)
+    last = w.compute("subtract", stop, beyond)
+    with w.builder.loop(last, "serial", start=first, initial=[first, *carried], step_by=wide) as opened:
+        index, current = opened.index, opened.carried[1:]
+        for _ in range(UNROLL):
+            current = _turn(w, region, index, current)
+            index = w.compute("add", index, apart)
+        opened.yield_(index, *current)
+    return opened.results[0], opened.results[1:]
 
 
 # -- folds across threads -------------------------------------------------------------------------
