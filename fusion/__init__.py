@@ -1,7 +1,7 @@
 """The face of fusion: expressions, recording and evaluation."""
 
 from weft.fusion.evaluate import evaluate
-from weft.fusion.explain import Explanation, explain_storages, kernels_of
+from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_plans
 from weft.fusion.expr import (
     INTERNED,
     Expr,
@@ -62,6 +62,7 @@ __all__ = [
     "reshape",
     "scan",
     "scatter",
+    "show_plans",
     "statistics",
     "update",
     "view",

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft.fusion.explain import announce
 from weft.fusion.expr import Expr
 from weft.fusion.kernels import obtain_kernels
 from weft.fusion.lower import Lowered
@@ -90,6 +91,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: frozenset[int]) -> dict[Expr
     if plan is None:
         plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
         STATISTICS.plans += 1
+        announce(plan.schedule)
         with _plans_lock:
             _plans[key] = plan
             if len(_plans) > PLANS_LIMIT:

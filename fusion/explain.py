@@ -6,6 +6,7 @@ of its own, its loops and the bytes that it moves. Nothing is compiled or run.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from weft.codegen import Kernel, find_op
@@ -15,6 +16,7 @@ from weft.fusion.lower import lower_group, traffic
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.storage import Epoch, Storage
+from weft.runtime import setting
 
 FORMULA_LENGTH = 240
 
@@ -119,6 +121,21 @@ def kernels_of(storages: Iterable[Storage]) -> list[Kernel]:
         if group.opaque is None
         for lowered in lower_group(group)
     ]
+
+
+_shown = False
+
+
+def show_plans(on: bool) -> None:
+    """Whether every new plan is printed before it runs."""
+    global _shown
+    _shown = on
+
+
+def announce(schedule: Schedule) -> None:
+    """Print a new plan where that was asked for."""
+    if _shown or "plan" in setting("debug"):
+        print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
 
 def explain_schedule(schedule: Schedule) -> list[KernelNote]:

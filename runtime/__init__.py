@@ -28,7 +28,7 @@ from weft.runtime.settings import override, setting
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cuda.device import CudaDevice
-    from weft.runtime.cuda.linker import assemble, disassemble, find_libdevice
+    from weft.runtime.cuda.linker import assemble, disassemble, find_libdevice, find_tool
     from weft.runtime.cuda.probe import Probe, probe
 
 _LAZY = {
@@ -39,6 +39,7 @@ _LAZY = {
     "assemble": "weft.runtime.cuda.linker",
     "disassemble": "weft.runtime.cuda.linker",
     "find_libdevice": "weft.runtime.cuda.linker",
+    "find_tool": "weft.runtime.cuda.linker",
 }
 
 
@@ -85,6 +86,7 @@ __all__ = [
     "disassemble",
     "disk_cache",
     "find_libdevice",
+    "find_tool",
     "get_device",
     "key_material",
     "override",

@@ -95,13 +95,12 @@ class HostDialect:
         kind = scalar_type(dtype)
         bits = dtype.itemsize * 8
         scalar = vector_math.c_name(name, bits)
-        if not lanes:
-            self.symbols.add(scalar)
-            return emitter.call(scalar, kind, [(kind, text) for text in operands])
         variant = vector_math.vector_variant(name, bits, self.target.vector_bytes)
-        if variant is not None and lanes % variant[1] == 0:
+        if variant is not None:
             return self._vector_call(emitter, variant, kind, operands, lanes)
         self.symbols.add(scalar)
+        if not lanes:
+            return emitter.call(scalar, kind, [(kind, text) for text in operands])
         vector = wide(kind, lanes)
         result = "poison"
         for k in range(lanes):
@@ -113,8 +112,12 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
+        """The vector function also where there are fewer values than it takes: the scalar one rounds otherwise, and
+        a value must not depend on whether it fell into a vector or was left over."""
         symbol, width = variant
         self.symbols.add(symbol)
+        if lanes < width:
+            return self._padded_call(emitter, symbol, width, kind, operands, lanes)
         piece, vector = wide(kind, width), wide(kind, lanes)
         pieces = []
         for start in range(0, lanes, width):
@@ -137,6 +140,23 @@ class HostDialect:
                 )
             pieces, width = joined, 2 * width
         return pieces[0]
+
+    @staticmethod
+    def _padded_call(emitter: Emitter, symbol: str, width: int, kind: str, operands: list[str], lanes: int) -> str:
+        piece = wide(kind, width)
+        parts = []
+        for text in operands:
+            if not lanes:
+                parts.append(emitter.splat(text, kind, width))
+                continue
+            own = wide(kind, lanes)
+            order = ", ".join(f"i32 {k % lanes}" for k in range(width))
+            parts.append(emitter.line(f"shufflevector {own} {text}, {own} poison, <{width} x i32> <{order}>"))
+        found = emitter.call(symbol, piece, [(piece, part) for part in parts])
+        if not lanes:
+            return emitter.line(f"extractelement {piece} {found}, i64 0")
+        order = ", ".join(f"i32 {k}" for k in range(lanes))
+        return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """The host has no operations of its own."""

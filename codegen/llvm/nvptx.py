@@ -73,7 +73,7 @@ class NvptxDialect:
                 parts.append(f"{'i8' if kind.kind == 'b' else scalar_type(kind)} {name}")
             emitter.environment[p.value] = Item(name)
         block = kernel.attributes["block"]
-        emitter.attributes.append(f'attributes #0 = {{ nounwind "nvvm.maxntid"="{block}" "nvvm.reqntid"="{block}" }}')
+        emitter.attributes.append(f'attributes #0 = {{ nounwind "nvvm.maxntid"="{block}" }}')
         emitter.lines += [f"define ptx_kernel void @{kernel.name}({', '.join(parts)}) #0 {{", "entry:"]
         for p in kernel.parameters:
             if isinstance(p.value.type, np.dtype) and p.value.type.kind == "b":
@@ -191,9 +191,7 @@ def _optimised(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
         # what is not called goes before anything is optimised: the library is large
         early = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
         manager = llvm.create_new_module_pass_manager()
-        manager.add_global_dead_code_eliminate_pass() if hasattr(
-            manager, "add_global_dead_code_eliminate_pass"
-        ) else None
+        manager.add_global_dead_code_eliminate_pass()
         manager.run(module, early)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = False

@@ -103,7 +103,9 @@ class Generator:
         if choice < 4:
             row = OPS[self.random.choice(EXACT)]
             operands = [a, self.random.choice([b, number])][: row.arity]
-            return f"xp.{row.name}({', '.join(operands)})", False
+            # the magnitude of a complex number is a hypotenuse, which is not exact
+            inexact = row.name in ("absolute", "sign") and self.values[a].dtype.kind == "c"
+            return f"xp.{row.name}({', '.join(operands)})", inexact
         if choice == 4:
             operator = self.random.choice(["+", "-", "*", "/", "//", "%", "<", "==", "&", "|"])
             return f"{a} {operator} {self.random.choice([b, number])}", False
@@ -134,7 +136,7 @@ class Generator:
             return f"xp.clip({a}, -2, 3)", False
         if choice == 11:
             # out-of-range floats become integers by another rule than NumPy's: keep them in range
-            source = f"xp.clip(xp.nan_to_num({a}), 0, 100)" if self.values[a].dtype.kind == "f" else a
+            source = f"xp.clip(xp.nan_to_num(xp.real({a})), 0, 100)" if self.values[a].dtype.kind in "fc" else a
             return f"{source}.astype('{self.random.choice(DTYPES[:6])}')", False
         if choice == 12:
             return self.random.choice(
@@ -158,7 +160,10 @@ class Generator:
     def statement(self) -> tuple[str, str, bool]:
         """A statement, the value that it changes, and whether it is inexact."""
         if self.random.random() < 0.45 and len(self.values) > 1:
-            target = self.pick()
+            # (an element taken from an array is a scalar in NumPy: it cannot be changed)
+            target = self.random.choice([n for n, v in self.values.items() if v.ndim] or [""])
+            if not target:
+                return "v0 = xp.ones((3, 2))", "v0", False
             place = self.index(self.values[target].shape)
             source, inexact = self.random.choice(
                 [(self.pick(), False), (self.random.choice(["1", "0.5", "-2"]), False), self.expression("")]

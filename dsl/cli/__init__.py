@@ -1,0 +1,63 @@
+"""The command line: ``weft run | info | doctor | cache``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from weft.dsl.cli.reports import cache, doctor, info
+from weft.dsl.cli.run import run
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="run an unmodified NumPy script on weft")
+    running.add_argument("--compare", action="store_true", help="run it under NumPy too and print what differs")
+    running.add_argument("--explain", action="store_true", help="print each new plan")
+    running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
+    running.add_argument("script")
+    running.add_argument("arguments", nargs=argparse.REMAINDER)
+    commands.add_parser("info", help="versions, devices, and what was found of CUDA")
+    commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
+    caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
+    caching.add_argument("action", choices=("info", "clear"))
+    return parser
+
+
+def _own_options(options: argparse.Namespace) -> None:
+    """Weft's options are its own behind the script's name too, up to a ``--``."""
+    rest: list[str] = []
+    given = iter(options.arguments)
+    for word in given:
+        match word:
+            case "--compare":
+                options.compare = True
+            case "--explain":
+                options.explain = True
+            case "--device":
+                options.device = next(given, "")
+            case "--":
+                rest.extend(given)
+            case _:
+                rest.append(word)
+    options.arguments = rest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status."""
+
+    options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    match options.command:
+        case "run":
+            _own_options(options)
+            return run(options.script, options.arguments, options.compare, options.explain, options.device)
+        case "info":
+            print(info())
+            return 0
+        case "doctor":
+            return doctor()
+        case _:
+            print(cache(options.action))
+            return 0

@@ -1,0 +1,94 @@
+"""``weft info``, ``weft doctor`` and ``weft cache``."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from weft.codegen import resolve_target
+from weft.dsl.creation import asarray
+from weft.dsl.plans import compile
+from weft.dsl.ufunc import UFUNCS
+from weft.runtime import devices, disk_cache, find_libdevice, find_tool, probe
+from weft.runtime import device as use_device
+
+PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings", "nvidia-nvjitlink", "nvidia-nvvm")
+TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def info() -> str:
+    """Versions, devices, what the probe found: made to be pasted into an issue."""
+    lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
+    lines += [f"{name:13} {_version(name)}" for name in PACKAGES]
+    target = resolve_target("host")
+    lines.append(f"cpu           {target.arch}, {target.threads} threads, {8 * target.vector_bytes}-bit vectors")
+    found = probe()
+    lines.append(f"cuda          {found.status}: {found.message}")
+    if found.remedy:
+        lines.append(f"              to mend it: {found.remedy}")
+    for k, gpu in enumerate(found.devices):
+        lines.append(
+            f"cuda:{k}        {gpu.name}, compute capability {gpu.capability[0]}.{gpu.capability[1]}, {gpu.memory >> 20} MiB"
+        )
+    lines.append(f"libdevice     {find_libdevice() or 'not found: pip install nvidia-nvvm'}")
+    lines.append(
+        f"disassembler  {find_tool('nvdisasm') or find_tool('cuobjdump') or 'not found: pip install nvidia-cuda-nvdisasm'}"
+    )
+    return "\n".join(lines)
+
+
+def cache(action: str) -> str:
+    """What the disk cache holds, or how many entries were removed."""
+    found = disk_cache()
+    if found is None:
+        return "the disk cache is switched off (WEFT_CACHE=0)"
+    if action == "clear":
+        return f"removed {found.clear()} entries from {found.folder}"
+    facts = found.info()
+    return f"{facts['folder']}: {facts['entries']} entries, {facts['bytes']:,} of {facts['limit']:,} bytes"
+
+
+def doctor() -> int:
+    """Assemble a kernel for every target, run one on every device; 1 if something is broken."""
+    broken = 0
+    values = np.linspace(0.1, 3, 1001).astype(np.float32)
+
+    def program(x: object) -> object:
+        return UFUNCS["exp"](x) * 2.0 + x  # type: ignore[operator]
+
+    for name in TARGETS:
+        try:
+            (kernel,) = compile(program, asarray(values, device="cpu"), target=name)
+            if name == "host":
+                note = f"{len(kernel.asm.splitlines())} lines of assembly"
+            else:
+                note = ", ".join(f"{k} {v}" for k, v in kernel.resources.items())
+            print(f"ok    target {name:7} {note}")
+        except Exception as error:
+            broken += 1
+            print(f"FAIL  target {name:7} {type(error).__name__}: {error}")
+    for device in devices():
+        try:
+            with use_device(device):
+                found = np.asarray(program(asarray(values, device=device)))
+            error = float(np.abs(found - (np.exp(values) * 2 + values)).max())
+            good = error < 1e-4
+            broken += not good
+            print(f"{'ok  ' if good else 'FAIL'}  device {device.name:7} largest difference from NumPy {error:.2g}")
+        except Exception as error:
+            broken += 1
+            print(f"FAIL  device {device.name:7} {type(error).__name__}: {error}")
+    found_cuda = probe()
+    if found_cuda.status != "ok":
+        print(f"note  no GPU: {found_cuda.message}{'; ' + found_cuda.remedy if found_cuda.remedy else ''}")
+    return int(broken > 0)
