@@ -96,6 +96,7 @@ class _Printer:
         self.taken = set(self.names.values())
         self.count = 0
         self.lines: list[str] = []
+        self.places: dict[Operation, int] = {}
 
     def define(self, value: Value) -> str:
         name = str(self.count)
@@ -117,6 +118,7 @@ class _Printer:
     def block(self, block: Block, depth: int) -> None:
         indent = "  " * depth
         for o in block.operations:
+            self.places[o] = len(self.lines)
             if not o.regions:
                 head = self.operation(o, "")
                 results = ", ".join(self.define(v) for v in o.results)
@@ -146,12 +148,10 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operation(kernel: Kernel, operation: Operation) -> str:
-    """One operation's line as it stands in the kernel's text, without what is inside it; for messages."""
+    """An operation as it stands in the kernel's text, without what is inside it; for messages."""
     printer = _Printer(kernel)
-    for o in kernel.walk():
-        for value in (*(v for region in o.regions for v in region.parameters), *o.results):
-            printer.names[value] = value.name
-    return printer.operation(operation, "")
+    printer.block(kernel.body, 1)
+    return printer.lines[printer.places[operation]].strip()
 
 
 # -- parsing ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Parameter, Pointer, Value
-from weft.codegen.ops import find_op, pairs
+from weft.codegen.ops import accumulators, find_op, pairs
 from weft.codegen.passes.rewrite import Rewriter
 
 
@@ -37,7 +37,13 @@ def expand_complex(kernel: Kernel) -> Kernel:
             raise AssertionError("complex numbers are passed as constants or through memory")
         rewriter.builder.kernel.parameters.append(new)
         rewriter.map[parameter.value] = new.value
-    return rewriter.run()
+    expanded = rewriter.run()
+    for operation in expanded.walk():
+        names = operation.attributes.get("combine", ())
+        if names and sum(accumulators(name) for name in names) != len(operation.results):
+            # a part by itself is no fold: how lanes combine stands in the loop's second region
+            operation.attributes = {**operation.attributes, "role": "serial", "combine": ()}
+    return expanded
 
 
 def part_of(dtype: np.dtype) -> np.dtype:
