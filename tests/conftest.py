@@ -1,0 +1,20 @@
+"""Tests run on the CPU device with a disk cache of their own, unless they ask for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.runtime import override, set_default_device
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder: Path = tmp_path_factory.getbasetemp() / "weft-cache"
+    on_gpu = request.node.get_closest_marker("gpu") is not None
+    set_default_device(None if on_gpu else "cpu")
+    with override(cache_dir=str(folder)):
+        yield
+    set_default_device(None)

@@ -1,0 +1,226 @@
+"""Functions against NumPy, over dtypes and shapes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import OPS
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
+VALUES: dict[str, Any] = {
+    "float64": np.array(EDGES),
+    "float32": np.array(EDGES, np.float32),
+    "float16": np.array(EDGES, np.float16),
+    "int64": np.array([0, 1, -1, 5, -7, 2**62, -(2**63), 100]),
+    "int8": np.array([0, 1, -1, 5, -7, 127, -128, 100], np.int8),
+    "uint16": np.array([0, 1, 3, 65535, 1000], np.uint16),
+    "bool": np.array([True, False, True]),
+    "complex128": np.array([0, 1 + 2j, -3 + 0.5j, 2 - 1j, -1j]),
+}
+ROWS = [r for r in OPS.values() if r.ufunc and not r.name.startswith("_")]
+SPECIAL = {"nextafter", "ldexp"}
+
+
+def close(found: Any, wanted: Any, ulp: float) -> None:
+    wanted = np.asarray(wanted)
+    found = np.asarray(found)
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    if wanted.dtype.kind not in "fc" or (not ulp and wanted.dtype.kind == "f"):
+        np.testing.assert_array_equal(found, wanted)
+        return
+    eps = np.finfo(wanted.dtype).eps
+    np.testing.assert_allclose(
+        found,
+        wanted,
+        rtol=max(ulp, 16 if wanted.dtype.kind == "c" else 1) * eps,
+        atol=0 if wanted.dtype.kind == "f" else 8 * eps,
+        equal_nan=True,
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
+def test_rows(row: Any) -> None:
+    ufunc = getattr(np, row.ufunc)
+    tried = 0
+    for name, values in VALUES.items():
+        if name == "float16" and row.name in SPECIAL:
+            continue
+        if name == "complex128" and row.ulp:
+            continue  # compared below, away from overflow
+        operands = [values, values[::-1].copy()][: row.arity] if row.arity < 3 else [values] * 3
+        if row.name in ("power", "float_power"):
+            operands = [np.abs(values), np.minimum(np.abs(operands[1]), 3)] if values.dtype.kind not in "bc" else []
+        if row.name == "ldexp":
+            operands = [values, np.arange(len(values), dtype=np.int32)]
+        if not operands:
+            continue
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                wanted = ufunc(*operands)
+        except TypeError:
+            with pytest.raises(TypeError):
+                getattr(wf, row.name)(*map(wf.asarray, operands))
+            continue
+        if wanted.dtype.char not in "?bBhHiIlLqQefdFD":
+            continue
+        found = getattr(wf, row.name)(*map(wf.asarray, operands))
+        close(found, wanted, row.ulp)
+        tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "exp",
+        "log",
+        "sin",
+        "cos",
+        "tan",
+        "sqrt",
+        "tanh",
+        "sinh",
+        "arctan",
+        "arcsinh",
+        "square",
+        "reciprocal",
+        "absolute",
+    ],
+)
+def test_complex_functions(name: str) -> None:
+    source = np.random.default_rng(0)
+    z = source.normal(0, 1.5, 100) + 1j * source.normal(0, 1.5, 100)
+    np.testing.assert_allclose(getattr(wf, name)(wf.asarray(z)), getattr(np, name)(z), rtol=1e-12, atol=1e-13)
+
+
+SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (0,), (3, 5), (4, 0), (2, 3, 4), (130, 3), (2, 1000)]
+REDUCTIONS = (
+    "sum",
+    "prod",
+    "min",
+    "max",
+    "mean",
+    "var",
+    "std",
+    "any",
+    "all",
+    "argmin",
+    "argmax",
+    "count_nonzero",
+    "ptp",
+    "nansum",
+    "nanmax",
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str, shape: tuple[int, ...]) -> None:
+    source = np.random.default_rng(1)
+    for dtype in ("float64", "float32", "int32", "bool", "float16", "uint8"):
+        values = np.asarray(source.integers(0, 3, shape)).astype(dtype)
+        for axis in [None, *range(-len(shape), len(shape))]:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    wanted = getattr(np, name)(values, axis=axis)
+            except (ValueError, TypeError) as error:
+                with pytest.raises(type(error)):
+                    getattr(wf, name)(wf.asarray(values), axis=axis)
+                continue
+            found = getattr(wf, name)(wf.asarray(values), axis=axis)
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype, (dtype, axis)
+            tolerance = 2e-3 if np.asarray(wanted).dtype == np.float16 else 1e-5
+            np.testing.assert_allclose(found, wanted, rtol=tolerance, equal_nan=True)
+
+
+def test_sums_are_accurate_and_the_same_for_any_number_of_threads() -> None:
+    values = np.random.default_rng(2).random(1 << 20).astype(np.float32)
+    exact = float(values.astype(np.float64).sum())
+    x = wf.asarray(values)
+    sums = {float(x.sum()) for _ in range(5)}
+    assert len(sums) == 1
+    assert abs(sums.pop() - exact) < 20 * np.finfo(np.float32).eps * exact
+
+
+MANIPULATIONS = {
+    "reshape": lambda xp, x: x.reshape(-1, 2),
+    "transpose": lambda xp, x: x.transpose(2, 0, 1),
+    "moveaxis": lambda xp, x: xp.moveaxis(x, 0, -1),
+    "swapaxes": lambda xp, x: xp.swapaxes(x, 0, 2),
+    "squeeze": lambda xp, x: xp.squeeze(x[:1]),
+    "expand_dims": lambda xp, x: xp.expand_dims(x, (0, 2)),
+    "broadcast_to": lambda xp, x: xp.broadcast_to(x, (5, *x.shape)),
+    "concatenate": lambda xp, x: xp.concatenate([x, x * 2, x[:, :1]], axis=1),
+    "stack": lambda xp, x: xp.stack([x, x + 1], axis=-1),
+    "vstack": lambda xp, x: xp.vstack([x, x]),
+    "hstack": lambda xp, x: xp.hstack([x, x]),
+    "split": lambda xp, x: xp.split(x, 2, axis=2)[1],
+    "array_split": lambda xp, x: xp.array_split(x, 3, axis=2)[0],
+    "pad": lambda xp, x: xp.pad(x, ((1, 0), (2, 1), (0, 3)), constant_values=4),
+    "pad edge": lambda xp, x: xp.pad(x, 1, mode="edge"),
+    "pad reflect": lambda xp, x: xp.pad(x, 1, mode="reflect"),
+    "roll": lambda xp, x: xp.roll(x, (1, -2), axis=(0, 2)),
+    "roll flat": lambda xp, x: xp.roll(x, 5),
+    "flip": lambda xp, x: xp.flip(x, (0, 2)),
+    "rot90": lambda xp, x: xp.rot90(x, 3),
+    "repeat": lambda xp, x: xp.repeat(x, 3, axis=1),
+    "repeat each": lambda xp, x: xp.repeat(x, [1, 0, 2], axis=1),
+    "tile": lambda xp, x: xp.tile(x, (2, 1, 3)),
+    "diff": lambda xp, x: xp.diff(x, axis=0),
+    "diagonal": lambda xp, x: xp.diagonal(x[0], 1),
+    "trace": lambda xp, x: xp.trace(x[0]),
+    "diag": lambda xp, x: xp.diag(x[0, 0], -1),
+    "tril": lambda xp, x: xp.tril(x[0]),
+    "where": lambda xp, x: xp.where(x > 5, x, -x),
+    "clip": lambda xp, x: xp.clip(x, 2, 9),
+    "take": lambda xp, x: xp.take(x, [2, 0], axis=2),
+    "cumsum": lambda xp, x: xp.cumsum(x, axis=1),
+    "cumprod": lambda xp, x: xp.cumprod(x, axis=-1),
+    "einsum": lambda xp, x: xp.einsum("ijk,ilk->jl", x, x),
+    "tensordot": lambda xp, x: xp.tensordot(x, x, axes=([0, 2], [0, 2])),
+    "matmul": lambda xp, x: x @ xp.swapaxes(x, 1, 2),
+    "dot": lambda xp, x: xp.dot(x[0], x[0].T),
+    "outer": lambda xp, x: xp.outer(x[0, 0], x[1, 1]),
+    "kron": lambda xp, x: xp.kron(x[0], x[1]),
+    "meshgrid": lambda xp, x: xp.meshgrid(x[0, 0], x[0, :, 0])[1],
+    "sort": lambda xp, x: xp.sort(-x, axis=0),
+    "argsort": lambda xp, x: xp.argsort(-x, axis=1),
+    "unique": lambda xp, x: xp.unique(x // 3),
+    "norm": lambda xp, x: xp.linalg.norm(x, axis=2),
+    "fft": lambda xp, x: xp.fft.fft(x, axis=2),
+    "linspace": lambda xp, x: xp.linspace(0, 1, 7) + x[0, 0, 0],
+    "eye": lambda xp, x: xp.eye(3, 4, 1),
+    "indices": lambda xp, x: xp.indices((2, 3)),
+    "isclose": lambda xp, x: xp.isclose(x, x + 1e-12),
+    "round": lambda xp, x: xp.round(x / 7, 2),
+    "sign of zero": lambda xp, x: xp.copysign(1.0, (x * -0.0).sum(axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", MANIPULATIONS)
+def test_manipulation(name: str) -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+    wanted = MANIPULATIONS[name](np, values)
+    found = MANIPULATIONS[name](wf, wf.asarray(values))
+    assert isinstance(found, wf.Array)
+    assert np.asarray(found).dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-12)
+
+
+def test_numpy_protocols() -> None:
+    x = wf.arange(5.0)
+    assert isinstance(np.sin(x), wf.Array)
+    assert isinstance(np.concatenate([x, x]), wf.Array)
+    assert isinstance(np.ones(5) + x, wf.Array)
+    np.testing.assert_array_equal(np.from_dlpack(x), np.arange(5.0))
+    assert wf.float32 is np.float32
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(x)[0] = 1

@@ -1,0 +1,180 @@
+"""Views alias and assignment mutates, exactly as in NumPy, while everything stays lazy."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+
+def both(program: Callable[[Any], Any]) -> None:
+    """Run a program on NumPy and on weft; every result has to be the same."""
+    wanted, found = program(np), program(wf)
+    for a, b in zip(
+        wanted if isinstance(wanted, tuple) else (wanted,), found if isinstance(found, tuple) else (found,), strict=True
+    ):
+        np.testing.assert_array_equal(np.asarray(b), a)
+
+
+def test_overlapping_read_and_write() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(10.0)
+        x[1:] += x[:-1]
+        y = xp.arange(12.0).reshape(3, 4)
+        y[:, 1:] = y[:, :-1]
+        z = xp.arange(16.0).reshape(4, 4)
+        z += z.T
+        w = xp.arange(8.0)
+        w[::-1] = w
+        return x, y, z, w
+
+    both(program)
+
+
+def test_captured_values_keep_their_contents() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.zeros(5)
+        before = x + 1
+        first = x[0]
+        view = x[1:3]
+        x[:] = 7
+        after = x * 2
+        view[0] = 9
+        return before, first + 0, view, x, after
+
+    both(program)
+
+
+def test_every_alias_sees_a_write() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(24.0).reshape(2, 3, 4)
+        flat, turned, row = x.reshape(-1), x.transpose(2, 0, 1), x[1]
+        row[::2, 1:3] = -1
+        turned[0] *= 10
+        flat[5:7] += 0.5
+        return x, flat, turned, row
+
+    both(program)
+
+
+def test_masks_and_index_arrays() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(20.0).reshape(4, 5)
+        x[x > 12] = 0
+        x[[0, 2], 1:3] = 5
+        x[[3, 3], [0, 0]] = xp.asarray([1.0, 2.0])
+        y = x[[1, -1]][:, ::-1]
+        x[x == 5] += 1
+        return x, y, x[x > 3], x[:, [0, 0, 4]], x[xp.asarray([[0, 1], [2, 3]]), 1]
+
+    both(program)
+
+
+def test_out_and_where() -> None:
+    def program(xp: Any) -> Any:
+        x, out = xp.arange(6.0), xp.zeros(6)
+        same = xp.add(x, 1, out=out)
+        xp.multiply(x, 2, out=out, where=x > 2)
+        assert same is out
+        return out, x.sum(where=x > 1), xp.add.reduce(x), xp.maximum.accumulate(x), xp.add.outer(x, x)
+
+    both(program)
+
+
+def test_copies_are_independent() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(4.0)
+        y, z, w = x.copy(), copy.deepcopy(x), pickle.loads(pickle.dumps(x))
+        x[0] = 100
+        y[1] = 50
+        return x, y, z, w
+
+    both(program)
+
+
+def test_a_chain_of_many_operations() -> None:
+    x = wf.zeros(3)
+    for _ in range(20_000):
+        x = x + 1
+    assert float(x[0]) == 20_000
+    assert "20000" in repr(x)
+
+
+def test_loops_without_evaluation_hold_little() -> None:
+    x = wf.zeros(1 << 17)
+    device = x.device
+    for _ in range(2000):
+        x += 1
+    assert device.held <= 3 * x.nbytes + (20 << 20)  # type: ignore[attr-defined]
+    assert float(x[-1]) == 2000
+
+
+def test_scalars_behave_as_numpys() -> None:
+    x = wf.arange(5)
+    s = x.sum()
+    s += 0.5
+    assert float(s) == 10.5
+    assert {x[1]: "one"}[1] == "one"
+    assert [10, 20, 30][wf.asarray(1)] == 20
+    assert f"{x.mean():.2f}" == "2.00"
+    assert bool(x[0] == 0)
+
+
+ERRORS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("shapes", lambda xp: xp.zeros(3) + xp.zeros(4)),
+    ("assignment", lambda xp: xp.zeros(3).__setitem__(slice(None), xp.zeros(4))),
+    ("axis", lambda xp: xp.zeros((2, 3)).sum(axis=2)),
+    ("index", lambda xp: xp.zeros(3)[3]),
+    ("too many indices", lambda xp: xp.zeros(3)[0, 0]),
+    ("index array", lambda xp: xp.zeros(3)[xp.asarray([0, 5])]),
+    ("mask", lambda xp: xp.zeros(3)[xp.asarray([True, False])]),
+    ("float index", lambda xp: xp.zeros(3)[xp.asarray([0.5])]),
+    ("reshape", lambda xp: xp.zeros(6).reshape(4)),
+    ("in place", lambda xp: xp.arange(3).__iadd__(0.5)),
+    ("matmul", lambda xp: xp.zeros((2, 3)) @ xp.zeros((2, 3))),
+    ("empty max", lambda xp: xp.zeros(0).max()),
+    ("negative power", lambda xp: xp.arange(3) ** -1),
+    ("bitwise on floats", lambda xp: xp.zeros(3) & 1),
+    ("broadcast view", lambda xp: xp.broadcast_to(xp.zeros(3), (2, 3)).__setitem__(0, 1)),
+    ("truth", lambda xp: bool(xp.zeros(3))),
+    ("len", lambda xp: len(xp.asarray(1.0))),
+    ("overflow", lambda xp: xp.zeros(3, dtype="uint8") + 300),
+    ("concatenate", lambda xp: xp.concatenate([xp.zeros((2, 2)), xp.zeros((3, 3))])),
+    ("transpose", lambda xp: xp.zeros((2, 3)).transpose(0, 0)),
+]
+
+
+@pytest.mark.parametrize(("name", "program"), ERRORS, ids=[name for name, _ in ERRORS])
+def test_errors_are_numpys_and_come_at_once(name: str, program: Callable[[Any], Any]) -> None:
+    with pytest.raises(Exception) as wanted:
+        program(np)
+    with pytest.raises(type(wanted.value)):
+        program(wf)
+
+
+def test_what_kills_processes_elsewhere() -> None:
+    least = np.iinfo(np.int32).min
+    x = wf.asarray(np.array([least, 7, -7, 0], np.int32))
+    y = wf.asarray(np.array([-1, 0, 2, 0], np.int32))
+    np.testing.assert_array_equal(x // y, [least, 0, -4, 0])
+    np.testing.assert_array_equal(x % y, [0, 0, 1, 0])
+    floats = wf.asarray([np.nan, np.inf, -np.inf, 1e20, -3.9])
+    np.testing.assert_array_equal(floats.astype("int32"), [0, 2**31 - 1, -(2**31), 2**31 - 1, -3])
+    np.testing.assert_array_equal(floats.astype("uint8"), [0, 255, 0, 255, 0])
+    np.testing.assert_array_equal(wf.asarray([1, 2]) << wf.asarray([70, 1]), [0, 4])
+
+
+def test_a_failed_evaluation_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.arange(8.0) + 1
+    device = x.device
+    with monkeypatch.context() as patch:
+        patch.setattr(type(device), "allocate", lambda self, n: (_ for _ in ()).throw(wf.OutOfMemoryError("cpu", n, 0)))
+        with pytest.raises(MemoryError):
+            wf.evaluate(x)
+    np.testing.assert_array_equal(x, np.arange(8.0) + 1)

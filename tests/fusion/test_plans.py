@@ -1,0 +1,137 @@
+"""What plans look like: how many kernels, what is written in place, when something is compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import explain_storages
+
+
+def launches(array: wf.Array) -> int:
+    return len(explain_storages([array._storage]).kernels)
+
+
+N = 64
+A = np.random.default_rng(0).random((N, N))
+
+
+def polynomial() -> wf.Array:
+    x = wf.asarray(A)
+    y = x
+    for k in range(30):
+        y = y * x + k
+    return y
+
+
+def jacobi_step() -> wf.Array:
+    x, new = wf.asarray(A), wf.zeros((N, N))
+    new[1:-1, 1:-1] = 0.25 * (x[1:-1, :-2] + x[1:-1, 2:] + x[:-2, 1:-1] + x[2:, 1:-1])
+    return new
+
+
+PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int]] = {
+    "axpy chain": (lambda: (lambda x: 2.0 * x + 3.0 * x * x - 1.0)(wf.asarray(A)), 1),
+    "polynomial": (polynomial, 1),
+    "transpose and add": (lambda: (lambda x: x + x.T)(wf.asarray(A)), 1),
+    "sum of squared differences": (lambda: ((wf.asarray(A) - wf.asarray(A.T.copy())) ** 2).sum(), 1),
+    "row means": (lambda: wf.exp(wf.asarray(A)).mean(axis=1), 1),
+    "pairwise distances": (
+        lambda: (lambda p: wf.sqrt(((p[:, None, :] - p[None, :, :]) ** 2).sum(-1)))(wf.asarray(A[:, :3].copy())),
+        1,
+    ),
+    "softmax": (
+        lambda: (lambda e: e / e.sum(1, keepdims=True))(wf.exp(wf.asarray(A) - wf.asarray(A).max(1, keepdims=True))),
+        3,
+    ),
+    "one Jacobi step (fill, stencil)": (jacobi_step, 2),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kernels_of_programs(name: str) -> None:
+    build, wanted = PROGRAMS[name]
+    assert launches(build()) <= wanted
+
+
+def test_several_outputs_share_a_kernel() -> None:
+    x = wf.asarray(A)
+    y = x * 2
+    z = y + 1
+    total = z.sum()
+    wf.reset_statistics()
+    wf.evaluate(y, z, total)
+    assert wf.statistics()["kernels"] == 1
+    np.testing.assert_array_equal(z, A * 2 + 1)
+
+
+def test_a_new_size_compiles_nothing() -> None:
+    def program(n: int) -> float:
+        x = wf.arange(float(n))
+        return float((wf.sqrt(x) * 2 + x[::-1]).sum())
+
+    program(1000)
+    wf.reset_statistics()
+    for n in range(1001, 1040):
+        assert program(n) == pytest.approx(float((np.sqrt(np.arange(n)) * 2 + np.arange(n)).sum()))
+    assert wf.statistics()["compilations"] == 0
+
+
+def test_changing_constants_compile_a_general_kernel_once() -> None:
+    x = wf.asarray(A)
+    for k in range(3):
+        wf.evaluate(x * (k + 0.5))
+    wf.reset_statistics()
+    for k in range(3, 20):
+        np.testing.assert_array_equal(wf.evaluate(x * (k + 0.5)), A * (k + 0.5))
+    assert wf.statistics()["compilations"] == 0
+
+
+def test_updates_run_in_place_unless_the_old_version_is_needed() -> None:
+    x = wf.asarray(np.arange(10.0))
+    wf.evaluate(x)
+    before = x._storage.buffer.address  # type: ignore[union-attr]
+    x[2:5] = 0
+    wf.evaluate(x)
+    assert x._storage.buffer.address == before  # type: ignore[union-attr]
+    old = x * 1
+    kept = x.numpy()
+    x[0] = 50
+    wf.evaluate(x)
+    assert kept[0] == 0
+    assert float(old[0]) == 0
+    assert float(x[0]) == 50
+
+
+def test_explain_says_what_runs_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    x = wf.asarray(A)
+    y = wf.exp(x) / wf.exp(x).sum()
+    wf.reset_statistics()
+    wf.explain(y)
+    text = capsys.readouterr().out
+    assert wf.statistics()["kernels"] == 0
+    assert "2 kernels" in text
+    assert "exp(x0)" in text
+    assert "test_plans.py" in text
+    assert "boundary: it needs the finished reduction" in text or "different loops" in text
+
+
+def test_threads_share_arrays() -> None:
+    x = wf.asarray(A)
+    shared = x * 2 + 1
+    found: list[np.ndarray] = []
+
+    def work(k: int) -> None:
+        for _ in range(20):
+            found.append(np.array((shared + k).sum()) - k * A.size)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    np.testing.assert_allclose(found, (A * 2 + 1).sum())

@@ -1,0 +1,122 @@
+"""The disk cache: a damaged, foreign or missing entry is a miss, never an error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from weft.runtime import CacheWarning, ObjectCode
+from weft.runtime.cache import DiskCache
+
+CODE = ObjectCode(
+    "object", "kernel", b"\x7fELF" + bytes(range(256)), "host", ("pointer", "int32"), ("expf",), {"parallel": True}
+)
+KEY = b"some kernel text"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> DiskCache:
+    return DiskCache(tmp_path / "cache", 1 << 20)
+
+
+def entry(cache: DiskCache) -> Path:
+    (path,) = cache.folder.glob("*.weft")
+    return path
+
+
+def test_round_trip(cache: DiskCache) -> None:
+    assert cache.get(KEY) is None
+    cache.put(KEY, CODE)
+    assert cache.get(KEY) == CODE
+    assert cache.get(b"another") is None
+    assert cache.info()["entries"] == 1
+    assert cache.clear() == 1
+    assert cache.get(KEY) is None
+
+
+def damaged(cache: DiskCache, data: bytes) -> None:
+    cache.put(KEY, CODE)
+    path = entry(cache)
+    path.write_bytes(data)
+    fresh = DiskCache(cache.folder, cache.limit)
+    with pytest.warns(CacheWarning):
+        assert fresh.get(KEY) is None
+    assert not path.exists()
+    fresh.put(KEY, CODE)
+    assert fresh.get(KEY) == CODE
+
+
+def test_truncated_entries(cache: DiskCache) -> None:
+    cache.put(KEY, CODE)
+    whole = entry(cache).read_bytes()
+    for k in range(64):
+        damaged(cache, whole[: len(whole) * k // 64])
+
+
+def test_flipped_bytes(cache: DiskCache) -> None:
+    cache.put(KEY, CODE)
+    whole = entry(cache).read_bytes()
+    for k in range(64):
+        at = len(whole) * k // 64
+        damaged(cache, whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+
+
+def test_an_entry_of_another_key_is_foreign(cache: DiskCache) -> None:
+    cache.put(b"another", CODE)
+    other = entry(cache).read_bytes()
+    cache.clear()
+    damaged(cache, other)
+
+
+def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.warns(CacheWarning, match="others may write"):
+        cache = DiskCache(folder, 1 << 20)
+    cache.put(KEY, CODE)
+    assert cache.get(KEY) is None
+
+
+def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.warns(CacheWarning):
+        cache = DiskCache(tmp_path / "file", 1 << 20)
+    assert cache.get(KEY) is None
+
+
+def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "small", 1500)
+    for k in range(5):
+        cache.put(f"key {k}".encode(), CODE)
+        os.utime(cache._path(f"key {k}".encode()), (k, k))
+    assert cache.info()["bytes"] <= 1500
+    assert cache.get(b"key 4") == CODE
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    code = (
+        "import weft as wf, numpy as np; wf.set_default_device('cpu');"
+        "x = wf.asarray(np.arange(9.0)); assert float((wf.exp(x) * 2).sum()) > 1; print(wf.statistics()['compilations'])"
+    )
+    environment = {**os.environ, "WEFT_CACHE_DIR": str(tmp_path / "shared"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    counts = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert int(counts[0]) >= 1
+    assert counts[1] == "0"
+
+
+def test_no_warning_without_reason(cache: DiskCache) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put(KEY, CODE)
+        assert cache.get(KEY) == CODE

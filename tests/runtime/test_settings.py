@@ -1,0 +1,68 @@
+"""Settings, devices and the probe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.runtime import SettingError, get_device, override, probe, setting
+from weft.runtime.code_cache import CodeCache
+
+
+def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_DEBUG", "plan,nonsense")
+    with pytest.raises(SettingError, match="WEFT_DEBUG.*nonsense"):
+        setting("debug")
+    monkeypatch.setenv("WEFT_NUM_THREADS", "many")
+    with pytest.raises(SettingError, match="WEFT_NUM_THREADS"):
+        setting("threads")
+
+
+def test_override() -> None:
+    with override(threads=3):
+        assert setting("threads") == 3
+    with pytest.raises(SettingError), override(no_such=1):
+        pass
+
+
+def test_devices() -> None:
+    assert get_device("cpu") in wf.devices()
+    with pytest.raises(wf.DeviceNotFoundError, match="cpu"):
+        get_device("tpu")
+    assert probe().message
+    if probe().status != "ok":
+        with pytest.raises(wf.DeviceNotFoundError):
+            get_device("cuda:0")
+
+
+def test_the_null_device_runs_nothing() -> None:
+    with wf.device("null"):
+        x = wf.ones(10) * 3
+        assert float(x.sum()) == 0
+    with wf.device("null:sm_90") as device:
+        wf.evaluate(wf.exp(wf.ones(100)))
+        assert device.launched >= 1  # type: ignore[attr-defined]
+
+
+def test_devices_do_not_mix() -> None:
+    x = wf.ones(3)
+    with wf.device("null"):
+        y = wf.ones(3)
+    with pytest.raises(wf.DeviceMismatchError, match="move it"):
+        wf.evaluate(x + y)
+
+
+def test_a_build_that_fails_is_tried_again() -> None:
+    cache = CodeCache(2)
+    with pytest.raises(ZeroDivisionError):
+        cache.get_or_build("k", lambda: 1 / 0)
+    assert cache.get_or_build("k", lambda: 5) == 5
+    for k in range(4):
+        cache.get_or_build(k, lambda k=k: k)
+    assert len(cache) == 2
+
+
+def test_results_of_other_dtypes_are_refused() -> None:
+    with pytest.raises(TypeError):
+        wf.asarray(np.array(["text"]))
