@@ -17,7 +17,8 @@ class Buffer:
     ----------
     device : Device
     address : int
-        Where it starts: a multiple of 64 on the host, of 256 on a GPU. 0 where nbytes is 0.
+        Where it starts: a multiple of 64 on the host, of 256 on a GPU. Readable even where nbytes is 0, since a load
+        that stands before an empty loop runs. Only the null device has no addresses.
     nbytes : int
     """
 
