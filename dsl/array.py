@@ -37,7 +37,7 @@ from weft.fusion import (
     update,
     view,
 )
-from weft.runtime import Device
+from weft.runtime import Device, DeviceMismatchError
 
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
@@ -329,6 +329,12 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     """Record row `op` of arrays and numbers."""
     where = location or user_location(2)
     cut(recording.epoch or current_epoch(), where)
+    homes = {value.device.name for value in operands if isinstance(value, Array)}
+    if len(homes) > 1:
+        first, *others = sorted(homes)
+        raise DeviceMismatchError(
+            f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
+        )
     pairs = [as_operand(value) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
     return record(node)

@@ -220,6 +220,9 @@ def _terms(plan: Places) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
     location = start()
+    shape, strides, _ = array._view or whole(array._storage)
+    if array.size and any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
+        raise ValueError("assignment destination is read-only")
     if isinstance(key, Array) and key.dtype == bool or (isinstance(key, np.ndarray) and key.dtype == bool):
         if key.shape == array.shape[: key.ndim] and _masked_set(array, key, value):
             return

@@ -91,8 +91,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         raise ValueError("shape-mismatch for sum")
     x_free = [k for k in range(x.ndim) if k not in first]
     y_free = [k for k in range(y.ndim) if k not in second]
-    left = reshape(moveaxis(x, first, range(x.ndim - len(first), x.ndim)), (_size(x, x_free), _size(x, first)))
-    right = reshape(moveaxis(y, second, range(len(second))), (_size(y, second), _size(y, y_free)))
+    left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (_size(x, x_free), _size(x, first)))
+    right = reshape(moveaxis(y, second, list(range(len(second)))), (_size(y, second), _size(y, y_free)))
     return reshape(matmul(left, right), tuple(x.shape[k] for k in x_free) + tuple(y.shape[k] for k in y_free))
 
 

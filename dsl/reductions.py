@@ -65,10 +65,6 @@ def reduce(
         keep = False
     axes = normalize_axes(axis, len(node.shape))
     kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
-    if kind.kind == "b" and op not in ("logical_and", "logical_or", "logical_xor"):
-        op = {"maximum": "logical_or", "minimum": "logical_and", "add": "logical_or", "multiply": "logical_and"}.get(
-            op, op
-        )
     if kind.kind == "c" and op in ("maximum", "minimum") or find_op(op).identity is None:
         from weft.dsl.numpy_face import call_numpy
 
@@ -86,6 +82,10 @@ def reduce(
             raise ValueError(
                 f"reduction operation '{op}' does not have an identity, so to use a where mask one has to specify 'initial'"
             )
+    if kind.kind == "b" and op not in ("logical_and", "logical_or", "logical_xor"):
+        op = {"maximum": "logical_or", "minimum": "logical_and", "add": "logical_or", "multiply": "logical_and"}.get(
+            op, op
+        )
     node = cast(node, kind) if op[:7] != "logical" else node
     if op[:7] == "logical" and node.dtype.kind != "b":
         node = map_("not_equal", [node, constant(0, node.dtype)])

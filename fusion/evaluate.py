@@ -47,7 +47,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
             if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():
-                    epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype)
+                    epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype, epoch.device.name)
     if recording.epoch is epoch:
         recording.epoch = Epoch(epoch.device)
         recording.epoch.first = None

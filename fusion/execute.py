@@ -26,7 +26,7 @@ from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.task import is_window
-from weft.runtime import Buffer, Device
+from weft.runtime import Buffer, Device, DeviceMismatchError
 
 PLANS_LIMIT = 4096
 
@@ -108,6 +108,9 @@ def make_plan(
     """Plan the evaluation of `versions[k]` for k in `wanted`, on `device`."""
     roots = [versions[k] for k in sorted(wanted)]
     needed = set(topological(roots, lambda n: n in results))
+    for node in needed:
+        if node.kind == "leaf" and node.attrs[1] != device.name:
+            raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
     outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
     kept = [v for v in versions if v not in needed]
     schedule = make_schedule(outputs, kept, results)

@@ -100,9 +100,9 @@ def intern(
     return found
 
 
-def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """The whole of the buffer bound to `slot`."""
-    return intern("leaf", "", (), (slot,), shape, dtype)
+def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "") -> Expr:
+    """The whole of the buffer bound to `slot`, on the device of that name."""
+    return intern("leaf", "", (), (slot, device), shape, dtype)
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:

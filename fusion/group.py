@@ -250,7 +250,7 @@ def commit_loops(group: Group, placed: Placed) -> None:
     group.loops = [Loop(group.loops[k].extent, "reduce" if k in reduced else "parallel") for k in order]
     for p in group.placed:
         p.loops = {own: moved[theirs] for own, theirs in p.loops.items()}
-        p.inner = bool(reduced)
+        p.inner = p.inner or bool(reduced)
     placed.loops = {own: moved[theirs] for own, theirs in placed.loops.items()}
 
 

@@ -201,7 +201,7 @@ class KernelWriter:
         if found is None:
             alone = not writable and node not in self.overwritten
             offset = start * node.dtype.itemsize
-            align = 64 if offset % 64 == 0 else 16 if offset % 16 == 0 else node.dtype.itemsize
+            align = 16 if offset % 16 == 0 else node.dtype.itemsize
             found = self.pointers[key] = self.builder.pointer(
                 f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=align
             )
@@ -349,10 +349,7 @@ class KernelWriter:
             extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
             return [self.builder.constant(extreme, kind), self.builder.constant(np.iinfo(np.int64).max, np.int64)]
         kind = accumulator_dtype(node)
-        start = identity_of(node.op, kind)
-        if node.op == "add" and kind.kind in "fc" and placed.task.spans():
-            start = -kind.type(0)  # 0.0 would turn a sum of -0.0 into 0.0
-        return [self.builder.constant(start, kind)]
+        return [self.builder.constant(identity_of(node.op, kind), kind)]
 
     @staticmethod
     def _body_dtype(placed: Placed) -> np.dtype:

