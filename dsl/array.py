@@ -353,7 +353,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
             storage = self._storage
             if storage.epoch is epoch or _bind(storage, epoch, code, at):
                 kind = type(other)
-                key = None
+                key: Any = None
                 if kind is Array or kind is Scalar:
                     if other._view is None:
                         second = other._storage

@@ -193,7 +193,9 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """`num` evenly spaced numbers over an interval, as `numpy.linspace`."""
-    values = np.linspace(np.asarray(start_), np.asarray(stop), int(num), endpoint, retstep, dtype, axis)
+    values: Any = np.linspace(  # type: ignore[call-overload]
+        np.asarray(start_), np.asarray(stop), int(num), endpoint, retstep, dtype, axis
+    )
     return (convert(values[0]), values[1]) if retstep else convert(values)
 
 

@@ -223,7 +223,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     shape, strides, _ = array._view or whole(array._storage)
     if array.size and any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
         raise ValueError("assignment destination is read-only")
-    if isinstance(key, Array) and key.dtype == bool or (isinstance(key, np.ndarray) and key.dtype == bool):
+    if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
         if key.shape == array.shape[: key.ndim] and _masked_set(array, key, value):
             return
     node, weak = as_operand(value)

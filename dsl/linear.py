@@ -84,7 +84,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if isinstance(axes, (int, np.integer)):
         first, second = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
-        first, second = ([k] if isinstance(k, (int, np.integer)) else list(k) for k in axes)
+        first, second = ([int(i) for i in ([k] if isinstance(k, (int, np.integer)) else k)] for k in axes)
     first = [normalize_axis(k, x.ndim) for k in first]
     second = [normalize_axis(k, y.ndim) for k in second]
     if [x.shape[k] for k in first] != [y.shape[k] for k in second]:

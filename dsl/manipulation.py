@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -46,7 +47,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 
 def _infer(shape: Any, array: Array) -> tuple[int, ...]:
-    given = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(n.__index__()) for n in shape)
+    given = tuple(int(n.__index__()) for n in ((shape,) if isinstance(shape, (int, np.integer)) else shape))
     size = array.size
     if -1 in given:
         rest = prod(n for n in given if n != -1)
@@ -227,7 +228,7 @@ def concatenate(
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*(a.dtype for a in found))
     shape = list(found[0].shape)
     shape[place] = sum(a.shape[place] for a in found)
-    result = empty(tuple(shape), kind) if out is None else out
+    result: Any = empty(tuple(shape), kind) if out is None else out
     at = 0
     for a in found:
         index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
@@ -299,7 +300,7 @@ def array_split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
             edges.append(edges[-1] + each + (k < more))
     else:
         edges = [0, *[int(s) for s in sections], length]
-    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in zip(edges, edges[1:], strict=False)]  # type: ignore[index]
+    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]  # type: ignore[index]
 
 
 def split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
@@ -389,7 +390,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
 def tile(a: Any, reps: Any) -> Array:
     """The whole array a number of times along each axis."""
     array = asarray(a)
-    counts = (reps,) if isinstance(reps, (int, np.integer)) else tuple(int(r) for r in reps)
+    counts = tuple(int(r) for r in ((reps,) if isinstance(reps, (int, np.integer)) else reps))
     ndim = max(len(counts), array.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     shape = (1,) * (ndim - array.ndim) + array.shape
@@ -483,7 +484,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
-    test = asarray(condition)
+    test: Any = asarray(condition)
     if test.dtype.kind != "b":
         test = test != 0
     return apply("where", test, x, y)

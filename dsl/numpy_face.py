@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -277,7 +277,7 @@ def wrap_name(found: Any) -> Any:
 _PLAIN = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
 
 
-@lru_cache(maxsize=None)
+@cache
 def submodule(name: str) -> Namespace:
     """`numpy` or one of its submodules on weft arrays."""
     import importlib

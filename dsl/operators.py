@@ -116,8 +116,8 @@ def install() -> None:
             # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
             setattr(Scalar, f"__i{name}__", binary_method(row.name))
     Scalar.__ipow__ = power  # type: ignore[attr-defined]
-    Array.__pow__ = power  # type: ignore[attr-defined]
-    Array.__divmod__ = _divmod  # type: ignore[attr-defined]
+    Array.__pow__ = power  # type: ignore[attr-defined, operator]
+    Array.__divmod__ = _divmod  # type: ignore[attr-defined, operator]
     Array.__rdivmod__ = _rdivmod  # type: ignore[attr-defined]
     Array.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
 

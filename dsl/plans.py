@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import weft.runtime as runtime
 from weft.codegen import Kernel, lower_stages, resolve_target
 from weft.dsl.array import Array
 from weft.fusion import Explanation, explain_storages, kernels_of
 from weft.fusion import evaluate as evaluate_storages
-import weft.runtime as runtime
 
 
 def _arrays(values: Any) -> list[Array]:

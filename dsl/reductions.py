@@ -65,7 +65,7 @@ def reduce(
         keep = False
     axes = normalize_axes(axis, len(node.shape))
     kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
-    if kind.kind == "c" and op in ("maximum", "minimum") or find_op(op).identity is None:
+    if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         from weft.dsl.numpy_face import call_numpy
 
         ufunc = getattr(np, find_op(op).ufunc)
@@ -74,9 +74,9 @@ def reduce(
             options["initial"] = initial
         return call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
     has_initial = initial is not None and initial is not _NO_VALUE
-    count = prod(node.shape[a] for a in axes)
+    count = prod([node.shape[a] for a in axes])
     if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
-        if not count and prod(n for k, n in enumerate(node.shape) if k not in axes):
+        if not count and prod([n for k, n in enumerate(node.shape) if k not in axes]):
             raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
         if where is not True and where is not _NO_VALUE:
             raise ValueError(

@@ -79,7 +79,7 @@ class UFunc:
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
         """The function of every pair, as `numpy.ufunc.outer`."""
         a, b = as_array(first), as_array(second)
-        return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)
+        return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)  # type: ignore[attr-defined]
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""

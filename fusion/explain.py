@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+
 from weft.codegen import Kernel, find_op
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
@@ -175,7 +176,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
             read,
             node.nbytes,
         )
-    members = []
+    members: list[str] = []
     for p in group.placed:
         members.extend(i.node.op + _line(i.node) for i in p.task.body if i.kind == "map" and i.node.op != "cast")
         if p.task.kind != "map":

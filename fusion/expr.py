@@ -147,7 +147,7 @@ def map_(
     Raises ValueError (shapes), TypeError (dtypes) as NumPy does.
     """
     row = find_op(op)
-    kinds = tuple(
+    kinds: tuple[Any, ...] = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
     )
     if result_is_bool(row.name) and weak is not None and int in weak:

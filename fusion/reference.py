@@ -66,7 +66,7 @@ def _map(node: Expr, operands: list[np.ndarray], slots: Sequence[Any]) -> np.nda
         return cast_array(operands[0], node.dtype)
     row = find_op(node.op)
     typed = [cast_array(x, dtype) for x, dtype in zip(operands, node.attrs, strict=True)]
-    function = getattr(np, row.ufunc) if row.ufunc else row.reference
+    function: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
     return np.asarray(function(*typed)).astype(node.dtype, copy=False)
 
 

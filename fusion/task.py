@@ -297,7 +297,8 @@ def _domain(shape: tuple[int, ...], role: Role = "parallel") -> tuple[list[Loop]
 def _reduce_task(node: Expr, stored: set[Expr]) -> Task:
     axes, keepdims = node.attrs
     (operand,) = node.operands
-    loops, coordinates = [], []
+    loops: list[Loop] = []
+    coordinates: list[Affine] = []
     for axis, n in enumerate(operand.shape):
         if n == 1:
             coordinates.append(ZERO)

@@ -44,7 +44,11 @@ class Device(Protocol):
     """
 
     name: str  # "cpu", "cuda:0", "null"
-    target: Any  # codegen's Target; opaque here
+
+    @property
+    def target(self) -> Any:
+        """Codegen's `Target`; opaque here."""
+        ...
 
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""

@@ -38,7 +38,7 @@ class KernelBuilder:
         int32 or int64: the dtype of every index, extent and stride.
     """
 
-    def __init__(self, name: str, index_dtype: np.dtype | type = np.dtype(np.int32)) -> None:
+    def __init__(self, name: str, index_dtype: np.dtype | type = np.int32) -> None:
         self.kernel = Kernel(name, [], Block(), np.dtype(index_dtype))
         self.blocks: list[Block] = [self.kernel.body]
         self._count = 0

@@ -7,7 +7,7 @@ of the outermost parallel loop that this call runs.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -21,7 +21,7 @@ from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode, setting
 
 
-@lru_cache(maxsize=None)
+@cache
 def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

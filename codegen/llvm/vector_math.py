@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-from functools import lru_cache
+from functools import cache
 
 # Names of the C library that rows refer to, with the number of arguments.
 C_FUNCTIONS = {
@@ -17,13 +17,13 @@ C_FUNCTIONS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def math_library() -> ctypes.CDLL:
     """libm, or the C library that contains it."""
     return ctypes.CDLL(ctypes.util.find_library("m") or None)
 
 
-@lru_cache(maxsize=None)
+@cache
 def vector_library() -> ctypes.CDLL | None:
     """glibc's libmvec, if the machine has it."""
     try:
@@ -37,7 +37,7 @@ def c_name(name: str, bits: int) -> str:
     return name + ("f" if bits == 32 else "")
 
 
-@lru_cache(maxsize=None)
+@cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
     """The widest libmvec variant that fits: its symbol and its lanes; None where there is none."""
     library = vector_library()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ def find_op(name: str) -> OpDef:
 _SUPPORTED = "?bBhHiIlLqQefdFD"
 
 
-@lru_cache(maxsize=None)
+@cache
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:

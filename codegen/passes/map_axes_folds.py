@@ -93,7 +93,7 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
             with w.when(mine):
                 w.copy(tail)
     shared = sum(
-        int(v.type.dtype.itemsize) * count  # type: ignore[union-attr]
+        int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
         for count in [THREADS if columns else WARPS]
     )

@@ -12,8 +12,8 @@ from weft.codegen import resolve_target
 from weft.dsl.creation import asarray
 from weft.dsl.plans import compile
 from weft.dsl.ufunc import UFUNCS
-from weft.runtime import devices, disk_cache, find_libdevice, find_tool, probe
 from weft.runtime import device as use_device
+from weft.runtime import devices, disk_cache, find_libdevice, find_tool, probe
 
 PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings", "nvidia-nvjitlink", "nvidia-nvvm")
 TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
@@ -81,10 +81,10 @@ def doctor() -> int:
         try:
             with use_device(device):
                 found = np.asarray(program(asarray(values, device=device)))
-            error = float(np.abs(found - (np.exp(values) * 2 + values)).max())
-            good = error < 1e-4
+            worst = float(np.abs(found - (np.exp(values) * 2 + values)).max())
+            good = worst < 1e-4
             broken += not good
-            print(f"{'ok  ' if good else 'FAIL'}  device {device.name:7} largest difference from NumPy {error:.2g}")
+            print(f"{'ok  ' if good else 'FAIL'}  device {device.name:7} largest difference from NumPy {worst:.2g}")
         except Exception as error:
             broken += 1
             print(f"FAIL  device {device.name:7} {type(error).__name__}: {error}")

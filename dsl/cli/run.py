@@ -100,7 +100,9 @@ def _outcome(path: Path, arguments: list[str], on_weft: bool, saved: dict[str, n
     begin = time.perf_counter()
     with _arguments(path, arguments), contextlib.redirect_stdout(text):
         status, names = _execute(path, on_weft)
-        left = {k: v for k, v in names.items() if isinstance(v, (Array, np.ndarray, np.generic)) and not k.startswith("_")}
+        left = {
+            k: v for k, v in names.items() if isinstance(v, (Array, np.ndarray, np.generic)) and not k.startswith("_")
+        }
         evaluate(*[v for v in left.values() if isinstance(v, Array)])
     seconds = time.perf_counter() - begin
     counts = statistics()

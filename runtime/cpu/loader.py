@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 import threading
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -28,7 +28,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _provide(symbol: str) -> bool:
     """Tell the linker where `symbol` lies; whether anything has it."""
     for library in _libraries():

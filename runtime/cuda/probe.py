@@ -82,7 +82,7 @@ def probe_driver(driver: Any) -> Probe:
         )
     (code,) = driver.cuInit(0)
     hidden = setting("cuda_visible")
-    if int(code) == 100 or not int(code) and not int(driver.cuDeviceGetCount()[1]):
+    if int(code) == 100 or (not int(code) and not int(driver.cuDeviceGetCount()[1])):
         if hidden is not None:
             return Probe(
                 "hidden", f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU", "unset CUDA_VISIBLE_DEVICES", have

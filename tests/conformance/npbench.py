@@ -89,7 +89,7 @@ def main(folder: str, names: list[str]) -> int:
     for name in names or PROGRAMS:
         try:
             info, path, data = load(Path(folder), name, "S")
-            theirs, cold_numpy, warm_numpy = run(info, path, data, False)
+            theirs, _, warm_numpy = run(info, path, data, False)
             wf.reset_statistics()
             ours, cold, warm = run(info, path, data, True)
             trouble = compare(ours, theirs)

@@ -12,7 +12,7 @@ from weft.runtime.code_cache import CodeCache
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_DEBUG", "plan,nonsense")
-    with pytest.raises(SettingError, match="WEFT_DEBUG.*nonsense"):
+    with pytest.raises(SettingError, match=r"WEFT_DEBUG.*nonsense"):
         setting("debug")
     monkeypatch.setenv("WEFT_NUM_THREADS", "many")
     with pytest.raises(SettingError, match="WEFT_NUM_THREADS"):
