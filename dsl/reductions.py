@@ -76,7 +76,8 @@ def reduce(
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
     if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
-        if not count and prod([n for k, n in enumerate(node.shape) if k not in axes]):
+        rest: int = prod([int(n) for k, n in enumerate(node.shape) if k not in axes])
+        if not count and rest:
             raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
         if where is not True and where is not _NO_VALUE:
             raise ValueError(

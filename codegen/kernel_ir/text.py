@@ -196,6 +196,7 @@ class _Parser:
 
     def fail(self, what: str, part: str = "") -> NoReturn:
         line = self.lines[self.at - 1] if self.at else ""
+        part = part.strip()
         column = line.find(part) if part and part in line else len(line) - len(line.lstrip())
         raise ParseError(f"line {self.at}, column {column + 1}: {what}")
 

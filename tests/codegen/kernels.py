@@ -1,0 +1,182 @@
+"""Logical kernels that tests of code generation share, and arguments for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Kernel, KernelBuilder, Target, fold
+from weft.codegen.passes.fold_identities import fold_identities
+
+GPU = Target("sm_90", "cuda", "nvptx64-nvidia-cuda", "sm_90")
+HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
+
+
+def line(dtype: Any = np.float32, *, align: int = 16, index: Any = np.int32) -> Kernel:
+    """out[i] = x[i] * y[i] + x[i]"""
+    b = KernelBuilder("line", index)
+    x = b.pointer("x", dtype, noalias=True, align=align)
+    y = b.pointer("y", dtype, noalias=True, align=align)
+    out = b.pointer("out", dtype, writable=True, align=align)
+    n = b.scalar("n")
+    with b.loop(n, "parallel") as i:
+        left = b.load(x, i.index)
+        b.store(out, i.index, b.op("add", b.op("multiply", left, b.load(y, i.index)), left))
+    return b.finish()
+
+
+def strided(dtype: Any = np.float32) -> Kernel:
+    """out[i] = x[i * step] - x[i]"""
+    b = KernelBuilder("strided")
+    x = b.pointer("x", dtype, align=16)
+    out = b.pointer("out", dtype, writable=True, align=16)
+    n, step = b.scalar("n"), b.scalar("step")
+    with b.loop(n, "parallel") as i:
+        far = b.load(x, b.op("multiply", i.index, step))
+        b.store(out, i.index, b.op("subtract", far, b.load(x, i.index)))
+    return b.finish()
+
+
+def space(dtype: Any = np.float32) -> Kernel:
+    """out[i, j, k] = x[i, j, k] * row[j], three loops that nothing merges"""
+    b = KernelBuilder("space")
+    x = b.pointer("x", dtype)
+    row = b.pointer("row", dtype)
+    out = b.pointer("out", dtype, writable=True)
+    extents = [b.scalar(name) for name in ("a", "b", "c")]
+    strides = [b.scalar(name) for name in ("s", "t")]
+    with b.loop(extents[0], "parallel") as i:
+        first = b.op("multiply", i.index, strides[0])
+        with b.loop(extents[1], "parallel") as j:
+            second = b.op("add", first, b.op("multiply", j.index, strides[1]))
+            factor = b.load(row, j.index)
+            with b.loop(extents[2], "parallel") as k:
+                at = b.op("add", second, k.index)
+                b.store(out, at, b.op("multiply", b.load(x, at), factor))
+    return b.finish()
+
+
+def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: Any = None) -> Kernel:
+    """One result for each fold over x[i, :], plus a value of the row: out[i * folds + k]"""
+    return _folds("rows", dtype, combine, side_by_side=True, start=start)
+
+
+def columns(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",)) -> Kernel:
+    """One result for each fold over x[:, i]"""
+    return _folds("columns", dtype, combine, side_by_side=False)
+
+
+def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: bool, start: Any = None) -> Kernel:
+    dtype = np.dtype(dtype)
+    b = KernelBuilder(name)
+    x = b.pointer("x", dtype)
+    count, length = b.scalar("count"), b.scalar("length")
+    types = [t for fold_name in combine for t in ([dtype, np.dtype(np.int64)] if fold_name[:3] == "arg" else [dtype])]
+    outs = [b.pointer(f"out{k}", t, writable=True) for k, t in enumerate(types)]
+    with b.loop(count, "parallel") as i:
+        initial = [b.constant(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        if start is not None:
+            initial[0] = b.constant(start, dtype)
+        base = b.op("multiply", i.index, length) if side_by_side else i.index
+        with b.loop(length, "reduce", initial=initial, combine=combine) as j:
+            step = j.index if side_by_side else b.op("multiply", j.index, count)
+            value = b.load(x, b.op("add", base, step))
+            following: list[Any] = []
+            for fold_name in combine:
+                width = 2 if fold_name[:3] == "arg" else 1
+                new = (value, b.cast(j.index, np.int64))[:width]
+                following += fold(b, fold_name, j.carried[len(following) : len(following) + width], new)
+            j.yield_(*following)
+        for out, value in zip(outs, j.results, strict=True):
+            b.store(out, i.index, value)
+    return b.finish()
+
+
+def deep_fold(dtype: Any = np.float64) -> Kernel:
+    """out = the sum and the least value (with its place) of x[a, b, :] over a and b, for each of the last axis"""
+    b = KernelBuilder("deep")
+    x = b.pointer("x", dtype)
+    total = b.pointer("total", dtype, writable=True)
+    place = b.pointer("place", np.int64, writable=True)
+    a, m, n = b.scalar("a"), b.scalar("m"), b.scalar("n")
+    combine = ("add", "argmin")
+    with b.loop(n, "parallel") as i:
+        types = [np.dtype(dtype), np.dtype(dtype), np.dtype(np.int64)]
+        initial = [b.constant(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        with b.loop(a, "reduce", initial=initial, combine=combine) as j:
+            first = b.op("multiply", j.index, m)
+            with b.loop(m, "reduce", initial=j.carried, combine=combine) as k:
+                at = b.op("add", first, k.index)
+                value = b.load(x, b.op("add", b.op("multiply", at, n), i.index))
+                best = fold(b, "argmin", k.carried[1:], (value, b.cast(at, np.int64)))
+                k.yield_(b.op("add", k.carried[0], value), *best)
+            j.yield_(*k.results)
+        b.store(total, i.index, j.results[0])
+        b.store(place, i.index, j.results[2])
+    return b.finish()
+
+
+def whole(dtype: Any = np.float32) -> Kernel:
+    """out[0] = the sum of x, and every element doubled in place on the way"""
+    b = KernelBuilder("whole")
+    x = b.pointer("x", dtype, writable=True)
+    out = b.pointer("out", dtype, writable=True)
+    n = b.scalar("n")
+    with b.loop(n, "reduce", initial=[b.constant(-0.0, dtype)], combine=("add",)) as i:
+        value = b.load(x, i.index)
+        b.store(x, i.index, b.op("add", value, value))
+        i.yield_(b.op("add", i.carried[0], value))
+    b.store(out, b.constant(0), i.results[0])
+    return b.finish()
+
+
+def centred(dtype: Any = np.float64) -> Kernel:
+    """Two folds over a row, the second with the first one's result, then a loop that writes the row:
+    out[i, j] = (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2)"""
+    b = KernelBuilder("centred")
+    x = b.pointer("x", dtype)
+    out = b.pointer("out", dtype, writable=True)
+    count, length = b.scalar("count"), b.scalar("length")
+    with b.loop(count, "parallel") as i:
+        base = b.op("multiply", i.index, length)
+        with b.loop(length, "reduce", initial=[b.constant(-0.0, dtype)], combine=("add",)) as j:
+            j.yield_(b.op("add", j.carried[0], b.load(x, b.op("add", base, j.index))))
+        mean = j.results[0]
+        with b.loop(length, "reduce", initial=[b.constant(-0.0, dtype)], combine=("add",)) as k:
+            off = b.op("subtract", b.load(x, b.op("add", base, k.index)), mean)
+            k.yield_(b.op("add", k.carried[0], b.op("multiply", off, off)))
+        with b.loop(length, "reduce") as m:
+            at = b.op("add", base, m.index)
+            off = b.op("subtract", b.load(x, at), mean)
+            b.store(out, at, b.op("divide", off, k.results[0]))
+    return b.finish()
+
+
+def scan(dtype: Any = np.float32) -> Kernel:
+    """out[i, j] = the sum of x[i, :j + 1]"""
+    b = KernelBuilder("scan")
+    x = b.pointer("x", dtype)
+    out = b.pointer("out", dtype, writable=True)
+    count, length = b.scalar("count"), b.scalar("length")
+    with b.loop(count, "parallel") as i:
+        base = b.op("multiply", i.index, length)
+        with b.loop(length, "scan", initial=[b.constant(0, dtype)]) as j:
+            at = b.op("add", base, j.index)
+            value = b.op("add", j.carried[0], b.load(x, at))
+            b.store(out, at, value)
+            j.yield_(value)
+    return b.finish()
+
+
+def numbers(shape: Any, dtype: Any, seed: int = 0) -> np.ndarray:
+    """Arbitrary values of a dtype, small enough that sums of them are exact in integers and near in floats."""
+    source = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        return (source.normal(size=shape) + 1j * source.normal(size=shape)).astype(dtype)
+    if dtype.kind == "f":
+        return source.normal(size=shape).astype(dtype)
+    if dtype.kind == "b":
+        return source.random(shape) < 0.5
+    return source.integers(0, 100, shape).astype(dtype)

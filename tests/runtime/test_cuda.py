@@ -1,0 +1,171 @@
+"""The CUDA device against a stand-in for the driver's table: what it calls, and what it does when a call fails."""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.runtime import CudaError, DeviceLostError, ObjectCode, OutOfMemoryError, assemble
+from weft.runtime.cuda.device import CudaDevice
+from weft.runtime.cuda.probe import probe_driver
+
+PTX = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry fused()\n{\nret;\n}\n"
+CODE = ObjectCode("ptx", "fused", PTX, "sm_90", (), (), {"scheme": "elements", "block": 256, "per_block": 1024})
+RESULTS: dict[str, tuple[Any, ...]] = {
+    "cuInit": (),
+    "cuDriverGetVersion": (13000,),
+    "cuDeviceGetCount": (1,),
+    "cuDeviceGet": (0,),
+    "cuDeviceGetName": (b"Stand-in\0",),
+    "cuDeviceTotalMem": (1 << 33,),
+    "cuDeviceGetAttribute": (9,),
+    "cuDevicePrimaryCtxRetain": ("context",),
+    "cuStreamCreate": ("stream",),
+    "cuMemAllocAsync": (1 << 20,),
+    "cuEventCreate": ("event",),
+    "cuModuleLoadData": ("module",),
+    "cuModuleGetFunction": ("function",),
+}
+
+
+class Table:
+    """Answers every call with success, notes it, and fails the one it is told to."""
+
+    CUdevice_attribute = SimpleNamespace(
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76
+    )
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.failing: dict[str, int] = {}
+        self.once = False
+
+    def __getattr__(self, name: str) -> Any:
+        def function(*arguments: Any) -> tuple[Any, ...]:
+            self.calls.append((name, arguments))
+            code = self.failing.get(name, 0)
+            if code and self.once:
+                del self.failing[name]
+            return (code, *RESULTS.get(name, ())) if not code else (code, *(None for _ in RESULTS.get(name, ())))
+
+        return function
+
+    def count(self, name: str) -> int:
+        return sum(called == name for called, _ in self.calls)
+
+
+@pytest.fixture
+def table() -> Table:
+    return Table()
+
+
+def use(device: CudaDevice) -> None:
+    buffer = device.upload(np.arange(5000.0))
+    other = device.allocate(buffer.nbytes)
+    device.copy(buffer, other, buffer.nbytes)
+    function = device.load(CODE)
+    device.launch(function, (5000,), 5000, array("q", [buffer.address, other.address]))
+    device.download(other, np.dtype(float), (5000,))
+    device.synchronize()
+
+
+def test_a_run(table: Table) -> None:
+    device = CudaDevice(0, table)
+    use(device)
+    (launch,) = [arguments for name, arguments in table.calls if name == "cuLaunchKernel"]
+    assert launch[1:8] == (5, 1, 1, 256, 1, 1, 0)
+    assert table.count("cuCtxPushCurrent") == table.count("cuCtxPopCurrent")
+    gc.collect()
+    assert table.count("cuModuleUnload") == 1
+    assert device.held == 0
+    device.empty_cache()
+    assert table.count("cuMemFreeAsync") == table.count("cuMemAllocAsync")
+
+
+def test_memory_is_reused(table: Table) -> None:
+    device = CudaDevice(0, table)
+    for _ in range(10):
+        device.allocate(1000)
+    assert table.count("cuMemAllocAsync") == 1
+
+
+def test_nothing_is_launched_for_nothing(table: Table) -> None:
+    device = CudaDevice(0, table)
+    device.launch(device.load(CODE), (0, 7), 0, array("q"))
+    assert table.count("cuLaunchKernel") == 0
+
+
+CALLS = (
+    "cuMemAllocAsync cuMemcpyHtoDAsync cuMemcpyDtoDAsync cuMemcpyDtoHAsync cuModuleLoadData cuModuleGetFunction "
+    "cuLaunchKernel cuEventCreate cuEventRecord cuEventQuery cuCtxPushCurrent"
+).split()
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("code", "error"), [(1, CudaError), (700, DeviceLostError), (719, DeviceLostError)])
+def test_each_call_failing(table: Table, name: str, code: int, error: type[Exception]) -> None:
+    device = CudaDevice(0, table)
+    table.failing[name] = code
+    with pytest.raises(error):
+        use(device)
+    del table.failing[name]
+    gc.collect()
+    if error is DeviceLostError:
+        with pytest.raises(DeviceLostError, match="restart the process"):
+            device.allocate(10)
+    else:
+        use(device)
+
+
+def test_out_of_memory_frees_waits_and_retries_once(table: Table) -> None:
+    device = CudaDevice(0, table)
+    kept = device.allocate(4096)
+    del kept
+    table.failing["cuMemAllocAsync"] = 2
+    table.once = True
+    device.allocate(1 << 16)
+    assert table.count("cuMemFreeAsync") == 1
+    table.failing["cuMemAllocAsync"] = 2
+    table.once = False
+    with pytest.raises(OutOfMemoryError) as caught:
+        device.allocate(1 << 18)
+    assert isinstance(caught.value, MemoryError)
+    assert caught.value.requested == 1 << 18
+
+
+def test_a_forked_child_gets_a_clear_error(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = CudaDevice(0, table)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(DeviceLostError, match="forked"):
+        device.allocate(8)
+
+
+def test_what_the_probe_says(table: Table) -> None:
+    found = probe_driver(table)
+    assert found.status == "ok"
+    assert found.devices[0].name == "Stand-in"
+    table.failing["cuInit"] = 100
+    assert probe_driver(table).status in ("no device", "hidden")
+    table.failing.clear()
+    table.failing["cuDriverGetVersion"] = 0
+    RESULTS_OLD = RESULTS["cuDriverGetVersion"]
+    RESULTS["cuDriverGetVersion"] = (11040,)
+    try:
+        assert probe_driver(table).status == "driver too old"
+        assert "11.4" in probe_driver(table).message
+    finally:
+        RESULTS["cuDriverGetVersion"] = RESULTS_OLD
+
+
+def test_assembling_needs_no_driver() -> None:
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    cubin = assemble(PTX, "sm_90")
+    assert cubin.code[:4] == b"\x7fELF"
+    assert cubin.entry == "fused"
+    with pytest.raises(Exception, match="refused"):
+        assemble(PTX.replace(b"ret", b"nonsense"), "sm_90")
