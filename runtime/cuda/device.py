@@ -98,7 +98,9 @@ class CudaDevice:
 
     def __init__(self, ordinal: int, table: Any = None) -> None:
         if table is None:
-            from cuda.bindings import driver as table
+            from cuda.bindings import driver
+
+            table = driver
         self.name = f"cuda:{ordinal}"
         self._driver = Driver(table, ordinal)
         call = self._driver.call
