@@ -122,11 +122,11 @@ def test_constants_are_exact(value: np.generic) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("load(%x, %1)", "load(%x, %9)", "line 9, column 26: %9 is not defined before"),
+        ("load(%x, %1)", "load(%x, %9)", "line 9, column 28: %9 is not defined before"),
         ("%3: float32 = load", "%2: float32 = load", "line 10, column 5: %2 is defined twice"),
         ("%4: float32", "%4: float31", "line 11, column 9: float31 is no type"),
         ("%4: float32 = multiply", "%4 = multiply", "line 11, column 5: expected '%name: type'"),
-        ("value=0", "value=zero", "line 7, column 34: invalid literal"),
+        ("value=0", "value=zero", "line 7, column 32: invalid literal"),
         ("value=0", "value=99999999999", "out of range"),
         ("role=parallel", "role parallel", "line 8, column 15: expected attributes"),
         ("{ [%1: int32]", "{ %1: int32", "line 8, column 29: a region opens with"),

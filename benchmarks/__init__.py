@@ -1,0 +1,1 @@
+"""Benchmarks: one file a question; ``python -m benchmarks`` runs them."""

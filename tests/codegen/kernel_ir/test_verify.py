@@ -1,0 +1,220 @@
+"""The verifier: kernels that pass, and one broken kernel for each rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.codegen import kernels
+from weft.codegen import Kernel, KernelBuilder, KernelError, parse_kernel, print_kernel, verify_kernel
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
+
+EVERY = [
+    kernels.line(np.float16),
+    kernels.line(np.complex128),
+    kernels.strided(),
+    kernels.space(),
+    kernels.rows(np.complex64, ("add", "multiply")),
+    kernels.rows(np.float32, ("argmin", "maximum")),
+    kernels.columns(np.bool_, ("logical_or", "logical_and")),
+    kernels.deep_fold(),
+    kernels.whole(),
+    kernels.centred(),
+    kernels.scan(np.complex64),
+]
+
+
+@pytest.mark.parametrize("kernel", EVERY, ids=lambda k: k.name)
+def test_holds_after_every_pass(kernel: Kernel) -> None:
+    verify_kernel(kernel)
+    for form in (choose_lanes(kernel, kernels.HOST), map_axes(kernel, kernels.GPU)):
+        verify_kernel(form)
+        expanded = expand_complex(form)
+        verify_kernel(expanded)
+        verify_kernel(expand_ops(expanded))
+
+
+def _replaced(old: str, new: str, kernel: Kernel) -> Kernel:
+    text = print_kernel(kernel)
+    assert old in text
+    return parse_kernel(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("float32 = add(%5, %8)", "float32 = add(%5, %5, %5)", "add takes 2 operands"),
+        ("float32 = add(%5, %8)", "float64 = add(%5, %8)", "the loop for these operands is"),
+        ("float32 = add(%5, %8)", "float32 = sum(%5, %8)", "no such operation"),
+        ("float32 = add(%5, %8)", "float32 = bitwise_and(%5, %8)", "bitwise_and"),
+        ("float32 = add(%5, %8)", "float32 = add(%5, %x)", "scalars"),
+        ("float32 = load(%x, %7)", "float32 = load(%count, %7)", "the first operand is a pointer"),
+        ("float32 = load(%x, %7)", "float32 = load(%x, %5)", "an index is int32"),
+        ("float32 = load(%x, %7)", "float64 = load(%x, %7)", "another dtype than the pointer's"),
+        ("%x: ptr<float32>", "%x: ptr<float64>", "another dtype than the pointer's"),
+        ("%out0: ptr<float32> mut", "%out0: ptr<float32>", "%out0 is not writable"),
+        ("combine=(add)", "combine=(plus)", "no fold is called plus"),
+        ("combine=(add)", "combine=(argmin)", "argmin for 1 carried values"),
+        ("combine=(add)", "combine=(add add)", "add, add for 1 carried values"),
+        ("combine=(add) role=reduce", "role=reduce", "no fold for 1 carried values"),
+        ("role=reduce", "role=serial", "only a reduce loop combines"),
+        ("role=reduce", "role=sideways", "a loop's role is one of"),
+        ("role=parallel", "role=parallel step=0", "a step is a positive number"),
+        ("yield(%9)", "yield(%7)", "its region yields (float32)"),
+        ("yield(%9)", "yield()", "its region yields (float32)"),
+        ("role=parallel", "role=serial", ""),
+        ("level=logical", "level=threaded", "at the threaded level a loop's role is one of scan, serial"),
+    ],
+)
+def test_text_that_breaks_a_rule(old: str, new: str, says: str) -> None:
+    kernel = _replaced(old, new, kernels.rows())
+    if not says:
+        verify_kernel(kernel)
+        return
+    with pytest.raises(KernelError) as caught:
+        verify_kernel(kernel)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("kernel rows: ")
+
+
+def test_message_shows_the_operation_as_printed() -> None:
+    kernel = _replaced("yield(%9)", "yield(%7)", kernels.rows())
+    with pytest.raises(KernelError) as caught:
+        verify_kernel(kernel)
+    line = next(text.strip() for text in print_kernel(kernel).splitlines() if "role=reduce" in text)
+    assert line.partition(" {")[0] in str(caught.value)
+
+
+def _kernel(build: Callable[[KernelBuilder, Value, Value], None]) -> Kernel:
+    b = KernelBuilder("broken")
+    out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")
+    build(b, out, n)
+    return b.finish()
+
+
+def _used_outside(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(n, "serial") as i:
+        inside = b.cast(i.index, np.float32)
+    b.store(out, b.constant(0), inside)
+
+
+def _used_before(b: KernelBuilder, out: Value, n: Value) -> None:
+    index = b.constant(0)
+    b.store(out, index, b.cast(index, np.float32))
+    b.block.operations.reverse()
+
+
+def _defined_twice(b: KernelBuilder, out: Value, n: Value) -> None:
+    b.cast(n, np.float32)
+    b.block.operations.append(b.block.operations[-1])
+
+
+def _beside_parallel(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(n, "parallel") as i:
+        b.store(out, i.index, b.constant(1, np.float32))
+    b.store(out, b.constant(0), b.constant(1, np.float32))
+
+
+def _parallel_inside(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(n, "serial"), b.loop(n, "parallel") as i:
+        b.store(out, i.index, b.constant(1, np.float32))
+
+
+def _parallel_late(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(n, "parallel", start=b.constant(1)) as i:
+        b.store(out, i.index, b.constant(1, np.float32))
+
+
+def _parallel_carries(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(n, "parallel", initial=[n]) as i:
+        i.yield_(i.carried[0])
+
+
+def _wide_bound(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(b.cast(n, np.int64), "serial"):
+        pass
+
+
+def _thread(b: KernelBuilder, out: Value, n: Value) -> None:
+    b.emit("thread_index", (), (np.dtype(np.int32),), axis=0)
+
+
+def _constant_dtype(b: KernelBuilder, out: Value, n: Value) -> None:
+    b.emit("constant", (), (np.dtype(np.float32),), value=np.float64(1))
+
+
+def _condition(b: KernelBuilder, out: Value, n: Value) -> None:
+    b.emit("if", (n,), (), ())
+
+
+def _no_yield(b: KernelBuilder, out: Value, n: Value) -> None:
+    with b.loop(n, "serial"):
+        pass
+    b.block.operations[-1].regions[0].operations.clear()
+
+
+def _stray_yield(b: KernelBuilder, out: Value, n: Value) -> None:
+    b.block.operations.append(Operation("yield"))
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (_used_outside, "is used where it is not defined"),
+        (_used_before, "is used where it is not defined"),
+        (_defined_twice, "is defined twice"),
+        (_beside_parallel, "beside a parallel loop"),
+        (_parallel_inside, "a parallel loop inside a loop that is not"),
+        (_parallel_late, "starts at the constant 0"),
+        (_parallel_carries, "carries nothing"),
+        (_wide_bound, "it takes (int32, int32)"),
+        (_thread, "threads exist at the threaded level only"),
+        (_constant_dtype, "its value is a NumPy scalar of dtype float32"),
+        (_condition, "an if has a condition and two regions"),
+        (_no_yield, "ends without a yield"),
+        (_stray_yield, "a yield outside a region"),
+    ],
+)
+def test_kernel_that_breaks_a_rule(build: Callable[[KernelBuilder, Value, Value], None], says: str) -> None:
+    with pytest.raises(KernelError, match="kernel broken: ") as caught:
+        verify_kernel(_kernel(build))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "types", "attributes", "says"),
+    [
+        ("shuffle_xor", 1, [np.dtype(np.int32)], {"mask": 3}, "a mask is"),
+        ("shuffle_xor", 1, [np.dtype(np.int64)], {"mask": 1}, "another dtype"),
+        ("shared", 0, [Pointer(np.dtype(np.int32))], {"count": 4}, "a pointer to shared memory"),
+        ("shared", 0, [Pointer(np.dtype(np.int32), "shared")], {"count": 0}, "the count is a positive number"),
+        ("thread_index", 0, [np.dtype(np.int64)], {"axis": 0}, "an index is int32"),
+        ("thread_index", 0, [np.dtype(np.int32)], {"axis": 3}, "an axis is 0, 1 or 2"),
+        ("barrier", 1, [], {}, "barrier has 0 operands"),
+    ],
+)
+def test_thread_operations(opcode: str, operands: int, types: list, attributes: dict, says: str) -> None:
+    b = KernelBuilder("threads")
+    b.kernel.level = "threaded"
+    n = b.scalar("n")
+    b.emit(opcode, [n] * operands, types, **attributes)
+    with pytest.raises(KernelError) as caught:
+        verify_kernel(b.finish())
+    assert says in str(caught.value)
+
+
+def test_heads() -> None:
+    for change, says in (
+        (lambda k: setattr(k, "index_dtype", np.dtype(np.int16)), "an index is int32 or int64"),
+        (lambda k: setattr(k, "level", "sideways"), "a kernel's level is one of"),
+        (lambda k: setattr(k.parameters[0].value, "name", "1 2"), "names are identifiers"),
+        (lambda k: setattr(k.parameters[0].value, "name", k.parameters[1].value.name), "is defined twice"),
+    ):
+        kernel = kernels.line()
+        change(kernel)
+        with pytest.raises(KernelError) as caught:
+            verify_kernel(kernel)
+        assert says in str(caught.value)
