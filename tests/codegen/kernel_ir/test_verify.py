@@ -46,13 +46,13 @@ def _replaced(old: str, new: str, kernel: Kernel) -> Kernel:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("float32 = add(%5, %8)", "float32 = add(%5, %5, %5)", "add takes 2 operands"),
-        ("float32 = add(%5, %8)", "float64 = add(%5, %8)", "the loop for these operands is"),
-        ("float32 = add(%5, %8)", "float32 = sum(%5, %8)", "no such operation"),
-        ("float32 = add(%5, %8)", "float32 = bitwise_and(%5, %8)", "bitwise_and"),
-        ("float32 = add(%5, %8)", "float32 = add(%5, %x)", "scalars"),
+        ("float32 = add(%6, %8)", "float32 = add(%6, %6, %6)", "add takes 2 operands"),
+        ("float32 = add(%6, %8)", "float64 = add(%6, %8)", "the loop for these operands is"),
+        ("float32 = add(%6, %8)", "float32 = sum(%6, %8)", "no such operation"),
+        ("float32 = add(%6, %8)", "float32 = bitwise_and(%6, %8)", "bitwise_and"),
+        ("float32 = add(%6, %8)", "float32 = add(%6, %x)", "scalars"),
         ("float32 = load(%x, %7)", "float32 = load(%count, %7)", "the first operand is a pointer"),
-        ("float32 = load(%x, %7)", "float32 = load(%x, %5)", "an index is int32"),
+        ("float32 = load(%x, %7)", "float32 = load(%x, %6)", "an index is int32"),
         ("float32 = load(%x, %7)", "float64 = load(%x, %7)", "another dtype than the pointer's"),
         ("%x: ptr<float32>", "%x: ptr<float64>", "another dtype than the pointer's"),
         ("%out0: ptr<float32> mut", "%out0: ptr<float32>", "%out0 is not writable"),
@@ -63,8 +63,8 @@ def _replaced(old: str, new: str, kernel: Kernel) -> Kernel:
         ("role=reduce", "role=serial", "only a reduce loop combines"),
         ("role=reduce", "role=sideways", "a loop's role is one of"),
         ("role=parallel", "role=parallel step=0", "a step is a positive number"),
-        ("yield(%9)", "yield(%7)", "its region yields (float32)"),
-        ("yield(%9)", "yield()", "its region yields (float32)"),
+        ("yield(%10)", "yield(%7)", "its region yields (float32)"),
+        ("yield(%10)", "yield()", "its region yields (float32)"),
         ("role=parallel", "role=serial", ""),
         ("level=logical", "level=threaded", "at the threaded level a loop's role is one of scan, serial"),
     ],
@@ -81,7 +81,7 @@ def test_text_that_breaks_a_rule(old: str, new: str, says: str) -> None:
 
 
 def test_message_shows_the_operation_as_printed() -> None:
-    kernel = _replaced("yield(%9)", "yield(%7)", kernels.rows())
+    kernel = _replaced("yield(%10)", "yield(%7)", kernels.rows())
     with pytest.raises(KernelError) as caught:
         verify_kernel(kernel)
     line = next(text.strip() for text in print_kernel(kernel).splitlines() if "role=reduce" in text)
