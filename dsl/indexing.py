@@ -226,13 +226,20 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
         if key.shape == array.shape[: key.ndim] and _masked_set(array, key, value):
             return
+    index = resolve(array, key)
+    target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
+    if (
+        not index.advanced
+        and isinstance(value, Array)
+        and value._storage is array._storage
+        and value._view == target._view
+    ):
+        return  # the last step of ``x[key] += y``: the view has been written through already
     node, weak = as_operand(value)
-    node = constant(value, array.dtype) if weak is not None and array.dtype.kind in ("f", "c") else node
     if weak is complex and array.dtype.kind != "c":
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
-    index = resolve(array, key)
+    node = constant(value, array.dtype) if weak is not None else node
     if not index.advanced:
-        target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
         write(target, _fitted(node, target.shape, target.dtype))
         return
     plan = _places(index, key, array.ndim)

@@ -7,6 +7,7 @@ while it runs; a failure leaves the epoch as it was.
 
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
 from collections import OrderedDict
@@ -26,7 +27,7 @@ from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.task import is_window
-from weft.runtime import Buffer, Device, DeviceMismatchError
+from weft.runtime import Buffer, Device, DeviceMismatchError, setting
 
 PLANS_LIMIT = 4096
 
@@ -230,6 +231,7 @@ def pack_scalar(value: np.generic) -> int:
 def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     """Run a plan with the epoch's slots."""
     device = epoch.device
+    tell = "launch" in setting("debug")
     table: list[Any] = epoch.slots[: plan.slots]
     table += [None] * (plan.places - len(table))
     for step in plan.steps:
@@ -240,6 +242,10 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
                     slots[slot] = table[place].address + offset
                 for slot, source in step.scalars:
                     slots[slot] = pack_scalar(table[source])
+                if tell:
+                    print(
+                        f"launch {step.lowered.kernel.name} over {step.parallel}, {step.work} elements", file=sys.stderr
+                    )
                 device.launch(step.function, step.parallel, step.work, slots)
                 STATISTICS.launches += 1
                 STATISTICS.bytes += step.lowered.bytes_read + step.lowered.bytes_written

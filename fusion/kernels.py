@@ -6,13 +6,16 @@ A function is found by the kernel's text form and the target: in memory first, t
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from pathlib import Path
 from typing import Any
 
-from weft.codegen import Kernel, compile_kernel, print_kernel
+from weft.codegen import Kernel, compile_kernel, lower_stages, print_kernel
 from weft.fusion.group import Group
 from weft.fusion.lower import Lowered, lower_group
 from weft.fusion.statistics import STATISTICS
-from weft.runtime import CodeCache, Device, disk_cache, key_material
+from weft.runtime import CodeCache, Device, disk_cache, key_material, setting
 
 _functions = CodeCache()
 
@@ -54,8 +57,25 @@ def obtain_function(device: Device, kernel: Kernel) -> Any:
     return _functions.get_or_build(_key(device, text), lambda: device.load(obtain_code(device.target, kernel, text)))
 
 
+def show_stages(target: Any, kernel: Kernel, text: str) -> None:
+    """Print the stages that WEFT_DEBUG names, and write them all to the folder that WEFT_DUMP names."""
+    wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
+    folder = setting("dump")
+    if not wanted and not folder:
+        return
+    stages = lower_stages(kernel, target)
+    for name in wanted:
+        print(f"-- {name}\n{stages[name]}", file=sys.stderr)
+    if folder:
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, content in stages.items():
+            (Path(folder) / f"{kernel.name}-{digest}.{target.name}.{name}").write_text(content)
+
+
 def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     """The object code of `kernel` for `target`, from the disk cache or made now."""
+    show_stages(target, kernel, text)
     cache = disk_cache()
     key = key_material(target, text)
     code = cache.get(key) if cache is not None else None

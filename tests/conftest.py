@@ -18,3 +18,13 @@ def _on_the_cpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     with override(cache_dir=str(folder)):
         yield
     set_default_device(None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written."""
+    return bool(request.config.getoption("--update-golden"))

@@ -1,0 +1,53 @@
+"""Golden files: plans as `explain` tells them, and the kernel IR of their kernels.
+
+``pytest tests/fusion/test_golden.py --update-golden`` writes them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import parse_kernel, print_kernel
+from weft.fusion import explain_storages, kernels_of
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+A = np.ones((6, 8))
+
+
+def stencil() -> wf.Array:
+    x = wf.asarray(A)
+    x[1:-1, 1:-1] += 0.1 * (x[2:, 1:-1] + x[:-2, 1:-1])
+    return x
+
+
+PROGRAMS: dict[str, Callable[[], wf.Array]] = {
+    "polynomial": lambda: (lambda x: 2.0 * x + 3.0 * x * x - 1.0)(wf.asarray(A)),
+    "softmax": lambda: (lambda e: e / e.sum(1, keepdims=True))(
+        wf.exp(wf.asarray(A) - wf.asarray(A).max(1, keepdims=True))
+    ),
+    "stencil": stencil,
+    "transpose": lambda: (lambda x: x[:, :6] + x.T[:6, :6])(wf.asarray(A)),
+    "argmax": lambda: wf.asarray(A).argmax(axis=0),
+    "scan": lambda: wf.asarray(A).cumsum(axis=1),
+    "gather": lambda: wf.asarray(A)[[1, 0], 2:] * 2,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plan(name: str, update_golden: bool) -> None:
+    array = PROGRAMS[name]()
+    kernels = kernels_of([array._storage])
+    text = f"{explain_storages([array._storage])}\n\n" + "\n".join(print_kernel(k) for k in kernels)
+    # where the user's line stands is no matter of the plan
+    text = "\n".join(line for line in text.splitlines() if "members:" not in line) + "\n"
+    path = GOLDEN / f"{name}.txt"
+    if update_golden:
+        path.write_text(text)
+    assert text == path.read_text()
+    for kernel in kernels:
+        assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
