@@ -26,9 +26,8 @@ from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import override, setting
 
 if TYPE_CHECKING:
-    from weft.runtime.cuda.device import CudaDevice
-
     from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cuda.device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble, find_libdevice, find_tool
     from weft.runtime.cuda.probe import Probe, probe
 

@@ -1,0 +1,24 @@
+"""The built wheel holds exactly the folders, through the links."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_wheel_holds_the_folders(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("weft-*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("weft/")}
+    wanted = {"weft/__init__.py", "weft/__main__.py", "weft/py.typed"}
+    for layer in ("dsl", "fusion", "codegen", "runtime"):
+        wanted |= {f"weft/{p.relative_to(ROOT)}" for p in (ROOT / layer).rglob("*.py")}
+    assert held == wanted
