@@ -55,6 +55,11 @@ class Team:
     shared: dict[tuple[int, np.dtype], Value]
     active: Value | None = None
 
+    def first(self, w: ThreadWriter) -> Value:
+        """Whether this is the first thread of an item."""
+        assert self.active is not None
+        return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
+
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     """The item up to its last loop over threads, and the tail behind it, which one thread computes.
@@ -87,23 +92,14 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
         team.active = w.test("less", item, items)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
-        _head(w, team, head, alone=len(loops) == 1 and not _touches_memory(nest))
-        mine = w.builder.op("bitwise_and", team.active, w.test("equal", team.part, 0))
-        if tail:
-            with w.when(mine):
-                w.copy(tail)
+        before = [o for level in nest.levels[1:] for o in level.before]
+        _item(w, team, head, tail, any(o.opcode == "load" for o in before))
     shared = sum(
         int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
         for count in [THREADS if columns else WARPS]
     )
     return w.finish("columns" if columns else "rows", WARP if columns else 1, shared)
-
-
-def _touches_memory(nest: Nest) -> bool:
-    """Whether anything but the loops over threads reads or writes memory."""
-    rest = [o for o in nest.operations if not is_spread(o)]
-    return any(o.opcode in ("load", "store", "atomic") for o in program_order(rest))
 
 
 def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:
@@ -145,25 +141,32 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
     return w.choose(w.test("greater", length, limit), THREADS, short)
 
 
-def _head(w: ThreadWriter, team: Team, head: Sequence[Operation], alone: bool) -> None:
-    """What all threads of an item compute: point values redundantly, loops shared, stores by the first."""
-    for operation in head:
-        if is_spread(operation):
-            # nobody may still be reading what a loop writes, nor read it before all have written
-            fence = not alone and (has_stores([operation]) or not operation.results)
-            if fence:
-                w.barrier()
-            _spread(w, team, operation)
-            if fence:
-                w.barrier()
-        elif operation.opcode == "store":
+def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
+    """An item: all its threads compute the head, its point values redundantly and its loops by shares; the first
+    thread alone stores and computes the tail.
+
+    A barrier stands wherever one thread might write what another has yet to read, or read what another has yet to
+    write. `reads`: something has been read on the way in.
+    """
+    writes = False
+    for part in (*([operation] for operation in head), *([list(tail)] if tail else [])):
+        inner = [o.opcode for o in program_order(part)]
+        loads, stores = "load" in inner, "store" in inner or "atomic" in inner
+        if (stores and (reads or writes)) or (loads and writes):
             w.barrier()
-            assert team.active is not None
-            with w.when(w.builder.op("bitwise_and", team.active, w.test("equal", team.part, 0))):
-                w.copy([operation])
-            w.barrier()
+            reads = writes = False
+        if len(part) == 1 and is_spread(part[0]):
+            _spread(w, team, part[0])
+            # a thread has read everything before it gives its accumulators to others
+            reads = not part[0].results and (reads or loads)
+        elif stores or part == tail:
+            with w.when(team.first(w)):
+                w.copy(part)
+            reads = reads or loads
         else:
-            w.copy([operation])
+            w.copy(part)
+            reads = reads or loads
+        writes = writes or stores
 
 
 def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:

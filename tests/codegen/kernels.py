@@ -153,6 +153,57 @@ def centred(dtype: Any = np.float64) -> Kernel:
     return b.finish()
 
 
+def two_loops(first: str, second: str) -> Kernel:
+    """Two loops over a row without folds: `first` and `second` say what each does.
+
+    mirror: out[i, j] = x[i, -1 - j]; double: x[i, j] += x[i, j]; head: x[i, j] -= x[i, 0]; fill: out[i, j] = total[i]
+    after total[i] = x[i, 0]; none: nothing.
+    """
+    b = KernelBuilder("two_loops")
+    x = b.pointer("x", np.int32, writable=True)
+    out = b.pointer("out", np.int32, writable=True)
+    total = b.pointer("total", np.int32, writable=True)
+    count, length = b.scalar("count"), b.scalar("length")
+    with b.loop(count, "parallel") as i:
+        base = b.op("multiply", i.index, length)
+        last = b.op("subtract", length, b.constant(1))
+        for what in (first, second):
+            if what == "none":
+                continue
+            if what in ("head", "fill"):
+                leader = b.load(x, base)
+            if what == "fill":
+                b.store(total, i.index, leader)
+            with b.loop(length, "reduce") as j:
+                at = b.op("add", base, j.index)
+                if what == "mirror":
+                    b.store(out, at, b.load(x, b.op("add", base, b.op("subtract", last, j.index))))
+                elif what == "double":
+                    value = b.load(x, at)
+                    b.store(x, at, b.op("add", value, value))
+                elif what == "head":
+                    b.store(x, at, b.op("subtract", b.load(x, at), leader))
+                else:
+                    b.store(out, at, b.load(total, i.index))
+    return b.finish()
+
+
+def centred_columns(dtype: Any = np.float64) -> Kernel:
+    """out[j, i] = x[j, i] - sum(x[:, i]): every thread needs its column's sum"""
+    b = KernelBuilder("centred_columns")
+    x = b.pointer("x", dtype)
+    out = b.pointer("out", dtype, writable=True)
+    count, length = b.scalar("count"), b.scalar("length")
+    with b.loop(count, "parallel") as i:
+        with b.loop(length, "reduce", initial=[b.constant(-0.0, dtype)], combine=("add",)) as j:
+            at = b.op("add", i.index, b.op("multiply", j.index, count))
+            j.yield_(b.op("add", j.carried[0], b.load(x, at)))
+        with b.loop(length, "reduce") as k:
+            at = b.op("add", i.index, b.op("multiply", k.index, count))
+            b.store(out, at, b.op("subtract", b.load(x, at), j.results[0]))
+    return b.finish()
+
+
 def scan(dtype: Any = np.float32) -> Kernel:
     """out[i, j] = the sum of x[i, :j + 1]"""
     b = KernelBuilder("scan")

@@ -227,6 +227,36 @@ def test_several_loops_over_a_row(count: int, length: int) -> None:
     both(kernels.centred(), [x, count, length], [np.zeros(count * length)], exact=False)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("double", "mirror"),  # reads what other threads have written
+        ("mirror", "double"),  # writes what other threads read before
+        ("head", "none"),  # overwrites what all threads read on the way in
+        ("fill", "mirror"),  # reads what the first thread has written
+        ("mirror", "fill"),
+        ("double", "head"),
+    ],
+)
+@pytest.mark.parametrize("length", [1, 100, 300])
+def test_threads_wait_for_each_other(first: str, second: str, length: int) -> None:
+    x = numbers(3 * length, "i4")
+    both(
+        kernels.two_loops(first, second),
+        [3, length],
+        [x, np.zeros(3 * length, "i4"), np.zeros(3, "i4")],
+        exact=True,
+    )
+
+
+@pytest.mark.parametrize(("count", "length"), [(5, 30), (100, 20)])
+def test_columns_that_all_threads_go_on_with(count: int, length: int) -> None:
+    x = numbers(count * length, "f8")
+    # one block: its shared memory is used again for the next columns
+    threaded = both(kernels.centred_columns(), [x, count, length], [np.zeros_like(x)], exact=False, grid=1)
+    assert threaded.attributes["scheme"] == "columns"
+
+
 def test_the_tree_does_not_depend_on_the_grid() -> None:
     x = numbers(7 * 333, "f4")
     threaded = map_axes(kernels.rows(), GPU)
