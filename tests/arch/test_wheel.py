@@ -14,7 +14,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_wheel_holds_the_folders(tmp_path: Path) -> None:
     pytest.importorskip("setuptools")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path), str(ROOT)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-q",
+        "-w",
+        str(tmp_path),
+        str(ROOT),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("weft-*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("weft/")}
