@@ -1,0 +1,112 @@
+"""``python -m tests.codegen.threaded_programs --programs 25 --seed 0``: random array programs on threads.
+
+The programs of `tests.fuzz`, with every kernel of theirs printed and parsed, verified after each pass of both targets,
+mapped to GPU threads, and run by the interpreter with checked accesses instead of compiled. Runs in a process of its
+own, since it puts itself in the CPU device's place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import random
+from array import array
+from collections import Counter
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import weft.fusion.kernels
+from tests.codegen.kernels import GPU, HOST
+from tests.fuzz import programs
+from weft.codegen import Kernel, interpret_kernel, parse_kernel, print_kernel, verify_kernel
+from weft.codegen.kernel_ir.operation import Pointer
+from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
+from weft.runtime.cpu.device import CpuDevice
+from weft.runtime.device import Buffer
+
+BLOCKS = 3  # of a grid at most, so that most kernels go on by the size of the grid
+
+_functions: dict[str, Kernel] = {}
+_sizes: dict[int, int] = {}  # address of every buffer that was ever made -> bytes
+_schemes: Counter[str] = Counter()
+_allocate = CpuDevice.allocate
+
+
+def checked(kernel: Kernel) -> Kernel:
+    """The kernel, verified and read back from its text."""
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    again = parse_kernel(text)
+    verify_kernel(again)
+    assert print_kernel(again) == text
+    return again
+
+
+def obtain_function(device: Any, kernel: Kernel) -> Kernel:
+    """The threaded form of a logical kernel, in place of compiled code."""
+    text = print_kernel(kernel)
+    if text not in _functions:
+        kernel = checked(kernel)
+        checked(expand_ops(checked(expand_complex(checked(choose_lanes(kernel, HOST))))))
+        threaded = checked(map_axes(kernel, GPU))
+        checked(expand_ops(checked(expand_complex(threaded))))
+        _schemes[threaded.attributes["scheme"]] += 1
+        _functions[text] = threaded
+    return _functions[text]
+
+
+def allocate(device: CpuDevice, nbytes: int) -> Buffer:
+    """A buffer whose size is remembered."""
+    buffer = _allocate(device, nbytes)
+    _sizes[buffer.address] = nbytes
+    return buffer
+
+
+def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
+    """The buffer that a pointer points into, and the element that it points to."""
+    start = max((a for a in _sizes if a <= address), default=0)
+    offset, size = address - start, _sizes.get(start, 0)
+    assert offset % dtype.itemsize == 0
+    count = size // dtype.itemsize
+    elements = np.frombuffer((ctypes.c_uint8 * (count * dtype.itemsize)).from_address(start), dtype)
+    # what stands before an empty loop may read from a buffer without elements
+    return (elements, offset // dtype.itemsize) if count else (np.zeros(1, dtype), 0)
+
+
+def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+    """Interpret a threaded kernel on a small grid."""
+    arguments: list[Any] = []
+    for parameter, slot in zip(kernel.parameters, slots, strict=True):
+        kind = parameter.value.type
+        if isinstance(kind, Pointer):
+            arguments.append(memory(slot, kind.dtype))
+        else:
+            arguments.append(np.array([slot], np.int64).view(np.uint8)[: kind.itemsize].view(kind)[0])
+    blocks = min(BLOCKS, -(-prod(parallel) // kernel.attributes["per_block"]))
+    if blocks:
+        interpret_kernel(kernel, arguments, grid=(blocks,), backwards=bool(random.getrandbits(1)))
+
+
+def main() -> int:
+    """Number of programs that differ from NumPy."""
+    parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
+    parser.add_argument("--programs", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    weft.fusion.kernels.obtain_function = obtain_function  # type: ignore[assignment]
+    CpuDevice.launch = launch  # type: ignore[assignment, method-assign]
+    CpuDevice.allocate = allocate  # type: ignore[method-assign]
+    bad = 0
+    for seed in range(options.seed, options.seed + options.programs):
+        trouble = programs.check(seed)
+        if trouble:
+            bad += 1
+            print(trouble, flush=True)
+    print(f"{options.programs} programs, {bad} differ;", ", ".join(f"{n} {s}" for s, n in sorted(_schemes.items())))
+    return min(bad, 100)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
