@@ -1,6 +1,6 @@
 """The face of code generation. llvmlite loads with the first kernel."""
 
-from weft.codegen.compile import compile_kernel, lower_stages, resolve_target
+from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
 from weft.codegen.index_width import choose_index_dtype
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.interpret import interpret_kernel
@@ -19,6 +19,7 @@ __all__ = [
     "Target",
     "Value",
     "choose_index_dtype",
+    "code_version",
     "compile_kernel",
     "find_op",
     "fold",

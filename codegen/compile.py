@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
@@ -15,6 +18,15 @@ from weft.runtime import ObjectCode, set_target_resolver
 def _backend(kind: str) -> Any:
     # the seam that keeps llvmlite out of `import weft`
     return import_module("weft.codegen.llvm.host" if kind == "cpu" else "weft.codegen.llvm.nvptx")
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """A digest of the code generator's own source: what it made before it was changed is not used again."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def resolve_target(name: str) -> Target:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from weft.codegen import Kernel, compile_kernel, lower_stages, print_kernel
+from weft.codegen import Kernel, code_version, compile_kernel, lower_stages, print_kernel
 from weft.fusion.group import Group
 from weft.fusion.lower import Lowered, lower_group
 from weft.fusion.statistics import STATISTICS
@@ -77,7 +77,7 @@ def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     """The object code of `kernel` for `target`, from the disk cache or made now."""
     show_stages(target, kernel, text)
     cache = disk_cache()
-    key = key_material(target, text)
+    key = key_material(target, f"{code_version()}\n{text}")
     code = cache.get(key) if cache is not None else None
     if code is None:
         STATISTICS.compilations += 1

@@ -25,7 +25,7 @@ from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
 
 MAGIC = b"weft\x00\x01"
-# Raised whenever generated code changes for the same kernel.
+# Raised whenever the form of an entry changes.
 SCHEMA = 1
 HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, their digests
 

@@ -499,9 +499,18 @@ class Emitter:
             self.environment[value] = Item(text, self.lanes)
 
     def plain_loop(
-        self, body: Block, start: str, stop: str, step: int | str, carried: list[str], lanes: int, linear: bool = False
+        self,
+        body: Block,
+        start: str,
+        stop: str,
+        step: int | str,
+        carried: list[str],
+        lanes: int,
+        linear: bool = False,
+        last: str = "",
     ) -> list[str]:
-        """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane."""
+        """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
+        sees no index above `last`."""
         kind = scalar_type(self.kernel.index_dtype)
         number = self.count = self.count + 1
         head, inside, after = f"head{number}", f"body{number}", f"after{number}"
@@ -517,10 +526,14 @@ class Emitter:
             self.lines.append("")
             assert isinstance(value.type, np.dtype)
             self.environment[value] = Item(phis[-1], lanes)
-        self.environment[body.parameters[0]] = Item(index, lanes, 1) if linear else Item(index)
         inner = self.line(f"icmp slt {kind} {index}, {stop}")
         self.lines.append(f"  br i1 {inner}, label %{inside}, label %{after}")
         self.start_label(inside)
+        at = index
+        if last:
+            below = self.line(f"icmp slt {kind} {index}, {last}")
+            at = self.line(f"select i1 {below}, {kind} {index}, {kind} {last}")
+        self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
         yielded = [self.text_of(v, lanes) for v in self.block(body)]
         following = self.line(f"add nsw {kind} {index}, {step}")
         self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{self.label} ]"
@@ -546,10 +559,18 @@ class Emitter:
         whole = self.line(f"sub nsw {kind} {stop}, {rest}")
         positive = self.line(f"icmp sgt {kind} {extent}, 0")
         whole = self.line(f"select i1 {positive}, {kind} {whole}, {kind} {start}")
+        if not half and self.repeatable(body):
+            # the last vector begins so far back that it ends with the loop: doing some elements twice is cheaper
+            # than doing what is left one by one
+            fits = self.line(f"icmp sge {kind} {extent}, {lanes}")
+            whole = self.line(f"select i1 {fits}, {kind} {stop}, {kind} {start}")
+            last = self.line(f"sub nsw {kind} {stop}, {lanes}")
+        else:
+            last = ""
         self.lanes = lanes
         wide_start = [self.splat(self.scalar_of(v), scalar_type(v.type), lanes) for v in identities]  # type: ignore[arg-type]
         outer, self.outermost = self.outermost, False
-        vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True)
+        vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
         if half:
             initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
         self.lanes = 0
@@ -557,6 +578,17 @@ class Emitter:
         self.outermost = outer
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text)
+
+    def repeatable(self, body: Block) -> bool:
+        """Whether running the body again for an index changes nothing: it reads nothing that the kernel writes."""
+        safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
+        stack = [body]
+        while stack:
+            for operation in stack.pop().operations:
+                if operation.opcode == "atomic" or (operation.opcode == "load" and operation.operands[0] not in safe):
+                    return False
+                stack.extend(operation.regions)
+        return True
 
     def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
         """Fold vectors of accumulators in halves, then with the initial ones."""
