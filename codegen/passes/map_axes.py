@@ -16,8 +16,8 @@ whole=True}`` runs exactly V times: an emitter does its body for V consecutive i
 the whole block, shuffles in flow that is the same for the whole warp, by conditions that follow from shapes
 alone. The tree of a fold depends on the shape only.
 
-elements   No loops in the body. One loop: each thread does V consecutive elements, the last ones one by one. Several:
-           tiles of rows by columns; division once a tile.
+elements   No loops in the body. One loop over whole vectors: each thread does V consecutive elements, the last ones
+           one by one. Otherwise: tiles of rows by columns; division once a tile.
 rows       Folds over side-by-side elements: up to a warp, or the block, for each item.
 columns    Folds across side-by-side items: 32 columns a block.
 items      Anything else: loops in order inside one thread for each point.
@@ -26,7 +26,7 @@ items      Anything else: loops in order inside one thread for each point.
 from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Kernel
-from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane
+from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
 from weft.codegen.passes.map_axes_nest import find_nest, has_loops
 from weft.codegen.target import Target
@@ -41,6 +41,7 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")
     nest = find_nest(kernel)
     if not has_loops(nest.item) and nest.levels:
-        return map_line(kernel, nest) if len(nest.levels) == 1 else map_plane(kernel, nest)
+        lanes, aligned = vector_lanes(kernel, nest)
+        return map_line(kernel, nest, lanes, aligned) if lanes > 1 else map_plane(kernel, nest)
     folded = map_folds(kernel, nest)
     return folded if folded is not None else map_items(kernel, nest)

@@ -31,27 +31,21 @@ def map_items(kernel: Kernel, nest: Nest) -> Kernel:
     return w.finish("items", w.threads)
 
 
-def map_line(kernel: Kernel, nest: Nest) -> Kernel:
-    """One loop: each thread computes some consecutive elements, in vectors where the accesses allow it."""
+def map_line(kernel: Kernel, nest: Nest, lanes: int, aligned: list[str]) -> Kernel:
+    """One loop: each thread computes `lanes` consecutive elements in vectors, the last ones one by one."""
     w = ThreadWriter(kernel, nest, THREADS)
     (level,) = nest.levels
-    lanes, aligned = vector_lanes(kernel, nest)
     extent = w.map[level.extent]
     with w.tiles(w.parts(extent, w.threads * lanes)) as tile:
-        first = w.compute("add", w.compute("multiply", tile, w.threads), w.thread)
-        if lanes > 1:
-            first = w.compute("multiply", first, lanes)
-            stop = w.compute("add", first, lanes)
-            _whole_or_rest(
-                w,
-                w.test("less_equal", stop, extent),
-                lambda: _run(w, level.index, first, stop, lanes),
-                lambda: _run(w, level.index, first, extent, 0),
-            )
-        else:
-            with w.when(w.test("less", first, extent)):
-                w.map[level.index] = first
-                w.copy(nest.item)
+        chunk = w.compute("add", w.compute("multiply", tile, w.threads), w.thread)
+        first = w.compute("multiply", chunk, lanes)
+        stop = w.compute("add", first, lanes)
+        _whole_or_rest(
+            w,
+            w.test("less_equal", stop, extent),
+            lambda: _run(w, level.index, first, stop, lanes),
+            lambda: _run(w, level.index, first, extent, 0),
+        )
     return w.finish("elements", w.threads * lanes, aligned=aligned)
 
 
@@ -74,7 +68,7 @@ def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None],
 
 
 def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
-    """Several loops: tiles of rows by columns, the columns along the innermost loop.
+    """Any loops: tiles of rows by columns, the columns along the innermost loop.
 
     How many threads lie along a row follows from its length. A thread finds its row's indices once a
     tile, by division, and its columns by addition.
@@ -129,34 +123,37 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
     """How many consecutive elements a thread computes at once, and the pointers whose vectors are aligned.
 
-    1 where no access is a whole vector. Wide dtypes are computed in two vectors, to keep as many bytes in flight.
+    1 where most bytes would not move as whole vectors: then neighbouring threads had better have neighbouring
+    elements. Wide dtypes are computed in two vectors, to keep as many bytes in flight.
     """
-    if has_loops(nest.item):
+    if len(nest.levels) != 1 or has_loops(nest.item):
         return 1, []
     index = nest.levels[0].index
     steps = index_steps(nest.item, index)
     align = {p.value: p.align for p in kernel.parameters}
     aligned: dict[Value, int] = {}
-    unaligned: set[Value] = set()
+    others: set[Value] = set()
+    balance = 0
     for operation in nest.item:
         if operation.opcode not in ("load", "store"):
             continue
         pointer, at = operation.operands[:2]
         assert isinstance(pointer.type, Pointer)
-        step = steps.get(at, 0)
-        if step not in (0, 1):
-            return 1, []
-        if step == 1 and at is index and align.get(pointer, 1) >= ACCESS_BYTES and pointer.type.dtype.kind != "c":
-            aligned[pointer] = pointer.type.dtype.itemsize
-        elif step == 1:
-            unaligned.add(pointer)
-    if not aligned:
+        size = pointer.type.dtype.itemsize
+        if steps.get(at, 0) == 0:
+            continue
+        whole = at is index and align.get(pointer, 1) >= ACCESS_BYTES and pointer.type.dtype.kind != "c"
+        balance += size if whole else -size
+        if whole:
+            aligned[pointer] = size
+        else:
+            others.add(pointer)
+    if not aligned or balance < 0:
         return 1, []
     widest = max(aligned.values())
-    lanes = max(ACCESS_BYTES // widest, 4)
-    weight = max(1, pressure(nest.item))
-    while lanes > 1 and lanes * weight > REGISTERS * 2 and lanes * widest > ACCESS_BYTES:
+    lanes, weight = max(ACCESS_BYTES // widest, 4), pressure(nest.item)
+    while lanes * weight > REGISTERS and lanes * widest > ACCESS_BYTES:
         lanes //= 2
-    if lanes * weight > REGISTERS * 2:
+    if lanes * weight > 2 * REGISTERS:
         return 1, []
-    return lanes, sorted(pointer.name for pointer in aligned if pointer not in unaligned)
+    return lanes, sorted(pointer.name for pointer in aligned.keys() - others)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.codegen import kernels
 from tests.codegen.kernels import GPU, HOST, numbers
-from weft.codegen import Kernel, interpret_kernel, print_kernel, verify_kernel
+from weft.codegen import Kernel, KernelBuilder, interpret_kernel, print_kernel, verify_kernel
 from weft.codegen.passes import expand_complex, map_axes
 
 LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
@@ -64,7 +64,7 @@ def test_line_of_every_width(dtype: str, lanes: int) -> None:
     found = {o.attributes["lanes"] for o in threaded.walk() if o.attributes.get("lanes")}
     assert found == ({lanes} if lanes else set())
     assert threaded.attributes["aligned"] == (("out", "x", "y") if lanes else ())
-    assert threaded.attributes["per_block"] == 256 * max(lanes, 1)
+    assert threaded.attributes["per_block"] == 256 * (lanes or 4)
 
 
 @pytest.mark.parametrize("align", [1, 4, 8])
@@ -72,6 +72,22 @@ def test_no_vectors_without_alignment(align: int) -> None:
     threaded = map_axes(kernels.line(align=align), GPU)
     assert not any(o.attributes.get("lanes") for o in threaded.walk())
     assert threaded.attributes["aligned"] == ()
+
+
+def test_alignment_holds_for_every_access_through_a_pointer() -> None:
+    b = KernelBuilder("shifted")
+    x = b.pointer("x", np.float32, noalias=True, align=64)
+    y = b.pointer("y", np.float32, noalias=True, align=64)
+    out = b.pointer("out", np.float32, writable=True, align=64)
+    n = b.scalar("n")
+    with b.loop(n, "parallel") as i:
+        near, far = b.load(x, i.index), b.load(x, b.op("add", i.index, n))
+        b.store(out, i.index, b.op("add", b.op("add", near, far), b.load(y, i.index)))
+    kernel = b.finish()
+    values, other = numbers(514, "f4", 1), numbers(257, "f4", 2)
+    threaded = both(kernel, [values, other, 257], [np.zeros(257, "f4")], exact=True)
+    assert any(o.attributes.get("lanes") for o in threaded.walk())
+    assert threaded.attributes["aligned"] == ("out", "y")
 
 
 def test_a_lanes_loop_runs_exactly_its_lanes() -> None:
@@ -96,7 +112,8 @@ def test_64_bit_indices() -> None:
 def test_strided(length: int) -> None:
     x = numbers(length * 3 + 1, "f4")
     threaded = both(kernels.strided(), [x, length, 3], [np.zeros(length, "f4")], exact=True)
-    assert not any(o.attributes.get("lanes") for o in threaded.walk())
+    # x is read with a stride too: its vectors promise nothing
+    assert threaded.attributes["aligned"] == ("out",)
 
 
 SHAPES = [
