@@ -72,18 +72,26 @@ def _can_have_lanes(operation: Operation) -> bool:
     return True
 
 
+# How often a loop is taken to run, where what stands inside is weighed against what stands outside.
+_TURNS = 8
+
+
 def _unit_accesses(operation: Operation, depth: int) -> int:
     """Accesses that step by one element, less those that step otherwise; without any access, the work of
-    its mathematical functions."""
+    its mathematical functions. What stands deeper runs more often."""
     steps = _steps(operation)
     unit = other = math = 0
-    for inner in _inside(operation):
-        if inner.opcode in ("load", "store"):
-            step = steps.get(inner.operands[1], 0)
-            unit += 2 * (step in (1, -1))
-            other += step not in (0, 1, -1)
-        elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
-            math += find_op(inner.opcode).cost >= 20
+    stack = [(operation.regions[0], _TURNS**depth)]
+    while stack:
+        block, weight = stack.pop()
+        for inner in block.operations:
+            stack.extend((region, weight * _TURNS) for region in inner.regions)
+            if inner.opcode in ("load", "store"):
+                step = steps.get(inner.operands[1], 0)
+                unit += 2 * weight * (step in (1, -1))
+                other += weight * (step not in (0, 1, -1))
+            elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
+                math += find_op(inner.opcode).cost >= 20
     return max(unit - other, 1 if math and unit + other else 0)
 
 
