@@ -313,8 +313,10 @@ class Emitter:
         """What an access may assume: the element's alignment, more where the address is known to allow it."""
         assert isinstance(pointer.type, Pointer)
         size = pointer.type.dtype.itemsize
-        aligned = self.kernel.attributes.get("aligned", ())
-        return size * lanes if lanes and pointer.name in aligned else size
+        if not lanes or pointer.name not in self.kernel.attributes.get("aligned", ()):
+            return size
+        known = next((p.align for p in self.kernel.parameters if p.value is pointer), size)
+        return max(size, min(size * lanes, known))
 
     def load(self, operation: Operation) -> None:
         """A load: scalar, vector, or lane by lane."""
