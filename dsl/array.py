@@ -234,12 +234,15 @@ def wrap(storage: Storage, window: View | None = None) -> Array:
 def record(expr: Expr) -> Array:
     """A new array whose elements are `expr` (of the current epoch)."""
     storage = pending(expr, recording.epoch or current_epoch())
-    if expr.shape:
-        return wrap(storage)
-    scalar = _new(Scalar)
-    scalar._storage = storage
-    scalar._view = None
-    return scalar
+    return wrap(storage) if expr.shape else scalar(storage)
+
+
+def scalar(storage: Storage) -> Scalar:
+    """A 0-d result over `storage`."""
+    made = _new(Scalar)
+    made._storage = storage
+    made._view = None
+    return made
 
 
 def expr_of(array: Array) -> Expr:

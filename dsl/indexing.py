@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, convert, expr_of, record, start, whole, write
+from weft.dsl.array import Array, as_operand, convert, expr_of, record, scalar, start, whole, write
 from weft.dsl.manipulation import window
 from weft.fusion import (
     Expr,
+    Storage,
     assign,
     broadcast_shapes,
     broadcast_to,
@@ -151,6 +152,9 @@ def getitem(array: Array, key: Any) -> Array:
         if not shape and (array.ndim or not isinstance(key, tuple) or key):
             if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
                 return window(array, shape, (), index.offset)
+            storage = array._storage
+            if storage.buffer is not None and storage.device.name == "cpu":
+                return _element(storage, index.offset)
             start()
             return record(expr_of(window(array, shape, (), index.offset)))
         return window(array, shape, tuple(index.strides), index.offset)
@@ -159,6 +163,13 @@ def getitem(array: Array, key: Any) -> Array:
     base = operand(array._storage)
     positions = _positions(index, plan)
     return record(gather(base, [_index_expr(positions, plan.index_shape)], _terms(plan), plan.shape))
+
+
+def _element(storage: Storage, offset: int) -> Array:
+    """An element of memory on the host: copied at once, which costs less than planning to copy it."""
+    assert storage.buffer is not None
+    values = storage.device.download(storage.buffer, storage.dtype, (offset + 1,))
+    return scalar(Storage((), storage.dtype, storage.device, storage.device.upload(values[offset])))
 
 
 @dataclass(slots=True)
