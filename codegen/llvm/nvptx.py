@@ -64,7 +64,7 @@ class NvptxDialect:
         parts = []
         for p in kernel.parameters:
             kind = p.value.type
-            name = f"%{p.value.name}"
+            name = f"%arg.{p.value.name}"  # no local value is called so
             if isinstance(kind, Pointer):
                 notes = " noalias" if p.noalias else ""
                 notes += " readonly" if not p.writable and p.noalias else ""
@@ -77,7 +77,7 @@ class NvptxDialect:
         emitter.lines += [f"define ptx_kernel void @{kernel.name}({', '.join(parts)}) #0 {{", "entry:"]
         for p in kernel.parameters:
             if isinstance(p.value.type, np.dtype) and p.value.type.kind == "b":
-                emitter.environment[p.value] = Item(emitter.line(f"icmp ne i8 %{p.value.name}, 0"))
+                emitter.environment[p.value] = Item(emitter.line(f"icmp ne i8 %arg.{p.value.name}, 0"))
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
         """No loop of a threaded kernel is parallel."""
@@ -209,7 +209,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     if unresolved:
         raise CompileError(f"no GPU code for {', '.join(sorted(set(unresolved)))}")
     parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
-    launch = {k: ready.attributes[k] for k in ("scheme", "block", "per_block")}
+    launch = {k: ready.attributes[k] for k in ("scheme", "block", "per_block", "most_blocks")}
     return ObjectCode("ptx", kernel.name, ptx.encode(), target.name, parameters, (), launch)
 
 

@@ -5,8 +5,9 @@ data as attributes:
 
 scheme     "elements", "rows", "columns" or "items"
 block      threads of a block
-per_block  points of the launch domain that one block does at a time: ceil(points / per_block) blocks are enough,
-           fewer (a few tens for each multiprocessor) are as right, since every block goes on by the size of the grid
+per_block, most_blocks
+           min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
+           is as right, since every block goes on by the size of the grid
 shared     bytes of shared memory, all of it in `shared` operations (static)
 aligned    pointer parameters whose accesses inside a loop with ``lanes=V`` start at a multiple of 16 bytes, or of
            V elements where those are smaller

@@ -14,6 +14,8 @@ ITEM_THREADS = 128
 # Bytes of the widest access of a thread, and 32-bit registers that the values of one thread may take.
 ACCESS_BYTES = 16
 REGISTERS = 64
+# Threads along a row for each byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
+SECTOR = 8
 # Columns that a thread of a two-dimensional tile computes, one block width apart.
 COLUMNS = 4
 
@@ -78,7 +80,7 @@ def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
     *outer, last = nest.levels
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
-    along = w.power_of_two(length, w.threads)
+    along = w.power_of_two(length, _along(nest))
     width = w.compute("multiply", along, columns)
     height = w.quotient(w.number(w.threads), along)
     across = w.parts(length, width)
@@ -93,6 +95,24 @@ def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
             w.enter(nest.levels[1:])
             _columns(w, last.index, column, along, length, columns)
     return w.finish("elements", w.threads * columns)
+
+
+def _along(nest: Nest) -> int:
+    """Threads along a row at most: the block, or fewer where rows lie side by side in some operand.
+
+    Then a tile's height makes whole 32-byte sectors of that operand's columns.
+    """
+    if len(nest.levels) < 2:
+        return THREADS
+    inner, outer = (index_steps(nest.operations, level.index) for level in nest.levels[:-3:-1])
+    sizes = [
+        operation.operands[0].type.dtype.itemsize  # type: ignore[union-attr]
+        for operation in nest.operations
+        if operation.opcode in ("load", "store")
+        and outer.get(operation.operands[1], 0) in (1, -1)
+        and inner.get(operation.operands[1], 0) not in (0, 1, -1)
+    ]
+    return max(8, min(32, SECTOR * min(sizes))) if sizes else THREADS
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:

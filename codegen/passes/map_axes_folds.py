@@ -38,6 +38,9 @@ WARPS = THREADS // WARP
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
+# A block does up to 256 short rows at a time: more blocks than these would find nothing left, and starting them takes
+# longer than going on.
+MOST_BLOCKS = 1 << 14
 # Turns of a loop that are under way at once, and the 32-bit registers that they may take.
 UNROLL = 4
 REGISTERS = 96
@@ -99,7 +102,7 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
         for (_, _), v in team.shared.items()
         for count in [THREADS if columns else WARPS]
     )
-    return w.finish("columns" if columns else "rows", WARP if columns else 1, shared)
+    return w.finish("columns" if columns else "rows", WARP if columns else 1, shared=shared, most_blocks=MOST_BLOCKS)
 
 
 def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:

@@ -206,13 +206,22 @@ class ThreadWriter:
         copied.operations.append(Operation("yield", yielded))
         return copied
 
-    def finish(self, scheme: str, per_block: int, shared: int = 0, aligned: Sequence[str] = ()) -> Kernel:
+    def finish(
+        self,
+        scheme: str,
+        per_block: int,
+        *,
+        shared: int = 0,
+        aligned: Sequence[str] = (),
+        most_blocks: int = 2**31 - 1,
+    ) -> Kernel:
         """The kernel, with its launch data."""
         kernel = self.builder.finish()
         kernel.attributes |= {
             "scheme": scheme,
             "block": self.threads,
             "per_block": per_block,
+            "most_blocks": most_blocks,
             "shared": shared,
             "aligned": tuple(aligned),
         }

@@ -40,7 +40,7 @@ class Memory:
 class CudaFunction:
     """A loaded kernel and how it is launched; its module is unloaded with it."""
 
-    __slots__ = ("_driver", "_module", "block", "handle", "name", "per_block")
+    __slots__ = ("_driver", "_module", "block", "handle", "most_blocks", "name", "per_block")
 
     def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode) -> None:
         self._driver = driver
@@ -49,6 +49,7 @@ class CudaFunction:
         self.name = code.entry
         self.block = int(code.launch["block"])
         self.per_block = int(code.launch["per_block"])
+        self.most_blocks = int(code.launch.get("most_blocks", MAX_GRID))
 
     def __del__(self) -> None:
         self._driver.quietly("cuModuleUnload", self._module)
@@ -133,9 +134,8 @@ class CudaDevice:
 
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory, from the blocks kept or from the driver."""
-        if not nbytes:
-            return Buffer(self, 0, 0)
-        size = -(-nbytes // ROUNDING) * ROUNDING
+        # a buffer without elements has an address too: a load that stands before an empty loop reads from it
+        size = -(-max(nbytes, 1) // ROUNDING) * ROUNDING
         free = self._free.get(size)
         if free:
             address = free.pop()
@@ -210,7 +210,7 @@ class CudaDevice:
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Start a kernel: a block for every `per_block` items of its launch domain."""
-        blocks = min(-(-prod(parallel) // function.per_block), MAX_GRID)
+        blocks = min(-(-prod(parallel) // function.per_block), function.most_blocks)
         if not blocks:
             return
         base = slots.buffer_info()[0]

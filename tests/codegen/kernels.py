@@ -57,6 +57,22 @@ def space(dtype: Any = np.float32) -> Kernel:
     return b.finish()
 
 
+def transposed(dtype: Any = np.float32) -> Kernel:
+    """out[i, j] = x[i, j] + y[j, i]"""
+    b = KernelBuilder("transposed")
+    x = b.pointer("x", dtype, align=16)
+    y = b.pointer("y", dtype, align=16)
+    out = b.pointer("out", dtype, writable=True, align=16)
+    a, n = b.scalar("a"), b.scalar("n")
+    with b.loop(a, "parallel") as i:
+        base = b.op("multiply", i.index, n)
+        with b.loop(n, "parallel") as j:
+            at = b.op("add", base, j.index)
+            other = b.load(y, b.op("add", b.op("multiply", j.index, a), i.index))
+            b.store(out, at, b.op("add", b.load(x, at), other))
+    return b.finish()
+
+
 def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: Any = None) -> Kernel:
     """One result for each fold over x[i, :], plus a value of the row: out[i * folds + k]"""
     return _folds("rows", dtype, combine, side_by_side=True, start=start)

@@ -138,6 +138,26 @@ def test_space(shape: tuple[int, int, int], grid: int) -> None:
     both(kernels.space(), [x, row, a, b, c, b * c, c], [np.zeros(a * b * c, "f4")], exact=True, grid=grid)
 
 
+@pytest.mark.parametrize(("a", "n"), [(1, 1), (3, 500), (500, 3), (40, 37)])
+@pytest.mark.parametrize("dtype", ["f4", "i1"])
+def test_transposed(a: int, n: int, dtype: str) -> None:
+    x, y = numbers(a * n, dtype, 1), numbers(a * n, dtype, 2)
+    both(kernels.transposed(dtype), [x, y, a, n], [np.zeros(a * n, dtype)], exact=True)
+
+
+@pytest.mark.parametrize(("dtype", "along"), [("f4", 32), ("f8", 32), ("i2", 16), ("i1", 8)])
+def test_tiles_of_transposed_operands_are_as_high_as_a_sector(dtype: str, along: int) -> None:
+    def widest(kernel: Kernel) -> int:
+        """The largest number of threads along a row: what the chain of powers of two ends with."""
+        threaded = map_axes(kernel, GPU)
+        numbers = {o.results[0]: o.attributes["value"] for o in threaded.walk() if o.opcode == "constant"}
+        chosen = [o for o in threaded.body.operations if o.opcode == "where" and o.operands[1] in numbers]
+        return max(int(numbers[o.operands[1]]) for o in chosen)
+
+    assert widest(kernels.transposed(dtype)) == along
+    assert widest(kernels.space(dtype)) == 256
+
+
 def test_space_divides_once_a_tile() -> None:
     threaded = map_axes(kernels.space(), GPU)
     depth_of = Counter[int]()
