@@ -12,6 +12,7 @@ the operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import prod
 from types import CodeType
 from typing import Any, Literal
@@ -76,7 +77,7 @@ class Expr:
         return f"<Expr {self.kind} {self.op} {self.dtype}{list(self.shape)}>"
 
 
-# The one table of interned nodes. Bounded: it is emptied when full, which costs later hits only.
+# The one table of interned nodes. Bounded: the older half goes when it is full, which costs later hits only.
 INTERNED: dict[Any, Expr] = {}
 INTERNED_LIMIT = 200_000
 
@@ -95,7 +96,8 @@ def intern(
     found = INTERNED.get(key)
     if found is None:
         if len(INTERNED) >= INTERNED_LIMIT:
-            INTERNED.clear()
+            for old in list(islice(INTERNED, INTERNED_LIMIT // 2)):
+                del INTERNED[old]
         found = INTERNED[key] = Expr(kind, op, operands, attrs, shape, dtype, location)
     return found
 
