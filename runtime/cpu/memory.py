@@ -48,6 +48,7 @@ class Pool:
         self._kept = 0
         self._lock = threading.Lock()
         self.held = 0
+        self._limit = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
 
     def allocate(self, nbytes: int) -> Block:
         """A block of at least `nbytes`. Raises OutOfMemoryError after the free blocks were given up and one retry."""
@@ -74,7 +75,7 @@ class Pool:
     def give_back(self, raw: object, address: int, size: int) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""
         self.held -= size
-        if self._kept + size <= KEPT_BYTES:
+        if self._kept + size <= self._limit:
             with self._lock:
                 self._free.setdefault(size, []).append((raw, address))
                 self._kept += size

@@ -113,6 +113,7 @@ class CudaDevice:
         self._free: OrderedDict[int, list[int]] = OrderedDict()
         self._kept = 0
         self._target: Any = None
+        self._limit = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
 
     @property
     def target(self) -> Any:
@@ -156,7 +157,7 @@ class CudaDevice:
     def give_back(self, address: int, size: int) -> None:
         """Keep a block for reuse (the stream orders its next use after its last), or free it."""
         self._driver.held -= size
-        if self._kept + size <= KEPT_BYTES and not self._driver.lost:
+        if self._kept + size <= self._limit and not self._driver.lost:
             self._free.setdefault(size, []).append(address)
             self._kept += size
         else:
