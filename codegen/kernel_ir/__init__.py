@@ -1,1 +1,1 @@
-"""To be written."""
+"""Kernel IR: its operations, builder, text form, verifier and reference interpreter."""

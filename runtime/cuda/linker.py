@@ -96,10 +96,11 @@ def read_resources(log: str) -> dict[str, int]:
     """Registers, spills, stack and shared memory from the assembler's notes."""
 
     def number(pattern: str) -> int:
-        return sum(int(n) for n in re.findall(pattern, log))
+        # assembling and linking both note it
+        return max((int(n) for n in re.findall(pattern, log)), default=0)
 
     return {
-        "registers": max((int(n) for n in re.findall(r"Used (\d+) registers", log)), default=0),
+        "registers": number(r"Used (\d+) registers"),
         "spills": number(r"(\d+) bytes spill stores"),
         "stack": number(r"(\d+) bytes stack frame"),
         "shared": number(r"(\d+) bytes smem"),
