@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-Space = Literal["global", "shared", "local"]
+Space = Literal["global", "shared", "local", "constant"]
 Role = Literal["parallel", "reduce", "scan", "serial"]
 Level = Literal["logical", "threaded"]
 
@@ -91,11 +91,27 @@ class Parameter:
 
 
 @dataclass(slots=True)
+class Function:
+    """A function that `call` runs in a kernel: its body ends in a `yield` of its results.
+
+    It has no barriers or warp operations, and may call itself.
+    """
+
+    name: str
+    parameters: tuple[Value, ...]
+    body: Block
+    results: tuple[Type, ...]
+
+
+@dataclass(slots=True)
 class Kernel:
     """One kernel: parameters, body, the width of its index arithmetic and its level.
 
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
-    `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ...
+    `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
+    ``explicit`` (True), ``launch_bounds`` (threads a block, blocks a multiprocessor), ``max_registers``,
+    ``line_info``, ``file``; an operation's attribute ``line`` is the user's line.
+    With ``device`` (the name of one of `functions`) there is no kernel, only that function for others to call.
     """
 
     name: str
@@ -104,10 +120,12 @@ class Kernel:
     index_dtype: np.dtype
     level: Level = "logical"
     attributes: dict[str, Any] = field(default_factory=dict)
+    functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
         """Every operation, outer ones first, in program order."""
-        stack = [iter(self.body.operations)]
+        bodies = (self.body, *(function.body for function in self.functions))
+        stack = [iter(body.operations) for body in reversed(bodies)]
         while stack:
             operation = next(stack[-1], None)
             if operation is None:
@@ -123,7 +141,10 @@ class Kernel:
 STRUCTURAL: dict[str, str] = {
     "constant": "{value} -> a scalar of the result's dtype",
     "cast": "(x) -> x in the result's dtype (out-of-range float to int saturates, NaN gives 0)",
-    "load": "(pointer, index) -> the element at `index`, counted in elements",
+    "load": (
+        "(pointer, index) -> the element at `index`, counted in elements. Loads and stores may say `align` (bytes, where "
+        "less than the element's), `volatile`, and `hint` (a cache operator of PTX: ca, cg, cs, lu, cv; wb, cg, cs, wt)"
+    ),
     "store": "(pointer, index, value) writes one element",
     "for": (
         "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results; "
@@ -139,9 +160,56 @@ STRUCTURAL: dict[str, str] = {
     "block_index": "() {axis} -> index of the block in the grid",
     "block_size": "() {axis} -> threads of a block along the axis",
     "grid_size": "() {axis} -> blocks of the grid along the axis",
+    "lane_index": "() -> index of the thread in its warp",
     "barrier": "() waits for every thread of the block",
     "shared": "() {count} -> pointer to `count` elements that the block shares",
-    "local": "() {count} -> pointer to `count` elements of the thread's own",
+    "local": "() {count} -> pointer to `count` elements of the thread's own; the same ones each time it runs",
     "shuffle_xor": "(x) {mask} -> x of the lane whose number is mine ^ mask (full warp)",
     "atomic": "(pointer, index, value) {kind} -> the old element",
+    # threaded level, control flow that a person wrote
+    "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
+    "repeat": "() region, again and again until a `leave` goes out of it",
+    "leave": "() {label} ends its region and every one around it up to the scope of that label",
+    "call": "(*arguments) {function} -> *results of one of the kernel's functions",
+    # threaded level, memory
+    "offset": "(pointer, index) -> the pointer, `index` elements further",
+    "reinterpret": "(pointer) -> a pointer to the same place that sees elements of the result's dtype",
+    "dynamic_shared": "() -> pointer to the bytes of shared memory that the launch asked for",
+    "table": "() {values} -> pointer to constant memory with these elements (a 1-D NumPy array)",
+    "atomic_cas": "(pointer, index, expected, value) -> the old element; writes `value` if it was `expected`",
+    "fence": "() {scope: block, device or system} orders this thread's writes before those that follow",
+    # threaded level, between threads. Masks are uint32, bit k for lane k
+    "barrier_vote": "(condition) {kind: count, and, or} -> int32, the same in every thread of the block",
+    "grid_barrier": "() waits for every thread of the grid (cooperative launch)",
+    "warp_barrier": "(mask) waits for the lanes in `mask`",
+    "shuffle": (
+        "(mask, x, lane) {mode: idx, up, down, xor; width=32} -> x of another lane: `lane` itself, so many below or "
+        "above mine, or mine ^ lane (int32), within groups of `width` lanes; my own where there is none"
+    ),
+    "vote": "(mask, condition) {kind: all, any, eq, ballot} -> bool; for ballot uint32",
+    "match": "(mask, x) {kind: any, all} -> uint32 of the lanes with my bits; for all: that mask or 0, and a bool",
+    "active_mask": "() -> uint32, the lanes of the warp that run together here",
+    "warp_reduce": "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x folded",
+    # threaded level, odds and ends
+    "clock": "() -> int64, a counter of cycles",
+    "sleep": "(nanoseconds) suspends the thread for about so long (uint32)",
+    "print": "(*values) {pieces} prints the texts and values, alternating: one more piece than values, a line",
+    "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",
+    "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",
 }
+
+# What makes threads wait for one another.
+MEETINGS = frozenset(
+    {
+        "barrier",
+        "barrier_vote",
+        "grid_barrier",
+        "warp_barrier",
+        "shuffle",
+        "shuffle_xor",
+        "vote",
+        "match",
+        "active_mask",
+        "warp_reduce",
+    }
+)
