@@ -4,7 +4,7 @@ from weft.codegen.compile import code_version, compile_kernel, lower_stages, res
 from weft.codegen.index_width import choose_index_dtype
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.interpret import interpret_kernel
-from weft.codegen.kernel_ir.operation import Kernel, Value
+from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
 from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
 from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
 from weft.codegen.ops import OPS, OpDef, find_op, fold, identity_of, resolve_dtypes
@@ -12,11 +12,15 @@ from weft.codegen.target import Target
 
 __all__ = [
     "OPS",
+    "Function",
     "Kernel",
     "KernelBuilder",
     "KernelError",
     "OpDef",
+    "Parameter",
+    "Pointer",
     "Target",
+    "Type",
     "Value",
     "choose_index_dtype",
     "code_version",

@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Parameter, Pointer, Role, Type, Value
+from weft.codegen.kernel_ir.operation import (
+    Block,
+    Function,
+    Kernel,
+    Level,
+    Operation,
+    Parameter,
+    Pointer,
+    Role,
+    Type,
+    Value,
+)
 
 
 class Loop:
@@ -27,6 +38,20 @@ class Loop:
         self.yielded = values
 
 
+class Branch:
+    """An `if` being built: its results, and what the region that is open yields."""
+
+    __slots__ = ("results", "yielded")
+
+    def __init__(self, results: tuple[Value, ...]) -> None:
+        self.results = results
+        self.yielded: tuple[Value, ...] = ()
+
+    def yield_(self, *values: Value) -> None:
+        """Give the values of `results` from the region that is open (once in each)."""
+        self.yielded = values
+
+
 class KernelBuilder:
     """Builds one `Kernel`; also what an op row's `expand` is handed.
 
@@ -36,13 +61,25 @@ class KernelBuilder:
         The kernel's name: a C identifier.
     index_dtype : numpy.dtype
         int32 or int64: the dtype of every index, extent and stride.
+    level : {"logical", "threaded"}
+    attributes : object
+        The kernel's attributes.
+
+    Attributes
+    ----------
+    line : int or None
+        Every operation that is appended says that it stands in this line of the user's file.
     """
 
-    def __init__(self, name: str, index_dtype: np.dtype | type = np.int32) -> None:
-        self.kernel = Kernel(name, [], Block(), np.dtype(index_dtype))
+    def __init__(
+        self, name: str, index_dtype: np.dtype | type = np.int32, level: Level = "logical", **attributes: Any
+    ) -> None:
+        self.kernel = Kernel(name, [], Block(), np.dtype(index_dtype), level, attributes)
         self.blocks: list[Block] = [self.kernel.body]
+        self.line: int | None = None
         self._count = 0
         self._constants: dict[tuple[int, str, bytes], Value] = {}
+        self._branches: dict[Operation, Branch] = {}
 
     # -- values ---------------------------------------------------------------------------
 
@@ -71,6 +108,11 @@ class KernelBuilder:
         """The block that operations are appended to."""
         return self.blocks[-1]
 
+    @property
+    def ended(self) -> bool:
+        """Whether the open block has its `yield` or `leave`: nothing can follow."""
+        return bool(self.block.operations) and self.block.operations[-1].opcode in ("yield", "leave")
+
     def emit(
         self,
         opcode: str,
@@ -80,6 +122,9 @@ class KernelBuilder:
         **attributes: Any,
     ) -> tuple[Value, ...]:
         """Append any operation and return its results."""
+        assert not self.ended, f"{opcode} behind the end of its block"
+        if self.line is not None:
+            attributes.setdefault("line", self.line)
         results = tuple(self.fresh(type) for type in types)
         self.block.operations.append(Operation(opcode, tuple(operands), results, attributes, regions))
         return results
@@ -109,14 +154,36 @@ class KernelBuilder:
         dtype = np.dtype(dtype)
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
 
-    def load(self, pointer: Value, index: Value) -> Value:
-        """The element at `index` (in elements)."""
+    def load(self, pointer: Value, index: Value, **attributes: Any) -> Value:
+        """The element at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
         assert isinstance(pointer.type, Pointer)
-        return self.emit("load", (pointer, index), (pointer.type.dtype,))[0]
+        return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
 
-    def store(self, pointer: Value, index: Value, value: Value) -> None:
-        """Write `value` at `index` (in elements)."""
-        self.emit("store", (pointer, index, value))
+    def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
+        """Write `value` at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
+        self.emit("store", (pointer, index, value), **attributes)
+
+    def local(self, dtype: Any, count: int = 1) -> Value:
+        """A pointer to `count` elements of the thread's own."""
+        return self.emit("local", (), (Pointer(np.dtype(dtype), "local"),), count=count)[0]
+
+    def shared(self, dtype: Any, count: int) -> Value:
+        """A pointer to `count` elements that the block shares."""
+        return self.emit("shared", (), (Pointer(np.dtype(dtype), "shared"),), count=count)[0]
+
+    def offset(self, pointer: Value, index: Value) -> Value:
+        """The pointer, `index` elements further."""
+        return self.emit("offset", (pointer, index), (pointer.type,))[0]
+
+    def reinterpret(self, pointer: Value, dtype: Any) -> Value:
+        """A pointer to the same place that sees elements of `dtype`."""
+        assert isinstance(pointer.type, Pointer)
+        return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
+
+    def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
+        """Run one of the kernel's functions; its results."""
+        found = next(f for f in self.kernel.functions if f.name == function)
+        return self.emit("call", arguments, found.results, function=function)
 
     # -- structure ------------------------------------------------------------------------
 
@@ -144,7 +211,7 @@ class KernelBuilder:
             yield loop
         finally:
             self.blocks.pop()
-        block.operations.append(Operation("yield", loop.yielded or ()))
+        self._close(block, loop.yielded or ())
         if step_by is not None:
             attributes["step_from"] = True
         loop.results = self.emit(
@@ -156,6 +223,91 @@ class KernelBuilder:
             combine=combine,
             **attributes,
         )
+
+    @contextmanager
+    def if_(self, condition: Value, types: Sequence[Type] = ()) -> Iterator[Branch]:
+        """Run what is appended inside the ``with`` where `condition` holds; `else_` right behind it gives the rest.
+
+        With `types` it has results: both regions say theirs through `Branch.yield_`.
+        """
+        branch = Branch(tuple(self.fresh(type) for type in types))
+        block, other = Block(), Block()
+        attributes = {} if self.line is None else {"line": self.line}
+        with self._open(block):
+            yield branch
+        self._close(block, branch.yielded)
+        self._close(other, ())
+        operation = Operation("if", (condition,), branch.results, attributes, (block, other))
+        self.block.operations.append(operation)
+        self._branches[operation] = branch
+
+    @contextmanager
+    def else_(self) -> Iterator[Branch]:
+        """What runs where the condition of the `if` just closed does not hold."""
+        operation = self.block.operations[-1]
+        branch = self._branches.pop(operation)
+        branch.yielded = ()
+        block = Block()
+        with self._open(block):
+            yield branch
+        self._close(block, branch.yielded)
+        operation.regions = (operation.regions[0], block)
+
+    @contextmanager
+    def scope(self, label: str) -> Iterator[None]:
+        """What `leave` of `label` goes out of."""
+        block = Block()
+        with self._open(block):
+            yield
+        self._close(block, ())
+        self.emit("scope", regions=(block,), label=label)
+
+    @contextmanager
+    def repeat(self) -> Iterator[None]:
+        """Again and again, until a `leave` goes out of it."""
+        block = Block()
+        with self._open(block):
+            yield
+        self._close(block, ())
+        self.emit("repeat", regions=(block,))
+
+    def leave(self, label: str) -> None:
+        """End this block and go on behind the scope of `label`."""
+        self.emit("leave", label=label)
+
+    def yield_(self, *values: Value) -> None:
+        """End the open block with these results: a function's body."""
+        self.emit("yield", values)
+
+    @contextmanager
+    def function(
+        self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
+    ) -> Iterator[tuple[Value, ...]]:
+        """Build a function of the kernel; what is open stays open meanwhile.
+
+        It can be called from here on, by itself too. It ends in `yield_` of its results.
+        """
+        values = tuple(self.fresh(type) for type in parameters)
+        body = Block()
+        self.kernel.functions.append(Function(name, values, body, tuple(results)))
+        outer, self.blocks = self.blocks, [body]
+        try:
+            yield values
+        finally:
+            self.blocks = outer
+        self._close(body, ())
+
+    @contextmanager
+    def _open(self, block: Block) -> Iterator[None]:
+        self.blocks.append(block)
+        try:
+            yield
+        finally:
+            self.blocks.pop()
+
+    def _close(self, block: Block, values: tuple[Value, ...]) -> None:
+        if not block.operations or block.operations[-1].opcode not in ("yield", "leave"):
+            block.operations.append(Operation("yield", values))
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
