@@ -1,0 +1,60 @@
+"""The programs of every introductory text on CUDA in Python run, with only the import changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "examples" / "kernels"
+
+# program -> arguments of its main(), each a case; every main() checks its own result
+CASES: dict[str, list[tuple[int, ...]]] = {
+    "vector_add": [(100_000,), (1,), (127,), (129,)],
+    "stride_loop": [(10_007,), (1,), (511,), (513,)],
+    "tiled_matmul": [(70, 45, 52), (16, 16, 16), (1, 1, 1), (15, 33, 17)],
+    "constant_memory": [(1000,), (1,), (4,)],
+    "streams_and_events": [(50_000,), (1,)],
+}
+
+
+def load(name: str) -> ModuleType:
+    """The program as a module, run anew."""
+    spec = spec_from_file_location(f"introduction_{name}", PROGRAMS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
+@pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, cases in CASES.items() for sizes in cases])
+def test_program(name: str, sizes: tuple[int, ...]) -> None:
+    load(name).main(*sizes)
+
+
+def test_every_program_has_its_cases() -> None:
+    assert {path.stem for path in PROGRAMS.glob("*.py")} == set(CASES)
+
+
+def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
+    with pytest.warns(match="copied|copies") as warned:
+        load("stride_loop").main(100)
+    assert any(issubclass(w.category, Warning) and w.category.__name__ == "PerformanceWarning" for w in warned)
+
+
+def test_as_a_script() -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS / "tiled_matmul.py"), "20", "17", "18"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[[")
