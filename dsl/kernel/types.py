@@ -329,7 +329,7 @@ def from_dtype(dtype: Any) -> Type:
     raise TypeError(f"kernels have no values of dtype {kind}; they have booleans, numbers and records of them")
 
 
-def as_numba_type(value: Any) -> Type:
+def as_type(value: Any) -> Type:
     """A type from a type, a NumPy dtype or scalar class, or Python's bool, int, float or complex."""
     if isinstance(value, Type):
         return value
@@ -453,7 +453,7 @@ def as_signature(value: Any) -> Signature:
         case str():
             return parse_signature(value)
         case tuple():
-            return Signature(None, tuple(parse_type(v) if isinstance(v, str) else as_numba_type(v) for v in value))
+            return Signature(None, tuple(parse_type(v) if isinstance(v, str) else as_type(v) for v in value))
     raise TypeError(f"a signature is text, void(...) or a tuple of types, not {value!r}")
 
 
