@@ -16,19 +16,21 @@ One operation a line::
       } -> []
     }
 
-Parameters keep their names. All other values are numbered in program order when printed, so that the text (and
-everything keyed by it) does not depend on how a kernel was built. Constants are exact to the bit.
+Functions follow the kernel: ``function NAME(%5: int64) -> (int64) {``. Parameters of the kernel keep their names. All
+other values are numbered in program order when printed, so that the text (and everything keyed by it) does not depend
+on how a kernel was built. Constants are exact to the bit; texts that are no plain words stand in quotes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Parameter, Pointer, Type, Value
+from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Parameter, Pointer, Type, Value
 
 
 @cache  # there are few types, and a dtype takes a while to say its name
@@ -76,12 +78,19 @@ def read_constant(text: str, dtype: np.dtype) -> Any:
         raise ValueError(f"{text} is out of range for {dtype}") from None
 
 
+_WORD = re.compile(r"(?!(?:True|False|None)$)[A-Za-z_][\w.]*")
+
+
 def _show_attribute(value: Any) -> str:
-    if isinstance(value, np.generic):
-        return show_constant(value)
-    if isinstance(value, tuple):
-        return "(" + " ".join(str(v) for v in value) + ")"
-    return str(value)
+    match value:
+        case np.generic():
+            return show_constant(value)
+        case np.ndarray() | tuple():
+            return "(" + " ".join(_show_attribute(v) for v in value) + ")"
+        case str():
+            return value if _WORD.fullmatch(value) else json.dumps(value)
+        case _:
+            return str(value)
 
 
 def _show_attributes(attributes: dict[str, Any]) -> str:
@@ -132,6 +141,18 @@ class _Printer:
             results = ", ".join(self.define(v) for v in o.results)
             self.lines.append(f"{indent}}} -> [{results}]")
 
+    def bodies(self, kernel: Kernel) -> list[str]:
+        """The lines of the kernel's body and of its functions."""
+        self.block(kernel.body, 1)
+        self.lines.append("}")
+        for function in kernel.functions:
+            parameters = ", ".join(self.define(v) for v in function.parameters)
+            results = ", ".join(show_type(t) for t in function.results)
+            self.lines.append(f"function {function.name}({parameters}) -> ({results}) {{")
+            self.block(function.body, 1)
+            self.lines.append("}")
+        return self.lines
+
 
 def print_kernel(kernel: Kernel) -> str:
     """The kernel's text."""
@@ -141,16 +162,15 @@ def print_kernel(kernel: Kernel) -> str:
         flags = "".join(f" {flag}" for flag, on in (("mut", p.writable), ("noalias", p.noalias)) if on)
         align = f" align={p.align}" if p.align != 1 else ""
         parameters.append(f"  %{p.value.name}: {show_type(p.value.type)}{flags}{align}\n")
-    printer.block(kernel.body, 1)
+    body = "".join(line + "\n" for line in printer.bodies(kernel))
     head = f"kernel {kernel.name} index={kernel.index_dtype.name} level={kernel.level}"
-    body = "".join(line + "\n" for line in printer.lines)
-    return f"{head}{_show_attributes(kernel.attributes)} (\n{''.join(parameters)}) {{\n{body}}}\n"
+    return f"{head}{_show_attributes(kernel.attributes)} (\n{''.join(parameters)}) {{\n{body}"
 
 
 def print_operation(kernel: Kernel, operation: Operation) -> str:
     """An operation as it stands in the kernel's text, without what is inside it; for messages."""
     printer = _Printer(kernel)
-    printer.block(kernel.body, 1)
+    printer.bodies(kernel)
     return printer.lines[printer.places[operation]].strip()
 
 
@@ -161,13 +181,16 @@ _VALUE = re.compile(rf"%(\w+): ({_TYPE})")
 _VALUES = re.compile(rf"(?:%\w+: {_TYPE}(?:, %\w+: {_TYPE})*)?")
 _USES = re.compile(r"(?:%\w+(?:, %\w+)*)?")
 _OPERATION = re.compile(r"(?:(?P<results>%[^=]*?) = )?(?P<opcode>\w+)\((?P<operands>[^)]*)\)(?P<rest>.*)")
-_ATTRIBUTE = re.compile(r" (\w+)=(\([^)]*\)|[^\s()]+)")
-_ATTRIBUTES = re.compile(r"(?: \w+=(?:\([^)]*\)|[^\s()]+))*")
+_ITEM = r'(?:"(?:[^"\\]|\\.)*"|[^\s()"{}]+)'
+_GIVEN = rf"(?:\((?:{_ITEM}(?: {_ITEM})*)?\)|{_ITEM})"
+_ATTRIBUTE = re.compile(rf" (\w+)=({_GIVEN})")
+_ATTRIBUTES = re.compile(rf"(?: \w+={_GIVEN})*")
 _OPENING = re.compile(r" \{ \[([^\]]*)\]")
 _NEXT = re.compile(r"\} and \{ \[([^\]]*)\]")
 _CLOSING = re.compile(r"\} -> \[([^\]]*)\]")
+_FUNCTION = re.compile(r"function (\w+)\(([^)]*)\) -> \(([^)]*)\) \{")
 _PARAMETER = re.compile(rf"  %\w+: {_TYPE}(?: mut)?(?: noalias)?(?: align=\d+)?")
-_POINTER = re.compile(r"ptr<(\w+)(?:,(shared|local))?>")
+_POINTER = re.compile(r"ptr<(\w+)(?:,(shared|local|constant))?>")
 _HEAD = re.compile(r"kernel (\w+) index=(int32|int64) level=(logical|threaded)(.*) \(")
 
 
@@ -180,7 +203,9 @@ class ParseError(ValueError):
 
 def _read_attribute(text: str) -> Any:
     if text.startswith("("):
-        return tuple(_read_attribute(part) for part in text[1:-1].split())
+        return tuple(_read_attribute(part) for part in re.findall(_ITEM, text[1:-1]))
+    if text.startswith('"'):
+        return json.loads(text)
     if text in ("True", "False"):
         return text == "True"
     if re.fullmatch(r"-?\d+", text):
@@ -235,18 +260,23 @@ class _Parser:
                 self.fail(f"%{name} is not defined before", f"%{name}")
         return tuple(self.values[name] for name in names)
 
-    def attributes(self, text: str, results: tuple[Value, ...] | None = None) -> dict[str, Any]:
+    def attributes(self, text: str) -> dict[str, Any]:
         if not _ATTRIBUTES.fullmatch(text):
             self.fail(f"expected attributes, not {text!r}", text)
-        found: dict[str, Any] = {}
+        return {key: _read_attribute(value) for key, value in _ATTRIBUTE.findall(text)}
+
+    def elements(self, text: str, type: Type) -> dict[str, Any]:
+        """The attributes of a constant or a table: `value` or `values` of the result's dtype."""
+        found = self.attributes(text)
+        dtype = type.dtype if isinstance(type, Pointer) else type
         for key, value in _ATTRIBUTE.findall(text):
-            if results and key == "value" and isinstance(results[0].type, np.dtype):
-                try:
-                    found[key] = read_constant(value, results[0].type)
-                except ValueError as error:
-                    self.fail(str(error), value)
-            else:
-                found[key] = _read_attribute(value)
+            try:
+                if key == "value":
+                    found[key] = read_constant(value, dtype)
+                elif key == "values":
+                    found[key] = np.array([read_constant(v, dtype) for v in value[1:-1].split()], dtype)
+            except ValueError as error:
+                self.fail(str(error), value)
         return found
 
     def block(self, block: Block) -> str:
@@ -257,11 +287,13 @@ class _Parser:
                 self.fail(f"no operation: {line!r}")
             operands = self.use(match["operands"])
             rest, opcode = match["rest"], match["opcode"]
-            brace = rest.find(" {")
-            if brace < 0:
+            given = _ATTRIBUTES.match(rest)
+            brace = given.end() if given else 0
+            if not rest.startswith(" {", brace):
                 results = self.define(match["results"] or "")
-                constant = results if opcode == "constant" else None
-                block.operations.append(Operation(opcode, operands, results, self.attributes(rest, constant)))
+                with_elements = opcode in ("constant", "table") and results
+                attributes = self.elements(rest, results[0].type) if with_elements else self.attributes(rest)
+                block.operations.append(Operation(opcode, operands, results, attributes))
                 continue
             opening = _OPENING.fullmatch(rest[brace:])
             if opening is None or match["results"]:
@@ -285,6 +317,16 @@ class _Parser:
             else:
                 self.fail("a region closes with '} -> [results]'")
 
+    def function(self) -> Function:
+        """A function behind the kernel."""
+        head = _FUNCTION.fullmatch(self.next())
+        if head is None:
+            self.fail("text after the kernel that is no 'function NAME(%name: type) -> (type) {'")
+        function = Function(head[1], self.define(head[2]), Block(), tuple(map(self.type, re.findall(_TYPE, head[3]))))
+        if self.block(function.body) != "}":
+            self.fail("expected '}'")
+        return function
+
 
 def parse_kernel(text: str) -> Kernel:
     """The kernel that `print_kernel` made this text of. Raises ParseError naming line and column."""
@@ -303,7 +345,6 @@ def parse_kernel(text: str) -> Kernel:
         kernel.parameters.append(Parameter(value, "mut" in flags, "noalias" in flags, align))
     if parser.block(kernel.body) != "}":
         parser.fail("expected '}'")
-    if any(line.strip() for line in parser.lines[parser.at :]):
-        parser.at += 1
-        parser.fail("text after the kernel")
+    while any(line.strip() for line in parser.lines[parser.at :]):
+        kernel.functions.append(parser.function())
     return kernel
