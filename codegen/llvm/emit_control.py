@@ -1,0 +1,121 @@
+"""The emitter's control flow: `if`, scopes and the ways out of them, functions and their calls."""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import Function, Operation
+from weft.codegen.llvm.emit_text import Item, Writer, wide
+from weft.runtime import CompileError
+
+
+class ControlEmitter(Writer):
+    """Emits what decides where to go on."""
+
+    def branch(self, operation: Operation) -> None:
+        """An `if` on a condition that is the same for all lanes."""
+        condition = self.scalar_of(operation.operands[0])
+        number = self.fresh_number()
+        labels = [f"then{number}", f"else{number}"]
+        self.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
+        ends: list[tuple[list[str], str]] = []
+        for label, region in zip(labels, operation.regions, strict=True):
+            self.start_label(label)
+            texts = [self.text_of(v, self.lanes) for v in self.block(region)]
+            # a region that left has no values to give, and nothing comes from there
+            texts += ["poison"] * (len(operation.results) - len(texts))
+            ends.append((texts, self.label))
+            self.do(f"br label %join{number}")
+        self.start_label(f"join{number}")
+        for k, value in enumerate(operation.results):
+            kind = wide(self.type_of(value.type), self.lanes)
+            incoming = ", ".join(f"[ {texts[k]}, %{label} ]" for texts, label in ends)
+            self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
+
+    def scope(self, operation: Operation) -> None:
+        """A region that `leave` goes out of."""
+        behind = f"behind{self.fresh_number()}"
+        self.scopes.append((operation.attributes["label"], behind))
+        self.block(operation.regions[0])
+        self.scopes.pop()
+        self.do(f"br label %{behind}")
+        self.start_label(behind)
+
+    def repeat(self, operation: Operation) -> None:
+        """A region that begins again at its end."""
+        number = self.fresh_number()
+        self.do(f"br label %again{number}")
+        self.start_label(f"again{number}")
+        self.block(operation.regions[0])
+        self.do(f"br label %again{number}")
+        self.start_label(f"never{number}")
+
+    def leave(self, operation: Operation) -> None:
+        """Go on behind a scope. What is written next is never reached."""
+        wanted = operation.attributes["label"]
+        target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
+        if target is None:
+            raise CompileError(f"{self.kernel.name}: leave of {wanted!r}, which is not around it")
+        self.do(f"br label %{target}")
+        self.start_label(f"dead{self.fresh_number()}")
+
+    # -- functions --------------------------------------------------------------------------
+
+    def function_symbol(self, name: str) -> str:
+        """What one of the kernel's functions is called in the module."""
+        return f"{self.kernel.name}__{name}"
+
+    def result_type(self, function: Function) -> str:
+        """The LLVM type that a function returns."""
+        kinds = [self.type_of(kind) for kind in function.results]
+        return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
+
+    def functions(self) -> None:
+        """All functions of the kernel."""
+        for function in self.kernel.functions:
+            self.function(function)
+
+    def function(self, function: Function, linkage: str = "internal ") -> None:
+        """One function, for calls from this module."""
+        parts = []
+        for value in function.parameters:
+            name = f"%arg.{value.name}"  # no local value is called so
+            parts.append(f"{self.type_of(value.type)} {name}")
+            self.environment[value] = Item(name)
+        result = self.result_type(function)
+        self.lines.append(f"define {linkage}{result} @{self.function_symbol(function.name)}({', '.join(parts)}) #0 {{")
+        self.start_label("entry")
+        self.place_allocas()
+        outer, self.scopes = self.scopes, []
+        given = self.block(function.body)
+        self.scopes = outer
+        texts = [(self.type_of(kind), "poison") for kind in function.results]
+        if given:
+            texts = [(self.type_of(v.type), self.scalar_of(v)) for v in given]
+        match texts:
+            case []:
+                self.close_function("ret void")
+            case [(kind, text)]:
+                self.close_function(f"ret {kind} {text}")
+            case _:
+                packed = "poison"
+                for k, (kind, text) in enumerate(texts):
+                    packed = self.line(f"insertvalue {result} {packed}, {kind} {text}, {k}")
+                self.close_function(f"ret {result} {packed}")
+
+    def call_function(self, operation: Operation) -> None:
+        """Call one of the kernel's functions."""
+        name = operation.attributes["function"]
+        function = next((f for f in self.kernel.functions if f.name == name), None)
+        if function is None:
+            raise CompileError(f"{self.kernel.name} has no function {name!r}")
+        arguments = ", ".join(f"{self.type_of(v.type)} {self.scalar_of(v)}" for v in operation.operands)
+        result = self.result_type(function)
+        call = f"call {result} @{self.function_symbol(name)}({arguments})"
+        if not operation.results:
+            self.do(call)
+            return
+        text = self.line(call)
+        if len(operation.results) == 1:
+            self.set(operation, Item(text))
+            return
+        for k, value in enumerate(operation.results):
+            self.environment[value] = Item(self.line(f"extractvalue {result} {text}, {k}"))

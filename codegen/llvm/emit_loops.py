@@ -1,0 +1,158 @@
+"""The emitter's loops: `for`, one index at a time or in vectors."""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import Block, Operation
+from weft.codegen.llvm.emit_text import Item, Writer, scalar_type, wide
+
+
+class LoopEmitter(Writer):
+    """Emits `for`."""
+
+    def loop(self, operation: Operation) -> None:
+        """A `for`, with or without lanes."""
+        start, stop = (self.scalar_of(v) for v in operation.operands[:2])
+        if self.outermost and operation.attributes["role"] == "parallel":
+            self.outermost = False
+            start, stop = self.dialect.outer_bounds(self, operation) or (start, stop)
+        step: int | str = operation.attributes.get("step", 1)
+        initial = operation.operands[2:]
+        if operation.attributes.get("step_from"):
+            *initial, last = initial  # type: ignore[assignment]
+            step = self.scalar_of(last)
+        lanes = operation.attributes.get("lanes", 0)
+        if lanes and operation.attributes.get("whole"):
+            # exactly `lanes` turns: straight code
+            self.lanes = lanes
+            self.environment[operation.regions[0].parameters[0]] = Item(start, lanes, 1)
+            self.block(operation.regions[0])
+            self.lanes = 0
+            return
+        if lanes:
+            self.lanes_loop(operation, start, stop, lanes)
+            return
+        carried = [self.text_of(v, self.lanes) for v in initial]
+        results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes)
+        for value, text in zip(operation.results, results, strict=True):
+            self.environment[value] = Item(text, self.lanes)
+
+    def plain_loop(
+        self,
+        body: Block,
+        start: str,
+        stop: str,
+        step: int | str,
+        carried: list[str],
+        lanes: int,
+        linear: bool = False,
+        last: str = "",
+    ) -> list[str]:
+        """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
+        sees no index above `last`."""
+        kind = scalar_type(self.kernel.index_dtype)
+        number = self.fresh_number()
+        head, inside, after = f"head{number}", f"body{number}", f"after{number}"
+        before = self.label
+        self.lines.append(f"  br label %{head}")
+        self.start_label(head)
+        index = self.name()
+        slot = len(self.lines)
+        self.lines.append("")
+        phis = []
+        for value in body.parameters[1:]:
+            phis.append(self.name())
+            self.lines.append("")
+            self.environment[value] = Item(phis[-1], lanes)
+        inner = self.line(f"icmp slt {kind} {index}, {stop}")
+        self.lines.append(f"  br i1 {inner}, label %{inside}, label %{after}")
+        self.start_label(inside)
+        at = index
+        if last:
+            below = self.line(f"icmp slt {kind} {index}, {last}")
+            at = self.line(f"select i1 {below}, {kind} {index}, {kind} {last}")
+        self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
+        yielded = [self.text_of(v, lanes) for v in self.block(body)]
+        yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` does not come round
+        following = self.line(f"add nsw {kind} {index}, {step}")
+        self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{self.label} ]"
+        for k, (value, phi) in enumerate(zip(body.parameters[1:], phis, strict=True)):
+            type_name = wide(scalar_type(value.type), lanes)  # type: ignore[arg-type]
+            self.lines[slot + 1 + k] = (
+                f"  {phi} = phi {type_name} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
+            )
+        self.lines.append(f"  br label %{head}")
+        self.start_label(after)
+        return phis
+
+    def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
+        """Whole vectors first, then what is left one by one. A fold keeps one accumulator a lane, folds them
+        in a fixed tree, and goes on from there."""
+        kind = scalar_type(self.kernel.index_dtype)
+        body = operation.regions[0]
+        half = (len(operation.operands) - 2) // 2
+        initial = [self.scalar_of(v) for v in operation.operands[2 : 2 + half]]
+        identities = operation.operands[2 + half :]
+        extent = self.line(f"sub nsw {kind} {stop}, {start}")
+        rest = self.line(f"srem {kind} {extent}, {lanes}")
+        whole = self.line(f"sub nsw {kind} {stop}, {rest}")
+        positive = self.line(f"icmp sgt {kind} {extent}, 0")
+        whole = self.line(f"select i1 {positive}, {kind} {whole}, {kind} {start}")
+        if not half and self.repeatable(body):
+            # the last vector begins so far back that it ends with the loop: doing some elements twice is cheaper
+            # than doing what is left one by one
+            fits = self.line(f"icmp sge {kind} {extent}, {lanes}")
+            whole = self.line(f"select i1 {fits}, {kind} {stop}, {kind} {start}")
+            last = self.line(f"sub nsw {kind} {stop}, {lanes}")
+        else:
+            last = ""
+        self.lanes = lanes
+        wide_start = [self.splat(self.scalar_of(v), scalar_type(v.type), lanes) for v in identities]  # type: ignore[arg-type]
+        outer, self.outermost = self.outermost, False
+        vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
+        if half:
+            initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
+        self.lanes = 0
+        results = self.plain_loop(body, whole, stop, 1, initial, 0)
+        self.outermost = outer
+        for value, text in zip(operation.results, results, strict=True):
+            self.environment[value] = Item(text)
+
+    def repeatable(self, body: Block) -> bool:
+        """Whether running the body again for an index changes nothing: it reads nothing that the kernel writes."""
+        safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
+        stack = [body]
+        while stack:
+            for operation in stack.pop().operations:
+                if operation.opcode == "atomic" or (operation.opcode == "load" and operation.operands[0] not in safe):
+                    return False
+                stack.extend(operation.regions)
+        return True
+
+    def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
+        """Fold vectors of accumulators in halves, then with the initial ones."""
+        half = len(vectors)
+        kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
+        while lanes > 1:
+            lanes //= 2
+            parts: list[list[str]] = [[], []]
+            for text, kind in zip(vectors, kinds, strict=True):
+                for side in (0, 1):
+                    if lanes == 1:
+                        parts[side].append(self.line(f"extractelement <2 x {kind}> {text}, i64 {side}"))
+                    else:
+                        order = ", ".join(f"i32 {k + side * lanes}" for k in range(lanes))
+                        source = wide(kind, 2 * lanes)
+                        parts[side].append(
+                            self.line(f"shufflevector {source} {text}, {source} poison, <{lanes} x i32> <{order}>")
+                        )
+            vectors = self.apply(combine, [*parts[0], *parts[1]], lanes if lanes > 1 else 0)
+        return self.apply(combine, [*initial, *vectors], 0)
+
+    def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
+        """Emit a block's code for these arguments."""
+        before, self.lanes = self.lanes, lanes
+        for parameter, text in zip(block.parameters, arguments, strict=True):
+            self.environment[parameter] = Item(text, lanes)
+        results = [self.text_of(v, lanes) for v in self.block(block)]
+        self.lanes = before
+        return results

@@ -1,0 +1,169 @@
+"""The emitter's memory: loads and stores, and where pointers come from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.llvm.emit_text import Item, Writer, literal, memory_type, scalar_type, wide
+
+
+def array_alignment(dtype: np.dtype, count: int) -> int:
+    """How arrays of our own are aligned: 16 bytes, so that vectors of elements may be read from them."""
+    return dtype.itemsize if count == 1 else 16
+
+
+class MemoryEmitter(Writer):
+    """Emits what reads, writes and points."""
+
+    def element(self, pointer: Value, index: str, kind: str) -> str:
+        """The address of an element."""
+        assert isinstance(pointer.type, Pointer)
+        where = self.dialect.pointer(pointer.type)
+        width = scalar_type(self.kernel.index_dtype)
+        if width != "i64" and not index.lstrip("-").isdigit():
+            index = self.line(f"sext {width} {index} to i64")
+        return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
+
+    def alignment(self, pointer: Value, lanes: int) -> int:
+        """What an access may assume: the element's alignment, more where the address is known to allow it."""
+        assert isinstance(pointer.type, Pointer)
+        size = pointer.type.dtype.itemsize
+        if not lanes or pointer.name not in self.kernel.attributes.get("aligned", ()):
+            return size
+        known = next((p.align for p in self.kernel.parameters if p.value is pointer), size)
+        return max(size, min(size * lanes, known))
+
+    def load(self, operation: Operation) -> None:
+        """A load: scalar, vector, or lane by lane."""
+        pointer, index = operation.operands
+        item = self.environment[index]
+        dtype = self.element_type(pointer)
+        memory = memory_type(dtype)
+        notes = self.notes(operation)
+        if item.lanes == 0:
+            address = self.element(pointer, item.text, memory)
+            size = operation.attributes.get("align") or self.alignment(pointer, 0)
+            word = "load volatile" if operation.attributes.get("volatile") else "load"
+            text = self.line(f"{word} {memory}, {self.where(pointer)} {address}, align {size}{notes}")
+            self.set(operation, Item(self._as_value(text, dtype, 0)))
+            return
+        lanes = self.lanes
+        vector = wide(memory, lanes)
+        if item.step == 1:
+            address = self.element(pointer, item.text, memory)
+            size = self.alignment(pointer, lanes)
+            text = self.line(f"load {vector}, {self.where(pointer)} {address}, align {size}{notes}")
+        elif item.step == -1:
+            width = scalar_type(self.kernel.index_dtype)
+            last = self.line(f"add nsw {width} {item.text}, {1 - lanes}")
+            address = self.element(pointer, last, memory)
+            straight = self.line(f"load {vector}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
+            order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
+            text = self.line(f"shufflevector {vector} {straight}, {vector} poison, <{lanes} x i32> <{order}>")
+        else:
+            text = "poison"
+            for lane, position in enumerate(self.lane_indices(index)):
+                address = self.element(pointer, position, memory)
+                one = self.line(f"load {memory}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
+                text = self.line(f"insertelement {vector} {text}, {memory} {one}, i64 {lane}")
+        self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
+
+    def where(self, pointer: Value) -> str:
+        """The LLVM type of a pointer value."""
+        return self.type_of(pointer.type)
+
+    @staticmethod
+    def element_type(pointer: Value) -> np.dtype:
+        """What a pointer value points to."""
+        assert isinstance(pointer.type, Pointer)
+        return pointer.type.dtype
+
+    def lane_indices(self, index: Value) -> list[str]:
+        """The index of every lane as a scalar."""
+        item = self.environment[index]
+        width = scalar_type(self.kernel.index_dtype)
+        if item.step is None:
+            vector = wide(width, self.lanes)
+            return [self.line(f"extractelement {vector} {item.text}, i64 {k}") for k in range(self.lanes)]
+        texts = [item.text]
+        for _ in range(1, self.lanes):
+            texts.append(self.line(f"add nsw {width} {texts[-1]}, {item.step}"))
+        return texts
+
+    def _as_value(self, text: str, dtype: np.dtype, lanes: int) -> str:
+        if dtype.kind != "b":
+            return text
+        return self.line(f"icmp ne {wide('i8', lanes)} {text}, {'zeroinitializer' if lanes else '0'}")
+
+    def store(self, operation: Operation) -> None:
+        """A store: scalar, vector, or lane by lane."""
+        pointer, index, value = operation.operands
+        item = self.environment[index]
+        dtype = self.element_type(pointer)
+        memory = memory_type(dtype)
+        notes = self.notes(operation)
+        if item.lanes == 0:
+            kept = self.environment[value]
+            lanes = kept.lanes
+            text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
+            if lanes:
+                # every lane writes the one place: the last one stays
+                text = self.line(f"extractelement {wide(memory, lanes)} {text}, i64 {lanes - 1}")
+            address = self.element(pointer, item.text, memory)
+            size = operation.attributes.get("align") or self.alignment(pointer, 0)
+            word = "store volatile" if operation.attributes.get("volatile") else "store"
+            self.do(f"{word} {memory} {text}, {self.where(pointer)} {address}, align {size}{notes}")
+            return
+        lanes = self.lanes
+        vector = wide(memory, lanes)
+        text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
+        if item.step == 1:
+            address = self.element(pointer, item.text, memory)
+            size = self.alignment(pointer, lanes)
+            self.do(f"store {vector} {text}, {self.where(pointer)} {address}, align {size}{notes}")
+            return
+        for lane, position in enumerate(self.lane_indices(index)):
+            address = self.element(pointer, position, memory)
+            one = self.line(f"extractelement {vector} {text}, i64 {lane}")
+            self.do(f"store {memory} {one}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
+
+    def _as_memory(self, text: str, dtype: np.dtype, lanes: int) -> str:
+        if dtype.kind != "b":
+            return text
+        return self.line(f"zext {wide('i1', lanes)} {text} to {wide('i8', lanes)}")
+
+    # -- where pointers come from -------------------------------------------------------------
+
+    def local(self, operation: Operation) -> None:
+        """Memory of the thread's own, the same each time it comes by."""
+        (result,) = operation.results
+        dtype, count = self.element_type(result), operation.attributes["count"]
+        kind = memory_type(dtype)
+        self.set(
+            operation, Item(self.alloca(kind if count == 1 else f"[{count} x {kind}]", array_alignment(dtype, count)))
+        )
+
+    def offset(self, operation: Operation) -> None:
+        """A pointer further on."""
+        pointer, index = operation.operands
+        address = self.element(pointer, self.scalar_of(index), memory_type(self.element_type(pointer)))
+        self.set(operation, Item(address))
+
+    def reinterpret(self, operation: Operation) -> None:
+        """Pointers have no element type in LLVM."""
+        self.set(operation, self.environment[operation.operands[0]])
+
+    def table(self, operation: Operation) -> None:
+        """Constant memory."""
+        (result,) = operation.results
+        dtype, values = self.element_type(result), operation.attributes["values"]
+        kind = memory_type(dtype)
+        texts = ["1" if v else "0" for v in values] if dtype.kind == "b" else [literal(v, dtype) for v in values]
+        name = f"@table{self.fresh_number()}"
+        where = self.where(result).removeprefix("ptr").lstrip()
+        elements = ", ".join(f"{kind} {text}" for text in texts)
+        self.globals.append(
+            f"{name} = internal {where} constant [{len(texts)} x {kind}] [{elements}], align {array_alignment(dtype, len(texts))}"
+        )
+        self.set(operation, Item(name))

@@ -1,0 +1,228 @@
+"""What every part of the emitter stands on: values as LLVM text, and the module that is being written.
+
+In: lines and declarations. Out: the parts of a module's text. Always true: a value is bound to its text before it is
+used; the block that `label` names is open, so that text may be appended at any time, also behind a jump.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.runtime import CompileError
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value as LLVM text. `lanes` 0: one scalar for all lanes; else a vector of that many lanes, or, where
+    `step` is not None, the scalar of lane 0 that grows by `step` (an int or an index value) from lane to lane.
+    `known` is the number of an integer constant."""
+
+    text: str
+    lanes: int = 0
+    step: int | str | None = None
+    known: int | None = None
+
+
+SCALARS = {
+    "?": "i1",
+    "b": "i8",
+    "B": "i8",
+    "h": "i16",
+    "H": "i16",
+    "i": "i32",
+    "I": "i32",
+    "l": "i64",
+    "L": "i64",
+    "q": "i64",
+    "Q": "i64",
+    "e": "half",
+    "f": "float",
+    "d": "double",
+}
+_SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
+
+
+def scalar_type(dtype: np.dtype) -> str:
+    """The LLVM type of one element as a value."""
+    return SCALARS[dtype.char]
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """The LLVM type of one element in memory."""
+    return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
+
+
+def wide(type_name: str, lanes: int) -> str:
+    """A type, or a vector of it."""
+    return f"<{lanes} x {type_name}>" if lanes else type_name
+
+
+def suffix(type_name: str, lanes: int) -> str:
+    """How an intrinsic's name spells a type."""
+    return (f"v{lanes}" if lanes else "") + _SUFFIX.get(type_name, type_name)
+
+
+def literal(value: Any, dtype: np.dtype) -> str:
+    """A constant's text, to the bit."""
+    match dtype.kind:
+        case "b":
+            return "true" if value else "false"
+        case "i" | "u":
+            return str(int(value))
+        case _:
+            if dtype.char == "e":
+                return f"0xH{np.float16(value).view(np.uint16):04X}"
+            # LLVM writes float constants as the double of the same value
+            with np.errstate(all="ignore"):
+                return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+
+
+def _no_notes(operation: Operation) -> str:
+    return ""
+
+
+@dataclass
+class Writer:
+    """The module being written, and what the parts of the emitter share."""
+
+    kernel: Kernel
+    dialect: Any  # emit.Dialect
+    lines: list[str] = field(default_factory=list)
+    declarations: dict[str, str] = field(default_factory=dict)  # symbol -> declaration
+    globals: list[str] = field(default_factory=list)
+    attributes: list[str] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
+    environment: dict[Value, Item] = field(default_factory=dict)
+    lanes: int = 0
+    count: int = 0
+    label: str = "entry"
+    outermost: bool = True
+    # scopes around the open block, outermost first: label of the kernel IR, label of the block behind the scope
+    scopes: list[tuple[str, str]] = field(default_factory=list)
+    # what a load or store says besides: ", !metadata ..."
+    notes: Callable[[Operation], str] = _no_notes
+    allocas: list[str] = field(default_factory=list)
+    allocas_at: int = -1
+
+    # -- text ------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """An unused local name."""
+        self.count += 1
+        return f"%v{self.count}"
+
+    def line(self, text: str) -> str:
+        """Append an instruction with a result; its name."""
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def fresh_number(self) -> int:
+        """An unused number, for labels."""
+        self.count += 1
+        return self.count
+
+    def declare(self, symbol: str, result: str, parameters: list[str]) -> None:
+        """Declare an outside symbol."""
+        self.declarations.setdefault(symbol, f"declare {result} @{symbol}({', '.join(parameters)})")
+
+    def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
+        """Call a declared function."""
+        self.declare(symbol, result, [kind for kind, _ in arguments])
+        return self.line(f"call {result} @{symbol}({', '.join(f'{k} {v}' for k, v in arguments)})")
+
+    def start_label(self, label: str) -> None:
+        """Begin a basic block."""
+        self.label = label
+        self.lines.append(f"{label}:")
+
+    def place_allocas(self) -> None:
+        """Memory of the function's own is reserved here: in its entry block."""
+        self.allocas = []
+        self.allocas_at = len(self.lines)
+        self.lines.append("")
+
+    def close_function(self, end: str) -> None:
+        """End the function that is open."""
+        self.lines += [f"  {end}", "}"]
+        self.lines[self.allocas_at] = "\n".join(self.allocas)
+
+    def alloca(self, type_name: str, align: int) -> str:
+        """Memory of the open function's own."""
+        name = self.name()
+        self.allocas.append(f"  {name} = alloca {type_name}, align {align}")
+        return name
+
+    # -- values ----------------------------------------------------------------------------
+
+    def scalar_of(self, value: Value) -> str:
+        """A value that is the same for all lanes."""
+        item = self.environment[value]
+        if item.lanes:
+            raise CompileError(f"%{value.name} differs between lanes where one value is needed")
+        return item.text
+
+    def text_of(self, value: Value, lanes: int) -> str:
+        """A value as a scalar (lanes 0) or as a vector."""
+        item = self.environment[value]
+        assert isinstance(value.type, np.dtype)
+        if item.lanes == lanes and item.step is None:
+            return item.text
+        kind = scalar_type(value.type)
+        if item.lanes == 0:
+            return self.splat(item.text, kind, lanes)
+        assert item.step is not None
+        base = self.splat(item.text, kind, lanes)
+        iota = "<" + ", ".join(f"{kind} {k}" for k in range(lanes)) + ">"
+        if item.step == 1:
+            steps = iota
+        else:
+            factor = self.splat(str(item.step), kind, lanes)
+            steps = self.line(f"mul {wide(kind, lanes)} {iota}, {factor}")
+        vector = self.line(f"add {wide(kind, lanes)} {base}, {steps}")
+        return vector
+
+    def splat(self, text: str, kind: str, lanes: int) -> str:
+        """A scalar in every lane."""
+        vector = wide(kind, lanes)
+        first = self.line(f"insertelement {vector} poison, {kind} {text}, i64 0")
+        return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
+
+    def varying(self, operands: tuple[Value, ...]) -> bool:
+        """Whether a value differs between lanes."""
+        return any(self.environment[v].lanes for v in operands)
+
+    def set(self, operation: Operation, item: Item) -> None:
+        """Bind an operation's one result."""
+        self.environment[operation.results[0]] = item
+
+    def type_of(self, type: np.dtype | Pointer) -> str:
+        """The LLVM type of a value as a scalar."""
+        if isinstance(type, Pointer):
+            where: str = self.dialect.pointer(type)
+            return where
+        return scalar_type(type)
+
+    # -- blocks ----------------------------------------------------------------------------
+
+    def block(self, block: Block) -> list[Value]:
+        """Emit a block; what its `yield` gives. Nothing where it ends in a `leave`."""
+        for operation in block.operations:
+            if operation.opcode == "yield":
+                return list(operation.operands)
+            self.operation(operation)
+        return []
+
+    def operation(self, operation: Operation) -> None:
+        """Emit one operation."""
+        raise NotImplementedError

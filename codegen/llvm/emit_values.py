@@ -1,0 +1,153 @@
+"""The emitter's values: rows of the op table, constants and casts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation
+from weft.codegen.llvm.emit_text import Item, Writer, literal, scalar_type, suffix, wide
+from weft.codegen.ops import find_op
+from weft.runtime import CompileError
+
+
+def _flags(operation: Operation) -> str:
+    # the attribute says that the integers stay within their type
+    return " nsw" if operation.attributes.get("nowrap") and operation.opcode in ("add", "subtract", "multiply") else ""
+
+
+class ValueEmitter(Writer):
+    """Emits what computes."""
+
+    def row(self, operation: Operation) -> None:
+        """A row of the op table by its lowering."""
+        if self._linear(operation):
+            return
+        row = find_op(operation.opcode)
+        first, result = operation.operands[0].type, operation.results[0].type
+        assert isinstance(first, np.dtype)
+        assert isinstance(result, np.dtype)
+        how = row.lowering.get(first.kind)
+        if how is None:
+            raise CompileError(f"{row.name} has no lowering for {first}")
+        lanes = self.lanes if self.varying(operation.operands) else 0
+        if how == "same":
+            self.set(operation, self.environment[operation.operands[0]])
+            return
+        texts = [self.text_of(v, lanes) for v in operation.operands]
+        kind = wide(scalar_type(first), lanes)
+        form, _, word = how.partition(" ")
+        match form:
+            case "instruction" if len(texts) == 1:
+                text = self.line(f"{word} {kind} {texts[0]}")
+            case "instruction":
+                text = self.line(f"{word}{_flags(operation)} {kind} {texts[0]}, {texts[1]}")
+            case "icmp" | "fcmp":
+                text = self.line(f"{form} {word} {kind} {texts[0]}, {texts[1]}")
+            case "negate":
+                text = self.line(f"sub {kind} zeroinitializer, {texts[0]}" if lanes else f"sub {kind} 0, {texts[0]}")
+            case "not":
+                ones = self.splat("-1" if first.kind != "b" else "true", scalar_type(first), lanes) if lanes else "-1"
+                text = self.line(f"xor {kind} {texts[0]}, {ones}")
+            case "select":
+                value = wide(scalar_type(result), lanes)
+                text = self.line(f"select {kind} {texts[0]}, {value} {texts[1]}, {value} {texts[2]}")
+            case "intrinsic":
+                arguments = [(kind, t) for t in texts] + ([("i1", "false")] if word == "llvm.abs" else [])
+                text = self.call(f"{word}.{suffix(scalar_type(first), lanes)}", kind, arguments)
+            case "math":
+                text = self.dialect.math(self, word, first, texts, lanes)
+            case _:
+                raise CompileError(f"{row.name}: unknown lowering {how!r}")
+        self.set(operation, Item(text, lanes))
+
+    def _linear(self, operation: Operation) -> bool:
+        """Index arithmetic that stays linear in the lane, or constant."""
+        name = operation.opcode
+        if name not in ("add", "subtract", "multiply") or operation.results[0].type != self.kernel.index_dtype:
+            return False
+        x, y = (self.environment[v] for v in operation.operands)
+        if not self.lanes or not (x.step is not None or y.step is not None):
+            return False
+        if any(i.lanes and i.step is None for i in (x, y)):
+            return False
+        kind = scalar_type(self.kernel.index_dtype)
+        word = {"add": "add", "subtract": "sub", "multiply": "mul"}[name]
+        if name == "multiply":
+            if x.step is not None and y.step is not None:
+                return False
+            line, uniform = (x, y) if x.step is not None else (y, x)
+            base = self.line(f"mul nsw {kind} {line.text}, {uniform.text}")
+            step = self._step("mul", line.step, uniform.known if uniform.known is not None else uniform.text)
+        else:
+            base = self.line(f"{word} nsw {kind} {x.text}, {y.text}")
+            step = self._step(word, x.step or 0, y.step or 0)
+        self.set(operation, Item(base, 0, None) if step == 0 else Item(base, self.lanes, step))
+        return True
+
+    def _step(self, word: str, x: int | str | None, y: int | str | None) -> int | str:
+        assert x is not None
+        assert y is not None
+        if isinstance(x, int) and isinstance(y, int):
+            return x + y if word == "add" else x - y if word == "sub" else x * y
+        if word == "mul" and x == 1:
+            return y
+        if word == "add" and x == 0:
+            return y
+        if word != "mul" and y == 0:
+            return x
+        return self.line(f"{word} nsw {scalar_type(self.kernel.index_dtype)} {x}, {y}")
+
+    def constant(self, operation: Operation) -> None:
+        """A constant is its text."""
+        dtype = operation.results[0].type
+        assert isinstance(dtype, np.dtype)
+        value = operation.attributes["value"]
+        known = int(value) if dtype.kind in "iu" else None
+        self.set(operation, Item(literal(value, dtype), known=known))
+
+    def cast(self, operation: Operation) -> None:
+        """Between dtypes; float to integer saturates and takes NaN to 0."""
+        (value,) = operation.operands
+        source, target = value.type, operation.results[0].type
+        assert isinstance(source, np.dtype)
+        assert isinstance(target, np.dtype)
+        item = self.environment[value]
+        lanes = self.lanes if item.lanes else 0
+        if item.step is not None and target.kind in "iu" and isinstance(item.step, int):
+            # an index in another integer type stays linear
+            text = self.convert(item.text, source, target, 0)
+            if target == self.kernel.index_dtype:
+                self.set(operation, Item(text, lanes, item.step))
+                return
+        known = item.known if target.kind in "iu" else None
+        self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
+
+    def convert(self, text: str, source: np.dtype, target: np.dtype, lanes: int) -> str:
+        """`text` of dtype `source` in dtype `target`."""
+        old, new = scalar_type(source), scalar_type(target)
+        if source.kind in "iu" and target.kind in "iu" and old == new:
+            return text
+        if target.kind == "b":
+            zero = "zeroinitializer" if lanes else ("0.0" if source.kind == "f" else "0")
+            return self.line(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {wide(old, lanes)} {text}, {zero}")
+        if source.kind == "f" and target.kind in "iu":
+            if old == "half":
+                text, old = self.line(f"fpext {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
+            name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new, lanes)}.{suffix(old, lanes)}"
+            return self.call(name, wide(new, lanes), [(wide(old, lanes), text)])
+        if old == "double" and new == "half":
+            # in two steps: a direct one is a library call that not every machine has
+            text, old = self.line(f"fptrunc {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
+        if source.kind in "biu" and new == "half":
+            step = "uitofp" if source.kind != "i" else "sitofp"
+            text, old = self.line(f"{step} {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
+            return self.line(f"fptrunc {wide(old, lanes)} {text} to {wide(new, lanes)}")
+        if source.kind == "f":
+            word = "fpext" if target.itemsize > source.itemsize else "fptrunc"
+        elif target.kind == "f":
+            word = "sitofp" if source.kind == "i" else "uitofp"
+        elif target.itemsize < source.itemsize:
+            word = "trunc"
+        else:
+            word = "sext" if source.kind == "i" else "zext"
+        return self.line(f"{word} {wide(old, lanes)} {text} to {wide(new, lanes)}")
