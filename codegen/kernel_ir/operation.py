@@ -165,18 +165,27 @@ STRUCTURAL: dict[str, str] = {
     "shared": "() {count} -> pointer to `count` elements that the block shares",
     "local": "() {count} -> pointer to `count` elements of the thread's own; the same ones each time it runs",
     "shuffle_xor": "(x) {mask} -> x of the lane whose number is mine ^ mask (full warp)",
-    "atomic": "(pointer, index, value) {kind} -> the old element",
+    "atomic": (
+        "(pointer, index, value) {kind, scope=device} -> the old element, as the kind's fold leaves it, or subtract or "
+        "exchange; of unsigned integers also increment (old >= value: 0, else old + 1) and decrement (old == 0 or old > "
+        "value: value, else old - 1). In global or shared memory; scope: block, device or system"
+    ),
     # threaded level, control flow that a person wrote
     "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
     "repeat": "() region, again and again until a `leave` goes out of it",
-    "leave": "() {label} ends its region and every one around it up to the scope of that label",
+    "leave": (
+        "() {label} ends its region, in place of a `yield`, and every one around it up to the scope of that label"
+    ),
     "call": "(*arguments) {function} -> *results of one of the kernel's functions",
     # threaded level, memory
     "offset": "(pointer, index) -> the pointer, `index` elements further",
     "reinterpret": "(pointer) -> a pointer to the same place that sees elements of the result's dtype",
-    "dynamic_shared": "() -> pointer to the bytes of shared memory that the launch asked for",
+    "dynamic_shared": "() -> pointer (uint8) to the bytes of shared memory that the launch asked for",
     "table": "() {values} -> pointer to constant memory with these elements (a 1-D NumPy array)",
-    "atomic_cas": "(pointer, index, expected, value) -> the old element; writes `value` if it was `expected`",
+    "atomic_cas": (
+        "(pointer, index, expected, value) {scope=device} -> the old element; writes `value` if its bits were those of "
+        "`expected`"
+    ),
     "fence": "() {scope: block, device or system} orders this thread's writes before those that follow",
     # threaded level, between threads. Masks are uint32, bit k for lane k
     "barrier_vote": "(condition) {kind: count, and, or} -> int32, the same in every thread of the block",
@@ -184,16 +193,24 @@ STRUCTURAL: dict[str, str] = {
     "warp_barrier": "(mask) waits for the lanes in `mask`",
     "shuffle": (
         "(mask, x, lane) {mode: idx, up, down, xor; width=32} -> x of another lane: `lane` itself, so many below or "
-        "above mine, or mine ^ lane (int32), within groups of `width` lanes; my own where there is none"
+        "above mine, or mine ^ lane (int32), within groups of `width` lanes; my own where there is none. The number "
+        "counts modulo 32; xor reaches lower groups too, as the machine does"
     ),
     "vote": "(mask, condition) {kind: all, any, eq, ballot} -> bool; for ballot uint32",
     "match": "(mask, x) {kind: any, all} -> uint32 of the lanes with my bits; for all: that mask or 0, and a bool",
     "active_mask": "() -> uint32, the lanes of the warp that run together here",
-    "warp_reduce": "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x folded",
+    "warp_reduce": (
+        "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x folded over the lanes in "
+        "`mask`: with all 32 by halves (mine with that of lane mine ^ 16, ^ 8, ^ 4, ^ 2, ^ 1), else from the lowest up"
+    ),
     # threaded level, odds and ends
     "clock": "() -> int64, a counter of cycles",
     "sleep": "(nanoseconds) suspends the thread for about so long (uint32)",
-    "print": "(*values) {pieces} prints the texts and values, alternating: one more piece than values, a line",
+    "print": (
+        "(*values) {pieces, formats=()} prints the texts and values, alternating: one more piece than values, a line. "
+        "A format a value, as C's printf has them without the %: `.3f`, `08x`; where it is empty (or there are none): "
+        "d for integers, g for floats, True or False for bools"
+    ),
     "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",
     "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",
 }

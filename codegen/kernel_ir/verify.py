@@ -6,20 +6,30 @@ operation as it stands in the kernel's text, and the rule.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value
+from weft.codegen.kernel_ir.operation import (
+    MEETINGS,
+    STRUCTURAL,
+    Block,
+    Function,
+    Kernel,
+    Operation,
+    Pointer,
+    Type,
+    Value,
+)
+from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, signature_fault
 from weft.codegen.kernel_ir.text import print_operation, show_type
 from weft.codegen.ops import accumulators, find_op, resolve_dtypes
 
 # Roles of loops at each level: threads have been given their share of parallel loops and folds.
 ROLES = {"logical": ("parallel", "reduce", "scan", "serial"), "threaded": ("scan", "serial")}
-THREADED = frozenset(
-    {"thread_index", "block_index", "block_size", "grid_size", "barrier", "shared", "local", "shuffle_xor", "atomic"}
-)
+LOGICAL = frozenset({"constant", "cast", "load", "store", "for", "if", "yield"})  # what there is without threads
 FOLDS = frozenset(
     {
         "add",
@@ -57,6 +67,16 @@ def verify_kernel(kernel: Kernel) -> None:
             verifier.fail(None, f"a parameter is called {parameter.value.name!r}: names are identifiers")
         verifier.define(None, (parameter.value,))
     verifier.block(kernel.body, False)
+    for number, function in enumerate(kernel.functions):
+        if not function.name.isidentifier() or function.name in (kernel.name, *verifier.functions):
+            verifier.fail(None, f"function {number} is called {function.name!r}: names are identifiers of their own")
+        verifier.functions[function.name] = function
+    for function in kernel.functions:
+        verifier.function(function)
+    verifier.calls()
+    device = kernel.attributes.get("device")
+    if device is not None and device not in verifier.functions:
+        verifier.fail(None, f"there is no function {device!r} for others to call")
 
 
 class _Verifier:
@@ -66,8 +86,12 @@ class _Verifier:
         self.names: set[str] = set()
         self.visible: list[set[Value]] = [set()]  # in this block and those around it
         self.roles: list[str] = []  # of the loops around
-        self.writable = {p.value for p in kernel.parameters if p.writable}
+        self.readonly = {p.value for p in kernel.parameters if not p.writable}
         self.zeros: set[Value] = set()
+        self.labels: list[str] = []  # of the scopes around
+        self.inside: Function | None = None
+        self.functions: dict[str, Function] = {}
+        self.called: list[Operation] = []
 
     def fail(self, operation: Operation | None, rule: str) -> NoReturn:
         if operation is None:
@@ -90,19 +114,46 @@ class _Verifier:
             self.names.add(value.name)
             self.visible[-1].add(value)
 
+    # -- functions ------------------------------------------------------------------------
+
+    def function(self, function: Function) -> None:
+        """Check a function: what it sees is its own."""
+        self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
+        self.define(None, function.parameters)
+        end = self.block(function.body, True)
+        if end is None or end.opcode != "yield":
+            self.fail(None, f"function {function.name} ends without a yield")
+        if tuple(v.type for v in end.operands) != function.results:
+            self.fail(end, f"function {function.name} yields ({', '.join(map(show_type, function.results))})")
+
+    def calls(self) -> None:
+        """Check that calls are of functions that there are, as they are."""
+        for o in self.called:
+            found = self.functions.get(str(o.attributes.get("function")))
+            if found is None:
+                self.fail(o, f"there is no function {o.attributes.get('function')!r}")
+            if [v.type for v in o.operands] != [v.type for v in found.parameters]:
+                self.fail(o, f"{found.name} takes ({', '.join(show_type(v.type) for v in found.parameters)})")
+            if tuple(v.type for v in o.results) != found.results:
+                self.fail(o, f"{found.name} gives ({', '.join(map(show_type, found.results))})")
+
     # -- blocks ---------------------------------------------------------------------------
 
     def block(self, block: Block, ends: bool) -> Operation | None:
-        """Check a block; its `yield`."""
+        """Check a block; the `yield` or `leave` that ends it."""
         last = None
         for operation in block.operations:
             if last is not None:
-                self.fail(operation, "an operation after the yield that ends its region")
+                self.fail(operation, f"an operation after the {last.opcode} that ends its region")
             for value in operation.operands:
                 if not any(value in scope for scope in self.visible):
                     self.fail(operation, f"%{value.name} is used where it is not defined")
             if operation.opcode == "yield":
                 self.require(ends, operation, "a yield outside a region")
+                last = operation
+                continue
+            if operation.opcode == "leave":
+                self.leave(operation)
                 last = operation
                 continue
             self.operation(operation)
@@ -127,7 +178,7 @@ class _Verifier:
         self.visible.pop()
         if end is None:
             self.fail(o, "a region ends without a yield")
-        if [v.type for v in end.operands] != yields:
+        if end.opcode == "yield" and [v.type for v in end.operands] != yields:
             self.fail(o, f"its region yields ({', '.join(show_type(t) for t in yields)})")
 
     # -- operations -----------------------------------------------------------------------
@@ -136,11 +187,13 @@ class _Verifier:
         """Check one operation with everything inside it."""
         if o.opcode == "if":
             self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if has a condition and two regions")
-        if o.opcode in THREADED and self.kernel.level != "threaded":
+        if self.kernel.level != "threaded" and o.opcode in STRUCTURAL.keys() - LOGICAL:
             self.fail(o, "threads exist at the threaded level only")
-        shape = _SHAPES.get(o.opcode)
-        if shape is not None and (len(o.operands), len(o.results), len(o.regions)) != shape:
-            self.fail(o, f"{o.opcode} has {shape[0]} operands, {shape[1]} results and {shape[2]} regions")
+        if self.inside is not None and o.opcode in MEETINGS:
+            self.fail(o, f"threads cannot meet inside a function: {self.inside.name}")
+        fault = signature_fault(self.kernel, o)
+        if fault:
+            self.fail(o, fault)
         rule = _RULES.get(o.opcode)
         if rule is not None:
             rule(self, o)
@@ -162,18 +215,65 @@ class _Verifier:
         )
 
     def access(self, o: Operation) -> None:
-        pointer, index, *values = o.operands
+        pointer = o.operands[0]
         kind = pointer.type
-        if not isinstance(kind, Pointer):
-            self.fail(o, "the first operand is a pointer")
-        if index.type != self.kernel.index_dtype:
-            self.fail(o, f"an index is {self.kernel.index_dtype}")
-        if any(v.type != kind.dtype for v in (*values, *o.results)):
-            self.fail(o, f"a value of another dtype than the pointer's, {kind.dtype}")
-        if o.opcode != "load" and kind.space == "global" and pointer not in self.writable:
+        assert isinstance(kind, Pointer)
+        if o.opcode != "load" and kind.space == "global" and pointer in self.readonly:
             self.fail(o, f"%{pointer.name} is not writable")
-        if o.opcode == "atomic" and o.attributes.get("kind") not in (FOLDS - {"argmin", "argmax"}) | {"exchange"}:
-            self.fail(o, "an atomic's kind is a fold's name or exchange")
+        if o.opcode != "load" and kind.space == "constant":
+            self.fail(o, "constant memory is not written")
+
+    def atomic(self, o: Operation) -> None:
+        self.access(o)
+        kind = o.operands[0].type
+        assert isinstance(kind, Pointer)
+        self.require(kind.space in ("global", "shared"), o, "atomics are for global and shared memory")
+        name = o.attributes.get("kind", "exchange")  # a compare and swap is one too
+        self.require(kind.dtype.kind in KINDS[name], o, f"there is no such atomic of {kind.dtype}")
+
+    def fold(self, o: Operation) -> None:
+        kind, name = o.operands[1].type, o.attributes["kind"]
+        assert isinstance(kind, np.dtype)
+        self.require(kind.kind in KINDS[name], o, f"a warp cannot fold {kind} with {name}")
+
+    def match(self, o: Operation) -> None:
+        kind = o.operands[1].type
+        assert isinstance(kind, np.dtype)
+        self.require(kind.kind in "iuf", o, f"{kind} cannot be matched")
+
+    def derived(self, o: Operation) -> None:
+        """A pointer made of another one."""
+        old, new = o.operands[0], o.results[0]
+        assert isinstance(old.type, Pointer)
+        assert isinstance(new.type, Pointer)
+        self.require(old.type.space == new.type.space, o, "a pointer stays in its memory")
+        if old in self.readonly:
+            self.readonly.add(new)
+
+    # -- control flow ---------------------------------------------------------------------
+
+    def scope(self, o: Operation) -> None:
+        label = o.attributes.get("label")
+        self.require((len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1), o, "a scope is one region")
+        self.require(isinstance(label, str) and label != "", o, "a scope has a label")
+        self.require(label not in self.labels, o, f"a scope inside another one with the label {label}")
+        self.labels.append(str(label))
+        self.region(o, 0, [], [])
+        self.labels.pop()
+
+    def repeat(self, o: Operation) -> None:
+        self.require((len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1), o, "a repeat is one region")
+        self.region(o, 0, [], [])
+
+    def leave(self, o: Operation) -> None:
+        self.require(not o.operands and not o.results and not o.regions, o, "leave has nothing but a label")
+        self.require(self.kernel.level == "threaded", o, "scopes exist at the threaded level only")
+        label = o.attributes.get("label")
+        self.require(label in self.labels, o, f"no scope around it has the label {label}")
+
+    def call(self, o: Operation) -> None:
+        self.called.append(o)  # functions are known once all of them have been seen
+        self.require(not o.regions, o, "a call has no regions")
 
     def branch(self, o: Operation) -> None:
         self.require(o.operands[0].type == BOOL, o, "a condition is a bool")
@@ -214,9 +314,7 @@ class _Verifier:
         elif sum(accumulators(name) for name in names) != len(carried):
             self.fail(o, f"{', '.join(names) or 'no fold'} for {len(carried)} carried values")
 
-    def place(self, o: Operation) -> None:
-        self.require(o.results[0].type == self.kernel.index_dtype, o, f"an index is {self.kernel.index_dtype}")
-        self.require(o.attributes.get("axis", 0) in (0, 1, 2), o, "an axis is 0, 1 or 2")
+    # -- memory and odds and ends ---------------------------------------------------------
 
     def array(self, o: Operation) -> None:
         kind = o.results[0].type
@@ -225,13 +323,43 @@ class _Verifier:
         count = o.attributes.get("count")
         self.require(isinstance(count, int) and count > 0, o, "the count is a positive number")
 
-    def shuffle(self, o: Operation) -> None:
-        self.require(isinstance(o.operands[0].type, np.dtype), o, "only scalars can be shuffled")
-        self.require(o.results[0].type == o.operands[0].type, o, "its result is of another dtype")
-        self.require(o.attributes.get("mask") in (1, 2, 4, 8, 16), o, "a mask is 1, 2, 4, 8 or 16")
+    def dynamic(self, o: Operation) -> None:
+        self.require(
+            o.results[0].type == Pointer(np.dtype(np.uint8), "shared"), o, "it points to bytes that are shared"
+        )
+
+    def table(self, o: Operation) -> None:
+        kind, values = o.results[0].type, o.attributes.get("values")
+        if not isinstance(kind, Pointer) or kind.space != "constant":
+            self.fail(o, "its result is a pointer to constant memory")
+        if not isinstance(values, np.ndarray) or values.ndim != 1 or not len(values) or values.dtype != kind.dtype:
+            self.fail(o, f"its values are a 1-D array of {kind.dtype}")
+
+    def print(self, o: Operation) -> None:
+        pieces, formats = o.attributes.get("pieces", ()), o.attributes.get("formats", ())
+        if not all(isinstance(v.type, np.dtype) for v in o.operands) or o.results or o.regions:
+            self.fail(o, "scalars are printed")
+        count = len(o.operands)
+        self.require(len(pieces) == count + 1 and all(isinstance(p, str) for p in pieces), o, f"{count + 1} pieces")
+        self.require(len(formats) in (0, count), o, f"as many formats as values, {count}")
+        for text, value in zip(formats, o.operands, strict=False):
+            letters = "eEfFgG" if value.type.kind == "f" else "dixXo"  # type: ignore[union-attr]
+            good = re.fullmatch(rf"([-+ 0#]*\d*(\.\d+)?[{letters}])?", text)
+            self.require(good is not None, o, f"{text!r} is no format of {show_type(value.type)}")
+
+    def external(self, o: Operation) -> None:
+        symbol = o.attributes.get("symbol")
+        good = isinstance(symbol, str) and re.fullmatch(r"__nv_\w+", symbol)
+        self.require(bool(good), o, "a symbol is one of libdevice's, __nv_...")
+        self.require(len(o.results) <= 1 and not o.regions, o, "a function gives one result at most")
+
+    def assembly(self, o: Operation) -> None:
+        for key in ("template", "constraints"):
+            self.require(isinstance(o.attributes.get(key), str), o, f"its {key} is a text")
+        self.require(not o.regions, o, "assembly has no regions")
 
     def nothing(self, o: Operation) -> None:
-        """No rule but its shape."""
+        """No rule but its signature."""
 
     def row(self, o: Operation) -> None:
         try:
@@ -257,36 +385,29 @@ def _is_own_loop(name: str, kinds: tuple[object, ...], result: object) -> bool:
     return name in ("ldexp", "_population") and result == kinds[0]
 
 
-# Operands, results and regions of those that always have as many.
-_SHAPES = {
-    "constant": (0, 1, 0),
-    "cast": (1, 1, 0),
-    "load": (2, 1, 0),
-    "store": (3, 0, 0),
-    "thread_index": (0, 1, 0),
-    "block_index": (0, 1, 0),
-    "block_size": (0, 1, 0),
-    "grid_size": (0, 1, 0),
-    "barrier": (0, 0, 0),
-    "shared": (0, 1, 0),
-    "local": (0, 1, 0),
-    "shuffle_xor": (1, 1, 0),
-    "atomic": (3, 1, 0),
-}
 _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
+    **dict.fromkeys(SIGNATURES, _Verifier.nothing),
     "constant": _Verifier.constant,
     "cast": _Verifier.cast,
     "load": _Verifier.access,
     "store": _Verifier.access,
-    "atomic": _Verifier.access,
+    "atomic": _Verifier.atomic,
+    "atomic_cas": _Verifier.atomic,
     "if": _Verifier.branch,
     "for": _Verifier.loop,
-    "thread_index": _Verifier.place,
-    "block_index": _Verifier.place,
-    "block_size": _Verifier.place,
-    "grid_size": _Verifier.place,
-    "barrier": _Verifier.nothing,
+    "scope": _Verifier.scope,
+    "repeat": _Verifier.repeat,
+    "call": _Verifier.call,
+    "offset": _Verifier.derived,
+    "reinterpret": _Verifier.derived,
     "shared": _Verifier.array,
     "local": _Verifier.array,
-    "shuffle_xor": _Verifier.shuffle,
+    "dynamic_shared": _Verifier.dynamic,
+    "table": _Verifier.table,
+    "vote": _Verifier.nothing,
+    "match": _Verifier.match,
+    "warp_reduce": _Verifier.fold,
+    "print": _Verifier.print,
+    "external": _Verifier.external,
+    "assembly": _Verifier.assembly,
 }

@@ -51,7 +51,7 @@ def _replaced(old: str, new: str, kernel: Kernel) -> Kernel:
         ("float32 = add(%6, %8)", "float32 = sum(%6, %8)", "no such operation"),
         ("float32 = add(%6, %8)", "float32 = bitwise_and(%6, %8)", "bitwise_and"),
         ("float32 = add(%6, %8)", "float32 = add(%6, %x)", "scalars"),
-        ("float32 = load(%x, %7)", "float32 = load(%count, %7)", "the first operand is a pointer"),
+        ("float32 = load(%x, %7)", "float32 = load(%count, %7)", "a pointer is needed"),
         ("float32 = load(%x, %7)", "float32 = load(%x, %6)", "an index is int32"),
         ("float32 = load(%x, %7)", "float64 = load(%x, %7)", "another dtype than the pointer's"),
         ("%x: ptr<float32>", "%x: ptr<float64>", "another dtype than the pointer's"),
@@ -187,12 +187,12 @@ def test_kernel_that_breaks_a_rule(build: Callable[[KernelBuilder, Value, Value]
 @pytest.mark.parametrize(
     ("opcode", "operands", "types", "attributes", "says"),
     [
-        ("shuffle_xor", 1, [np.dtype(np.int32)], {"mask": 3}, "a mask is"),
+        ("shuffle_xor", 1, [np.dtype(np.int32)], {"mask": 3}, "its mask is one of"),
         ("shuffle_xor", 1, [np.dtype(np.int64)], {"mask": 1}, "another dtype"),
         ("shared", 0, [Pointer(np.dtype(np.int32))], {"count": 4}, "a pointer to shared memory"),
         ("shared", 0, [Pointer(np.dtype(np.int32), "shared")], {"count": 0}, "the count is a positive number"),
         ("thread_index", 0, [np.dtype(np.int64)], {"axis": 0}, "an index is int32"),
-        ("thread_index", 0, [np.dtype(np.int32)], {"axis": 3}, "an axis is 0, 1 or 2"),
+        ("thread_index", 0, [np.dtype(np.int32)], {"axis": 3}, "its axis is one of 0, 1, 2"),
         ("barrier", 1, [], {}, "barrier has 0 operands"),
     ],
 )

@@ -1,0 +1,138 @@
+"""What operations take, give and say: one line each, read by the verifier.
+
+A signature is two lists of words, for operands and for results: a dtype's name; ``index``: the kernel's index dtype;
+``pointer``, and ``element``: what it points to; ``same``: its own type again; ``x`` and ``to``: a number or bool, of
+one dtype wherever they occur.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Type
+
+SIGNATURES: dict[str, tuple[str, str]] = {
+    "constant": ("", "x"),
+    "cast": ("x", "to"),
+    "load": ("pointer index", "element"),
+    "store": ("pointer index element", ""),
+    "atomic": ("pointer index element", "element"),
+    "atomic_cas": ("pointer index element element", "element"),
+    "offset": ("pointer index", "same"),
+    "reinterpret": ("pointer", "pointer"),
+    "thread_index": ("", "index"),
+    "block_index": ("", "index"),
+    "block_size": ("", "index"),
+    "grid_size": ("", "index"),
+    "lane_index": ("", "index"),
+    "barrier": ("", ""),
+    "barrier_vote": ("bool", "int32"),
+    "grid_barrier": ("", ""),
+    "warp_barrier": ("uint32", ""),
+    "shuffle_xor": ("x", "x"),
+    "shuffle": ("uint32 x int32", "x"),
+    "active_mask": ("", "uint32"),
+    "warp_reduce": ("uint32 x", "x"),
+    "fence": ("", ""),
+    "clock": ("", "int64"),
+    "sleep": ("uint32", ""),
+    "shared": ("", "pointer"),
+    "local": ("", "pointer"),
+    "dynamic_shared": ("", "pointer"),
+    "table": ("", "pointer"),
+}
+
+# What the kinds of atomics and of folds across a warp work on: kinds of dtypes.
+KINDS = {
+    **dict.fromkeys(("add", "subtract"), "iufc"),
+    **dict.fromkeys(("minimum", "maximum", "fmin", "fmax", "exchange"), "iuf"),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), "iu"),
+    **dict.fromkeys(("increment", "decrement"), "u"),
+}
+_FOLDS = ("add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")
+_SCOPES = ("block", "device", "system")
+
+# (operation, attribute) -> what it may be; the first one where it is left out, or None where it has to be said.
+CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
+    ("thread_index", "axis"): (0, 1, 2),
+    ("block_index", "axis"): (0, 1, 2),
+    ("block_size", "axis"): (0, 1, 2),
+    ("grid_size", "axis"): (0, 1, 2),
+    ("atomic", "kind"): (
+        None,
+        *_FOLDS,
+        *("subtract", "fmin", "fmax", "exchange", "increment", "decrement"),
+    ),
+    ("atomic", "scope"): ("device", "block", "system"),
+    ("atomic_cas", "scope"): ("device", "block", "system"),
+    ("fence", "scope"): (None, *_SCOPES),
+    ("barrier_vote", "kind"): (None, "count", "and", "or"),
+    ("shuffle_xor", "mask"): (None, 1, 2, 4, 8, 16),
+    ("shuffle", "mode"): (None, "idx", "up", "down", "xor"),
+    ("shuffle", "width"): (32, 1, 2, 4, 8, 16),
+    ("vote", "kind"): (None, "all", "any", "eq", "ballot"),
+    ("match", "kind"): (None, "any", "all"),
+    ("warp_reduce", "kind"): (None, *_FOLDS),
+    ("load", "hint"): ("", "ca", "cg", "cs", "lu", "cv"),
+    ("store", "hint"): ("", "wb", "cg", "cs", "wt"),
+    ("load", "volatile"): (False, True),
+    ("store", "volatile"): (False, True),
+    ("load", "align"): (0, 1, 2, 4, 8, 16),
+    ("store", "align"): (0, 1, 2, 4, 8, 16),
+}
+
+
+def signature_of(operation: Operation) -> tuple[str, str] | None:
+    """The signature of an operation, None where it has no fixed one."""
+    match operation.opcode, operation.attributes.get("kind"):
+        case "vote", "ballot":
+            return "uint32 bool", "uint32"
+        case "vote", _:
+            return "uint32 bool", "bool"
+        case "match", "all":
+            return "uint32 x", "uint32 bool"
+        case "match", _:
+            return "uint32 x", "uint32"
+        case name, _:
+            return SIGNATURES.get(name)
+
+
+def signature_fault(kernel: Kernel, operation: Operation) -> str:
+    """The rule that an operation's operands, results or attributes break; empty where they break none."""
+    signature = signature_of(operation)
+    if signature is not None:
+        takes, gives = (words.split() for words in signature)
+        if (len(takes), len(gives), 0) != (len(operation.operands), len(operation.results), len(operation.regions)):
+            return f"{operation.opcode} has {len(takes)} operands, {len(gives)} results and 0 regions"
+        bound: dict[str, Type] = {}
+        for word, value in zip((*takes, *gives), (*operation.operands, *operation.results), strict=True):
+            fault = _type_fault(kernel, bound, word, value.type)
+            if fault:
+                return fault
+    for (opcode, key), allowed in CHOICES.items():
+        if opcode == operation.opcode:
+            value = operation.attributes.get(key, allowed[0])
+            if value is None or not any(value is a or (value == a and type(value) is type(a)) for a in allowed):
+                return f"its {key} is one of {', '.join(repr(a) for a in allowed if a is not None)}, not {value!r}"
+    return ""
+
+
+def _type_fault(kernel: Kernel, bound: dict[str, Type], word: str, type: Type) -> str:
+    match word:
+        case "pointer":
+            bound[word] = type
+            return "" if isinstance(type, Pointer) else "a pointer is needed"
+        case "element":
+            pointer = bound["pointer"]
+            assert isinstance(pointer, Pointer)
+            return "" if type == pointer.dtype else f"a value of another dtype than the pointer's, {pointer.dtype}"
+        case "same":
+            return "" if type == bound["pointer"] else "its result is of the pointer's type"
+        case "index":
+            return "" if type == kernel.index_dtype else f"an index is {kernel.index_dtype}"
+        case "x" | "to":
+            if isinstance(type, Pointer):
+                return "a number is needed, not a pointer"
+            return "" if bound.setdefault(word, type) == type else "its result is of another dtype"
+        case _:
+            return "" if type == np.dtype(word) else f"a {word} is needed"
