@@ -3,6 +3,7 @@
 Host: `choose_lanes` marks the loop that runs in vectors; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host.
+A kernel that a person wrote has its threads already: the two expansions are all it needs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from weft.codegen.target import Target
 
 
 def run_passes(kernel: Kernel, target: Target) -> Kernel:
-    """A logical kernel made ready for the emitter of `target`."""
-    kernel = choose_lanes(kernel, target) if target.kind == "cpu" else map_axes(kernel, target)
+    """A kernel made ready for the emitter of `target`."""
+    if kernel.level == "logical":
+        kernel = choose_lanes(kernel, target) if target.kind == "cpu" else map_axes(kernel, target)
     return expand_ops(expand_complex(kernel))
 
 

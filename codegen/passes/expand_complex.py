@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Parameter, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Parameter, Pointer, Type, Value
 from weft.codegen.ops import accumulators, find_op, pairs
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -21,20 +21,28 @@ def is_complex(value: Value) -> bool:
     return isinstance(value.type, np.dtype) and value.type.kind == "c"
 
 
+def retype(type: Type) -> tuple[Type, ...]:
+    """What a value of a type becomes: two of the parts' type, or one."""
+    if isinstance(type, Pointer):
+        return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
+    return (part_of(type),) * 2 if type.kind == "c" else (type,)
+
+
 def expand_complex(kernel: Kernel) -> Kernel:
     """The kernel on real numbers; itself if it has no others."""
     values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
-    if not any(is_complex(v) or (isinstance(v.type, Pointer) and v.type.dtype.kind == "c") for v in values):
+    values += [v for f in kernel.functions for v in f.parameters]
+    if all(retype(v.type) == (v.type,) for v in values):
         return kernel
-    rewriter = Rewriter(kernel, _expand, is_complex)
+    rewriter = Rewriter(kernel, _expand, retype)
     for parameter in kernel.parameters:
-        kind = parameter.value.type
+        kind, *more = retype(parameter.value.type)
         new = parameter
-        if isinstance(kind, Pointer) and kind.dtype.kind == "c":
-            value = Value(parameter.value.name, Pointer(part_of(kind.dtype), kind.space))
-            new = Parameter(value, parameter.writable, parameter.noalias, parameter.align)
-        elif is_complex(parameter.value):
+        if more:
             raise AssertionError("complex numbers are passed as constants or through memory")
+        if kind != parameter.value.type:
+            value = Value(parameter.value.name, kind)
+            new = Parameter(value, parameter.writable, parameter.noalias, parameter.align)
         rewriter.builder.kernel.parameters.append(new)
         rewriter.map[parameter.value] = new.value
     expanded = rewriter.run()
@@ -52,38 +60,69 @@ def part_of(dtype: np.dtype) -> np.dtype:
 
 
 def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
-    results = operation.results
-    if results and isinstance(results[0].type, Pointer) and results[0].type.dtype.kind == "c":
-        kind = Pointer(part_of(results[0].type.dtype), results[0].type.space)
-        return list(b.emit(operation.opcode, (), (kind,), count=2 * operation.attributes["count"]))
-    if not any(isinstance(v, tuple) for v in operands) and not any(is_complex(v) for v in results):
-        old = operation.operands[0].type if operation.operands else None
-        if not (isinstance(old, Pointer) and old.dtype.kind == "c"):
-            return None
+    types = [v.type for v in (*operation.operands, *operation.results)]
+    if all(retype(type) == (type,) for type in types):
+        return None
+    attributes, results = operation.attributes, operation.results
     match operation.opcode:
         case "constant":
-            value, part = operation.attributes["value"], part_of(results[0].type)  # type: ignore[arg-type]
+            value, part = attributes["value"], part_of(results[0].type)  # type: ignore[arg-type]
             return [(b.constant(value.real, part), b.constant(value.imag, part))]
         case "cast":
             return [_cast(b, operands[0], results[0].type)]
-        case "load":
-            first, second = _indices(b, operands[1])
-            return [(b.load(operands[0], first), b.load(operands[0], second))]
-        case "store":
-            first, second = _indices(b, operands[1])
-            b.store(operands[0], first, operands[2][0])
-            b.store(operands[0], second, operands[2][1])
+        case "load" if is_complex(results[0]):
+            return [tuple(b.load(operands[0], at, **_halved(attributes)) for at in _indices(b, operands[1]))]
+        case "store" if isinstance(operands[2], tuple):
+            for at, part in zip(_indices(b, operands[1]), operands[2], strict=True):
+                b.store(operands[0], at, part, **_halved(attributes))
             return []
-        case "shuffle_xor":
-            parts = [b.emit("shuffle_xor", (part,), (part.type,), **operation.attributes)[0] for part in operands[0]]
-            return [tuple(parts)]
-        case "yield":
+        case "atomic":
+            first, second = _indices(b, operands[1])
+            places = ((operands[0], at, part) for at, part in zip((first, second), operands[2], strict=True))
+            return [tuple(b.emit("atomic", place, (place[2].type,), **attributes)[0] for place in places)]
+        case "shared" | "local" | "table":
+            kind = retype(results[0].type)
+            if "count" in attributes:
+                return list(b.emit(operation.opcode, (), kind, count=2 * attributes["count"]))
+            return list(b.emit("table", (), kind, values=attributes["values"].view(kind[0].dtype)))  # type: ignore[union-attr]
+        case "offset":
+            return [b.offset(operands[0], _indices(b, operands[1])[0])]
+        case "shuffle_xor" | "shuffle" | "warp_reduce":
+            k = 0 if operation.opcode == "shuffle_xor" else 1
+            rows = [(*operands[:k], part, *operands[k + 1 :]) for part in operands[k]]
+            return [tuple(b.emit(operation.opcode, row, (row[k].type,), **attributes)[0] for row in rows)]
+        case "print":
+            return _print(b, operation, operands)
+        case "yield" | "call" | "reinterpret":
             return None
         case name:
             row = find_op(name)
             if row.on_pairs is None:
                 raise TypeError(f"{name} cannot be computed on complex numbers")
             return [row.on_pairs(b, *operands)]
+
+
+def _halved(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of an access to one part of a number: the second part may stand at half the alignment."""
+    halved = {"align": attributes["align"] // 2 or 1} if attributes.get("align") else {}
+    return {**attributes, **halved}
+
+
+def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
+    """A complex number is printed as ``(1+2j)``, its format on both parts."""
+    pieces, formats = [operation.attributes["pieces"][0]], []
+    given = operation.attributes.get("formats", ()) or ("",) * len(operands)
+    for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):
+        if isinstance(value, tuple):
+            pieces[-1] += "("
+            pieces += ["", "j)" + text]
+            formats += [form, "+" + (form or "g")]
+        else:
+            pieces.append(text)
+            formats.append(form)
+    flat = [part for value in operands for part in (value if isinstance(value, tuple) else (value,))]
+    b.emit("print", flat, pieces=tuple(pieces), formats=tuple(formats))
+    return []
 
 
 def _indices(b: KernelBuilder, index: Value) -> tuple[Value, Value]:

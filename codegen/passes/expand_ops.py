@@ -38,6 +38,11 @@ def expand_ops(kernel: Kernel) -> Kernel:
 
 
 def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
+    if operation.opcode == "warp_reduce" and operation.results[0].type == np.float16:
+        mask, value = operands
+        kind = operation.attributes["kind"]
+        (folded,) = b.emit("warp_reduce", (mask, b.cast(value, np.float32)), (np.dtype(np.float32),), kind=kind)
+        return [b.cast(folded, np.float16)]
     if operation.opcode in STRUCTURAL:
         return None
     row = find_op(operation.opcode)

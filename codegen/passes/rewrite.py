@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Type, Value
 
-# What a value became: itself, or for a complex one its two parts.
+# What a value became: a value, or for a complex one its two parts.
 Replaced = Any
 Rule = Callable[[KernelBuilder, Operation, list[Replaced]], list[Replaced] | None]
+
+
+def _as_it_is(type: Type) -> tuple[Type, ...]:
+    return (type,)
 
 
 class Rewriter:
     """Rebuilds one kernel."""
 
-    def __init__(self, kernel: Kernel, rule: Rule, split: Callable[[Value], bool] = lambda value: False) -> None:
+    def __init__(self, kernel: Kernel, rule: Rule, retype: Callable[[Type], tuple[Type, ...]] = _as_it_is) -> None:
         self.old = kernel
         self.rule = rule
-        self.split = split  # which values become a pair of values of half the size
+        self.retype = retype  # what values that no rule replaces become: the type of one, or of two
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
         self.builder._count = max((int(v.name) + 1 for v in _results(kernel) if v.name.isdigit()), default=0)
         self.builder.kernel.level = kernel.level
@@ -39,7 +41,19 @@ class Rewriter:
                 self.builder.kernel.parameters.append(parameter)
                 self.map[parameter.value] = parameter.value
         self.body(self.old.body)
+        for function in self.old.functions:
+            self.function(function)
         return self.builder.finish()
+
+    def function(self, function: Function) -> None:
+        """One of the kernel's functions."""
+        parameters = self.renew(function.parameters)
+        results = tuple(part for type in function.results for part in self.retype(type))
+        body = Block()
+        self.builder.kernel.functions.append(Function(function.name, parameters, body, results))
+        outer, self.builder.blocks = self.builder.blocks, [body]
+        self.body(function.body)
+        self.builder.blocks = outer
 
     def body(self, block: Block) -> None:
         """Rewrite the operations of a block into the open one."""
@@ -48,6 +62,7 @@ class Rewriter:
             if operation.regions:
                 self.structured(operation, operands)
                 continue
+            self.builder.line = operation.attributes.get("line")
             replaced = self.rule(self.builder, operation, operands)
             if replaced is None:
                 self.copy(operation, operands)
@@ -57,40 +72,37 @@ class Rewriter:
 
     def copy(self, operation: Operation, operands: list[Replaced]) -> None:
         """The same operation on the new operands."""
-        flat = _flatten(operands)
+        results = self.renew(operation.results)
         self.builder.block.operations.append(
-            Operation(operation.opcode, tuple(flat), operation.results, operation.attributes)
+            Operation(operation.opcode, tuple(_flatten(operands)), results, operation.attributes)
         )
-        for value in operation.results:
-            self.map[value] = value
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
         """An operation with regions: its regions rewritten, its results split where they are to be."""
         regions = []
         for region in operation.regions:
-            parameters: list[Value] = []
-            for value in region.parameters:
-                self.map[value] = self._fresh(value)
-                parameters.extend(_flatten([self.map[value]]))
-            block = Block(tuple(parameters))
+            block = Block(self.renew(region.parameters))
             self.builder.blocks.append(block)
             self.body(region)
             self.builder.blocks.pop()
             regions.append(block)
-        results = []
-        for value in operation.results:
-            self.map[value] = self._fresh(value)
-            results.extend(_flatten([self.map[value]]))
         self.builder.block.operations.append(
-            Operation(operation.opcode, tuple(_flatten(operands)), tuple(results), operation.attributes, tuple(regions))
+            Operation(
+                operation.opcode,
+                tuple(_flatten(operands)),
+                self.renew(operation.results),
+                operation.attributes,
+                tuple(regions),
+            )
         )
 
-    def _fresh(self, value: Value) -> Replaced:
-        if not self.split(value):
-            return value
-        assert isinstance(value.type, np.dtype)
-        part = np.dtype(f"f{value.type.itemsize // 2}")
-        return (self.builder.fresh(part), self.builder.fresh(part))
+    def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The values that stand for these, which no rule replaces."""
+        for value in values:
+            types = self.retype(value.type)
+            parts = tuple(value if type == value.type else self.builder.fresh(type) for type in types)
+            self.map[value] = parts[0] if len(parts) == 1 else parts
+        return tuple(_flatten([self.map[value] for value in values]))
 
 
 def _flatten(values: list[Replaced]) -> list[Value]:
@@ -101,7 +113,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def _results(kernel: Kernel) -> list[Value]:
-    found: list[Value] = []
+    found: list[Value] = [v for f in kernel.functions for v in f.parameters]
     for operation in kernel.walk():
         found.extend(operation.results)
         for region in operation.regions:
