@@ -23,6 +23,7 @@ from weft.runtime.errors import (
 )
 from weft.runtime.null import NullDevice
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
 from weft.runtime.settings import override, setting
 
 if TYPE_CHECKING:
@@ -68,16 +69,22 @@ __all__ = [
     "CudaDevice",
     "CudaError",
     "Device",
+    "DeviceFacts",
     "DeviceLostError",
     "DeviceMismatchError",
     "DeviceNotFoundError",
     "DiskCache",
+    "Event",
+    "FunctionFacts",
+    "HostKind",
+    "HostMemory",
     "NullDevice",
     "ObjectCode",
     "OutOfMemoryError",
     "PerformanceWarning",
     "Probe",
     "SettingError",
+    "Stream",
     "WeftError",
     "assemble",
     "default_device",

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.services import Services
 
 
 class Buffer:
@@ -35,7 +36,7 @@ class Buffer:
 
 
 @runtime_checkable
-class Device(Protocol):
+class Device(Services, Protocol):
     """What the layers above ask of a device.
 
     `slots` is the packed argument list of a launch: one 64-bit item a kernel parameter

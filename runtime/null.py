@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.device import Buffer
+from weft.runtime.immediate import Immediate
 from weft.runtime.object_code import ObjectCode
 
 
-class NullDevice:
+class NullDevice(Immediate):
     """Kernels are generated for its target and counted, never run; every array reads back as zeros.
 
     Parameters

@@ -14,10 +14,11 @@ from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import Pool
 from weft.runtime.cpu.pool import GRAIN, workers
 from weft.runtime.device import Buffer
+from weft.runtime.immediate import Immediate
 from weft.runtime.object_code import ObjectCode
 
 
-class CpuDevice:
+class CpuDevice(Immediate):
     """Kernels run in the calling thread, long ones side by side on all cores; `launch` returns when they are done."""
 
     name = "cpu"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from array import array
 from collections import OrderedDict
 from math import prod
@@ -13,6 +12,8 @@ import numpy as np
 
 import weft.runtime as face
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.services import GpuServices
+from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError, OutOfMemoryError
 from weft.runtime.object_code import ObjectCode
@@ -21,6 +22,8 @@ MAX_GRID = 2**31 - 1
 # Free blocks that are kept for reuse, in bytes.
 KEPT_BYTES = 1 << 30
 ROUNDING = 512
+# Dynamic shared memory that a kernel may have without asking the driver for more.
+ORDINARY_SHARED = 48 << 10
 
 
 class Memory:
@@ -40,55 +43,34 @@ class Memory:
 class CudaFunction:
     """A loaded kernel and how it is launched; its module is unloaded with it."""
 
-    __slots__ = ("_driver", "_module", "block", "handle", "most_blocks", "name", "per_block")
+    __slots__ = ("_driver", "_module", "block", "cooperative", "dynamic", "handle", "most_blocks", "name", "per_block")
 
     def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode) -> None:
         self._driver = driver
         self._module = module
         self.handle = handle
         self.name = code.entry
-        self.block = int(code.launch["block"])
-        self.per_block = int(code.launch["per_block"])
+        # of fused kernels; explicit ones are launched as the person says
+        self.block = int(code.launch.get("block", 0))
+        self.per_block = int(code.launch.get("per_block", 1))
         self.most_blocks = int(code.launch.get("most_blocks", MAX_GRID))
+        self.cooperative = bool(code.launch.get("cooperative"))
+        self.dynamic = ORDINARY_SHARED  # bytes of dynamic shared memory that a launch may ask for
+
+    def allow(self, shared_bytes: int) -> None:
+        """Let launches ask for so much dynamic shared memory."""
+        if shared_bytes > self.dynamic:
+            kind = self._driver.table.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.call("cuFuncSetAttribute", self.handle, kind, shared_bytes)
+            self.dynamic = shared_bytes
 
     def __del__(self) -> None:
         self._driver.quietly("cuModuleUnload", self._module)
 
 
-class Event:
-    """A point in a device's stream."""
-
-    def __init__(self, driver: Driver, stream: Any) -> None:
-        self._driver = driver
-        self._stream = stream
-        self.handle = driver.call("cuEventCreate", 0)
-
-    def record(self) -> None:
-        """Mark the present end of the stream."""
-        self._driver.call("cuEventRecord", self.handle, self._stream)
-
-    def query(self) -> bool:
-        """Whether everything before it has ended."""
-        return self._driver.is_done("cuEventQuery", self.handle)
-
-    def synchronize(self) -> None:
-        """Wait for it; Ctrl-C works meanwhile."""
-        pause = 1e-5
-        while not self.query():
-            time.sleep(pause)
-            pause = min(pause * 1.5, 1e-3)
-
-    def elapsed(self, earlier: Event) -> float:
-        """Milliseconds since another event."""
-        return float(self._driver.call("cuEventElapsedTime", earlier.handle, self.handle))
-
-    def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            self._driver.quietly("cuEventDestroy", self.handle)
-
-
-class CudaDevice:
-    """A GPU. Everything goes to one stream in order; `download` and `synchronize` wait for it.
+class CudaDevice(GpuServices):
+    """A GPU. Everything goes to one stream in order, but what a person gives a stream of theirs; `download` and
+    `synchronize` wait for it.
 
     Parameters
     ----------
@@ -109,7 +91,8 @@ class CudaDevice:
         major = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._driver.handle)
         minor = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._driver.handle)
         self.capability = (int(major), int(minor))
-        self._stream = call("cuStreamCreate", 1)  # CU_STREAM_NON_BLOCKING
+        self._stream = call("cuStreamCreate", NON_BLOCKING)
+        self._order = Order(self._driver, self._stream)
         self._free: OrderedDict[int, list[int]] = OrderedDict()
         self._kept = 0
         self._target: Any = None
@@ -127,10 +110,6 @@ class CudaDevice:
         """Bytes that buffers hold."""
         return self._driver.held
 
-    def event(self) -> Event:
-        """A new event of the device's stream."""
-        return Event(self._driver, self._stream)
-
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
@@ -139,6 +118,8 @@ class CudaDevice:
         size = -(-max(nbytes, 1) // ROUNDING) * ROUNDING
         free = self._free.get(size)
         if free:
+            # a stream that is still at work may have been the block's last user
+            self._order.join()
             address = free.pop()
             self._kept -= size
         else:
@@ -148,16 +129,21 @@ class CudaDevice:
 
     def _fresh(self, size: int) -> int:
         try:
-            return int(self._driver.call("cuMemAllocAsync", size, self._stream))
+            address = int(self._driver.call("cuMemAllocAsync", size, self._stream))
         except OutOfMemoryError:
             self.empty_cache()
             self.synchronize()
-            return int(self._driver.call("cuMemAllocAsync", size, self._stream))
+            address = int(self._driver.call("cuMemAllocAsync", size, self._stream))
+        self._order.turn += 1
+        return address
 
     def give_back(self, address: int, size: int) -> None:
-        """Keep a block for reuse (the stream orders its next use after its last), or free it."""
+        """Keep a block for reuse (the stream orders its next use after its last), or free it.
+
+        It is kept in any case while a person's stream may still use it.
+        """
         self._driver.held -= size
-        if self._kept + size <= self._limit and not self._driver.lost:
+        if (self._kept + size <= self._limit or self._order.is_open) and not self._driver.lost:
             self._free.setdefault(size, []).append(address)
             self._kept += size
         else:
@@ -165,6 +151,8 @@ class CudaDevice:
 
     def empty_cache(self) -> None:
         """Free the blocks that are kept."""
+        if not self._driver.lost:
+            self._order.join()
         for addresses in self._free.values():
             for address in addresses:
                 self._driver.quietly("cuMemFreeAsync", address, self._stream)
@@ -174,26 +162,22 @@ class CudaDevice:
     def upload(self, values: np.ndarray) -> Buffer:
         """A copy of `values` in C order."""
         buffer = self.allocate(values.nbytes)
-        if values.nbytes:
-            host = np.ascontiguousarray(values)
-            self._driver.call("cuMemcpyHtoDAsync", buffer.address, host.ctypes.data, host.nbytes, self._stream)
-            # the driver may still read pageable memory after the call returns
-            self.synchronize()
+        # the driver may still read pageable memory after its call returns, so this waits
+        self.write(buffer.address, np.ascontiguousarray(values))
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """The leading elements as a host array."""
         values = np.empty(shape, dtype)
-        if values.nbytes:
-            self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, buffer.address, values.nbytes, self._stream)
-            self.synchronize()
+        self.read(buffer.address, values)
         values.flags.writeable = False
         return values
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes on the device."""
         if nbytes:
-            self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, self._stream)
+            queue = self._order.enter(None)
+            self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     # -- kernels --------------------------------------------------------------------------------
 
@@ -214,26 +198,45 @@ class CudaDevice:
         blocks = min(-(-prod(parallel) // function.per_block), function.most_blocks)
         if not blocks:
             return
+        self._start(function, (blocks, 1, 1), (function.block, 1, 1), 0, slots, None)
+
+    def launch_grid(
+        self,
+        function: CudaFunction,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        slots: array[int],
+        stream: CudaStream | None = None,
+    ) -> None:
+        """Start an explicit kernel, on the device's own stream or on another."""
+        function.allow(shared_bytes)
+        self._start(function, grid, block, shared_bytes, slots, stream)
+
+    def _start(
+        self,
+        function: CudaFunction,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        slots: array[int],
+        stream: CudaStream | None,
+    ) -> None:
         base = slots.buffer_info()[0]
         pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
+        queue = self._order.enter(stream)
         self._driver.doing = function.name
-        self._driver.call(
-            "cuLaunchKernel",
-            function.handle,
-            blocks,
-            1,
-            1,
-            function.block,
-            1,
-            1,
-            0,
-            self._stream,
-            ctypes.addressof(pointers),
-            0,
-        )
+        shape = (function.handle, *grid, *block, shared_bytes, queue, ctypes.addressof(pointers))
+        if function.cooperative:
+            self._driver.call("cuLaunchCooperativeKernel", *shape)
+        else:
+            self._driver.call("cuLaunchKernel", *shape, 0)
 
     def synchronize(self) -> None:
         """Wait until everything started here has ended."""
-        mark = self.event()
-        mark.record()
-        mark.synchronize()
+        self._order.create(0).synchronize()
+
+    def reset(self) -> None:
+        """Wait for everything and give back memory that no array holds; arrays stay as they are."""
+        self.synchronize()
+        self.empty_cache()

@@ -1,0 +1,173 @@
+"""What a GPU offers beside memory and kernels: facts, host memory, sharing between processes, occupancy.
+
+In: the driver of a device. Out: the `Services` of `CudaDevice`. Always true: memory made here goes back to the driver
+when its last user dies, never earlier.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.device import Buffer
+from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
+
+PORTABLE_MAPPED = 1 | 2  # for every device, with an address on the device
+ATTACH_GLOBAL = 1
+LAZY_PEER_ACCESS = 1
+PREFIX = "CU_DEVICE_ATTRIBUTE_"
+
+
+class DriverMemory:
+    """Memory that one driver call made and another gives back."""
+
+    __slots__ = ("_driver", "_give_back", "_keeps", "address")
+
+    def __init__(self, driver: Driver, give_back: str, address: int, keeps: Any = None) -> None:
+        self._driver = driver
+        self._give_back = give_back
+        self._keeps = keeps
+        self.address = address
+
+    def __del__(self) -> None:
+        self._driver.quietly(self._give_back, self.address)
+
+
+class Attributes(Mapping[str, int]):
+    """A device's attributes by their names, asked for one by one."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def __getitem__(self, name: str) -> int:
+        kind = getattr(self._driver.table.CUdevice_attribute, PREFIX + name, None)
+        if kind is None:
+            raise KeyError(name)
+        return int(self._driver.call("cuDeviceGetAttribute", kind, self._driver.handle))
+
+    def __iter__(self) -> Iterator[str]:
+        names = (name for name in dir(self._driver.table.CUdevice_attribute) if name.startswith(PREFIX))
+        return (name.removeprefix(PREFIX) for name in names if not name.endswith("_MAX"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class GpuServices:
+    """The services of a GPU."""
+
+    name: str
+    capability: tuple[int, int]
+    _driver: Driver
+    _order: Order
+    _stream: Any
+
+    def create_stream(self, handle: int | None = None) -> CudaStream:
+        """A new stream, or one that somebody else made."""
+        return self._order.create(handle)
+
+    def create_event(self, timing: bool = True) -> CudaEvent:
+        """A new event."""
+        return CudaEvent(self._driver, self._stream, timing)
+
+    def facts(self) -> DeviceFacts:
+        """What the GPU is."""
+        call, handle = self._driver.call, self._driver.handle
+        name = call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode()
+        number = uuid.UUID(bytes=bytes(call("cuDeviceGetUuid", handle).bytes))
+        ordinal = int(self.name.partition(":")[2])
+        return DeviceFacts(ordinal, name, f"GPU-{number}", self.capability, Attributes(self._driver))
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free bytes and bytes in all."""
+        free, total = self._driver.call("cuMemGetInfo")
+        return int(free), int(total)
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
+        """Pinned memory (mapped too, which costs nothing), or managed memory."""
+        call = self._driver.call
+        if kind == "managed":
+            at = int(call("cuMemAllocManaged", max(nbytes, 1), ATTACH_GLOBAL))
+            return HostMemory(at, at, nbytes, DriverMemory(self._driver, "cuMemFree", at))
+        at = int(call("cuMemHostAlloc", max(nbytes, 1), PORTABLE_MAPPED))
+        owner = DriverMemory(self._driver, "cuMemFreeHost", at)
+        return HostMemory(at, int(call("cuMemHostGetDevicePointer", at, 0)), nbytes, owner)
+
+    def pin(self, values: np.ndarray) -> HostMemory:
+        """Register host memory with the driver."""
+        at = values.ctypes.data
+        if not values.nbytes:
+            return HostMemory(at, 0, 0, values)
+        self._driver.call("cuMemHostRegister", at, values.nbytes, PORTABLE_MAPPED)
+        owner = DriverMemory(self._driver, "cuMemHostUnregister", at, values)
+        return HostMemory(at, int(self._driver.call("cuMemHostGetDevicePointer", at, 0)), values.nbytes, owner)
+
+    def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+        """Copy into a contiguous host array; without a stream it has ended on return."""
+        if values.nbytes:
+            queue = self._order.enter(stream)
+            self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
+            if stream is None:
+                self._order.create(0).synchronize()
+
+    def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+        """Copy from a contiguous host array; without a stream it has ended on return."""
+        if values.nbytes:
+            queue = self._order.enter(stream)
+            self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
+            if stream is None:
+                self._order.create(0).synchronize()
+
+    def share(self, nbytes: int) -> tuple[Buffer, bytes]:
+        """A buffer of its own allocation (the memory pool's cannot be shared), and its handle."""
+        at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
+        owner = DriverMemory(self._driver, "cuMemFree", at)
+        handle = bytes(self._driver.call("cuIpcGetMemHandle", at).reserved)
+        return self._over(at, nbytes, owner), handle
+
+    def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
+        """The buffer that another process shares."""
+        opened = self._driver.table.CUipcMemHandle()
+        opened.reserved = bytes(handle)
+        at = int(self._driver.call("cuIpcOpenMemHandle", opened, LAZY_PEER_ACCESS))
+        return self._over(at, nbytes, DriverMemory(self._driver, "cuIpcCloseMemHandle", at))
+
+    def _over(self, address: int, nbytes: int, owner: DriverMemory) -> Buffer:
+        device: Any = self
+        return Buffer(device, address, nbytes, owner)
+
+    # -- kernels --------------------------------------------------------------------------------
+
+    def function_facts(self, function: Any) -> FunctionFacts:
+        """What a loaded kernel takes."""
+        kinds = self._driver.table.CUfunction_attribute
+
+        def ask(name: str) -> int:
+            return int(
+                self._driver.call("cuFuncGetAttribute", getattr(kinds, f"CU_FUNC_ATTRIBUTE_{name}"), function.handle)
+            )
+
+        names = ("NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES", "CONST_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
+        return FunctionFacts(*map(ask, names))
+
+    def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
+        """Blocks of a kernel that one multiprocessor runs at the same time."""
+        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        return int(self._driver.call(name, function.handle, threads, shared_bytes))
+
+    def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
+        """Blocks of the grid and threads of a block that fill the device."""
+        name = "cuOccupancyMaxPotentialBlockSize"
+        grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
+        return int(grid), int(block)
+
+    def profile(self, on: bool) -> None:
+        """Start or stop an attached profiler."""
+        self._driver.call("cuProfilerStart" if on else "cuProfilerStop")

@@ -1,0 +1,273 @@
+"""The services of devices on which everything has ended when a call returns: the CPU, and the null device.
+
+Streams hold no work, events are times, host memory is memory. Always true: nothing here waits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.device import Buffer
+from weft.runtime.object_code import ObjectCode
+from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
+
+# Programs ask for features by compute capability: the CPU has those of this one.
+CAPABILITY = (9, 0)
+MAX_THREADS = 1024
+MAX_SHARED = 227 << 10
+BEST_BLOCK = 256
+SHARED_FOLDER = "/dev/shm"
+
+
+class DoneStream:
+    """A stream whose work has ended when the call that made it returned."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def query(self) -> bool:
+        """Always true."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing is left running."""
+
+    def wait(self, event: Any) -> None:
+        """Every recorded event has happened."""
+
+    def add_callback(self, function: Callable[[], None]) -> None:
+        """Call `function` now."""
+        function()
+
+
+class ClockEvent:
+    """A time."""
+
+    def __init__(self, timing: bool = True) -> None:
+        self.handle = 0
+        self._timing = timing
+        self._at: int | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Take the time."""
+        self._at = time.perf_counter_ns()
+
+    def query(self) -> bool:
+        """Always true, as for an event of CUDA's that was never recorded."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def elapsed(self, earlier: Any) -> float:
+        """Milliseconds since another event. Raises ValueError where one was not recorded or keeps no time."""
+        if not (self._timing and earlier._timing):
+            raise ValueError("the time between two events needs events made with timing=True")
+        if self._at is None or earlier._at is None:
+            raise ValueError("the time between two events needs both of them recorded")
+        return (self._at - earlier._at) / 1e6
+
+
+class SharedFile:
+    """A file in memory, mapped here; whoever made it takes its name away at the end."""
+
+    __slots__ = ("_mine", "_raw", "address", "path")
+
+    def __init__(self, path: str, nbytes: int, mine: bool) -> None:
+        with open(path, "r+b") as file:
+            mapped = mmap.mmap(file.fileno(), max(nbytes, 1))
+        self._raw = (ctypes.c_char * len(mapped)).from_buffer(mapped)
+        self.address = ctypes.addressof(self._raw)
+        self.path = path
+        self._mine = mine
+
+    def __del__(self) -> None:
+        if getattr(self, "_mine", False):
+            Path(self.path).unlink(missing_ok=True)
+
+
+class Immediate:
+    """A device whose calls return when their work is done."""
+
+    name: str
+
+    def create_stream(self, handle: int | None = None) -> DoneStream:
+        """A stream; its handle is a number of its own, for CUDA's functions never see it."""
+        if handle is None:
+            Immediate._streams += 1
+            handle = Immediate._streams
+        return DoneStream(handle)
+
+    _streams = 2  # CUDA's handles 1 and 2 are its default streams
+
+    def create_event(self, timing: bool = True) -> ClockEvent:
+        """An event."""
+        return ClockEvent(timing)
+
+    def facts(self) -> DeviceFacts:
+        """The processor as a device."""
+        return _facts(self.name)
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free bytes and bytes in all of the machine."""
+        return _memory_info()
+
+    def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
+        """Ordinary memory, which is all that these devices have."""
+        values = np.empty(nbytes + 64, np.uint8)
+        at = -(-values.ctypes.data // 64) * 64
+        return HostMemory(at, at, nbytes, values)
+
+    def pin(self, values: np.ndarray) -> HostMemory:
+        """The array's own memory."""
+        return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
+
+    def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+        """Copy into a contiguous host array."""
+        ctypes.memmove(values.ctypes.data, address, values.nbytes)
+
+    def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+        """Copy from a contiguous host array."""
+        ctypes.memmove(address, values.ctypes.data, values.nbytes)
+
+    def share(self, nbytes: int) -> tuple[Buffer, bytes]:
+        """A buffer in a file in memory; the handle is its path."""
+        folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
+        number, path = tempfile.mkstemp(prefix="weft-", dir=folder)
+        os.truncate(number, max(nbytes, 1))
+        os.close(number)
+        file = SharedFile(path, nbytes, mine=True)
+        return self._over(file, nbytes), path.encode()
+
+    def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
+        """The buffer whose file the handle names. Raises ValueError where it is gone or too short."""
+        path = bytes(handle).rstrip(b"\0").decode()
+        if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
+            raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
+        return self._over(SharedFile(path, nbytes, mine=False), nbytes)
+
+    def _over(self, file: SharedFile, nbytes: int) -> Buffer:
+        device: Any = self
+        return Buffer(device, file.address, nbytes, file)
+
+    def function_facts(self, function: Any) -> FunctionFacts:
+        """A kernel on a processor: no registers or local memory to speak of."""
+        launch = function.launch if isinstance(function, ObjectCode) else getattr(function, "launch", {})
+        return FunctionFacts(0, int(launch.get("shared", 0)), 0, 0, MAX_THREADS)
+
+    def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
+        """A core runs one block at a time."""
+        return 1
+
+    def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
+        """A grid for every core, and a block that the usual programs use."""
+        return _cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
+
+    def profile(self, on: bool) -> None:
+        """No profiler listens to these devices."""
+        warnings.warn("profiling is for a GPU; on this device it does nothing", stacklevel=3)
+
+    def reset(self) -> None:
+        """Give back memory that no array holds."""
+        empty = getattr(self, "empty_cache", None)
+        if empty is not None:
+            empty()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
+
+
+@lru_cache
+def _facts(name: str) -> DeviceFacts:
+    of_machine = uuid.uuid5(uuid.NAMESPACE_DNS, f"{platform.node()}/{name}")
+    title = f"CPU: {_processor_name()}" if name == "cpu" else name
+    return DeviceFacts(0, title, f"CPU-{of_machine}", CAPABILITY, _attributes())
+
+
+def _attributes() -> dict[str, int]:
+    """Limits of explicit kernels here: those of the architecture whose features the device has."""
+    return {
+        "MAX_THREADS_PER_BLOCK": MAX_THREADS,
+        "MAX_BLOCK_DIM_X": MAX_THREADS,
+        "MAX_BLOCK_DIM_Y": MAX_THREADS,
+        "MAX_BLOCK_DIM_Z": 64,
+        "MAX_GRID_DIM_X": 2**31 - 1,
+        "MAX_GRID_DIM_Y": 65535,
+        "MAX_GRID_DIM_Z": 65535,
+        "MAX_SHARED_MEMORY_PER_BLOCK": 48 << 10,
+        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": MAX_SHARED,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": MAX_SHARED + 1024,
+        "RESERVED_SHARED_MEMORY_PER_BLOCK": 1024,
+        "TOTAL_CONSTANT_MEMORY": 64 << 10,
+        "WARP_SIZE": 32,
+        "MAX_REGISTERS_PER_BLOCK": 65536,
+        "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+        "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+        "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
+        "MULTIPROCESSOR_COUNT": _cores(),
+        "CLOCK_RATE": 1_000_000,
+        "MEMORY_CLOCK_RATE": 1_000_000,
+        "GLOBAL_MEMORY_BUS_WIDTH": 64,
+        "L2_CACHE_SIZE": 1 << 20,
+        "KERNEL_EXEC_TIMEOUT": 0,
+        "INTEGRATED": 1,
+        "CAN_MAP_HOST_MEMORY": 1,
+        "COMPUTE_MODE": 0,
+        "CONCURRENT_KERNELS": 0,
+        "ECC_ENABLED": 0,
+        "PCI_BUS_ID": 0,
+        "PCI_DEVICE_ID": 0,
+        "PCI_DOMAIN_ID": 0,
+        "TCC_DRIVER": 0,
+        "ASYNC_ENGINE_COUNT": 0,
+        "UNIFIED_ADDRESSING": 1,
+        "COMPUTE_CAPABILITY_MAJOR": CAPABILITY[0],
+        "COMPUTE_CAPABILITY_MINOR": CAPABILITY[1],
+        "STREAM_PRIORITIES_SUPPORTED": 0,
+        "GLOBAL_L1_CACHE_SUPPORTED": 1,
+        "LOCAL_L1_CACHE_SUPPORTED": 1,
+        "MANAGED_MEMORY": 1,
+        "MULTI_GPU_BOARD": 0,
+        "HOST_NATIVE_ATOMIC_SUPPORTED": 1,
+        "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
+        "PAGEABLE_MEMORY_ACCESS": 1,
+        "CONCURRENT_MANAGED_ACCESS": 1,
+        "COMPUTE_PREEMPTION_SUPPORTED": 1,
+        "COOPERATIVE_LAUNCH": 1,
+        "COOPERATIVE_MULTI_DEVICE_LAUNCH": 0,
+        "CLUSTER_LAUNCH": 0,
+        "MEMORY_POOLS_SUPPORTED": 1,
+    }
+
+
+def _memory_info() -> tuple[int, int]:
+    try:
+        rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        free, total = (int(rows[key].split()[0]) * 1024 for key in ("MemAvailable", "MemTotal"))
+    except (OSError, KeyError):
+        page = os.sysconf("SC_PAGE_SIZE")
+        free, total = (page * os.sysconf(key) for key in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"))
+    return free, total
