@@ -43,7 +43,7 @@ def test_every_program_has_its_cases() -> None:
 
 
 def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
-    with pytest.warns(match="copied|copies") as warned:
+    with pytest.warns(match="cop") as warned:
         load("stride_loop").main(100)
     assert any(issubclass(w.category, Warning) and w.category.__name__ == "PerformanceWarning" for w in warned)
 

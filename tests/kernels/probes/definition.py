@@ -1,0 +1,96 @@
+"""What a language probe is: one construct in one small kernel, and how its right result is found.
+
+Always true: `Probe.oracle` works on copies of the arguments and leaves the right result in their arrays. Where nothing else
+is said it is the kernel itself, run as the plain Python function that it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A kernel, its arguments (arrays are copied for every run), launch and oracle.
+
+    `ulps` is how far floats may be off, in units in the last place; 0 asks for the same bits. `printed` is what the
+    kernel prints. `keywords` are passed by name. `make` may turn the function into the kernel itself (decorators'
+    options). `ptx` says whether the kernel compiles for a GPU as well.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    launch: tuple[Any, ...] = (1, 1)
+    oracle: Callable[..., Any] | None = None
+    ulps: int = 0
+    printed: str = ""
+    keywords: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def copies(self) -> tuple[Any, ...]:
+        """The arguments for one run."""
+        return tuple(copied(a) if owns_elements(a) else a for a in self.arguments)
+
+    def wanted(self) -> tuple[Any, ...]:
+        """The arguments as they have to be after the launch."""
+        arguments = self.copies()
+        with np.errstate(all="ignore"):
+            (self.oracle or self.function)(*arguments, **self.keywords)
+        return arguments
+
+
+def owns_elements(value: Any) -> bool:
+    """Whether an argument is an array that a kernel may write."""
+    return isinstance(value, np.ndarray)
+
+
+def copied(array: np.ndarray) -> np.ndarray:
+    """A copy of the elements at the same distances from one another."""
+    if array.base is None:
+        return array.copy(order="K")
+    low, high = np.lib.array_utils.byte_bounds(array)
+    memory = bytearray(ctypes.string_at(low, high - low))
+    return np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - low, array.strides)
+
+
+PROBES: list[Probe] = []
+
+
+def probe(
+    *arguments: Any, launch: tuple[Any, ...] = (1, 1), want: Callable[..., Any] | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function into `PROBES`, with these arguments; it stays a plain function."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        PROBES.append(Probe(function.__name__, function, arguments, launch, want, **options))
+        return function
+
+    return enter
+
+
+def same(found: Any, wanted: Any, ulps: int) -> None:
+    """Assert that two arguments agree after a launch, NaN equal to NaN."""
+    if not owns_elements(wanted):
+        return
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape
+    if ulps and wanted.dtype.kind == "f":
+        finite = np.isfinite(wanted)
+        np.testing.assert_array_equal(found[~finite], wanted[~finite])
+        np.testing.assert_array_max_ulp(found[finite], wanted[finite], ulps)
+    elif ulps and wanted.dtype.kind == "c":
+        scale = np.abs(wanted).max() * np.finfo(wanted.dtype).eps
+        assert np.abs(found - wanted).max() <= ulps * scale
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+FLOATS = np.array([0.5, -1.25, 3.0, 7.75, -0.0, 2.0, 1e10, -9.5])
+INTS = np.array([5, -3, 12, 0, 7, -8, 100, 1])
+OUT = np.zeros(8)
+IOUT = np.zeros(8, np.int64)

@@ -1,0 +1,70 @@
+"""Every language probe runs, compiled on the CPU, to Python's result, and compiles and assembles for a GPU without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import weft
+from tests.kernels.probes import PROBES, Probe, same
+from weft import cuda
+from weft.dsl.kernel.types import typeof
+from weft.runtime import CompileError, assemble
+
+EACH = pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+QUIET = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
+
+
+def make(probe: Probe) -> Any:
+    """The probe's kernel."""
+    return weft.kernel(**probe.options)(probe.function) if probe.options else weft.kernel(probe.function)
+
+
+def run(probe: Probe) -> tuple[Any, ...]:
+    """The arguments after a launch of the probe."""
+    arguments = probe.copies()
+    make(probe)[probe.launch](*arguments, **probe.keywords)
+    return arguments
+
+
+def test_there_are_enough_of_them() -> None:
+    names = [probe.name for probe in PROBES]
+    assert len(names) >= 120
+    assert len(set(names)) == len(names)
+
+
+@QUIET
+@EACH
+def test_on_the_cpu(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = probe.wanted()
+    capsys.readouterr()
+    for found, right in zip(run(probe), wanted, strict=True):
+        same(found, right, probe.ulps)
+    assert capsys.readouterr().out == probe.printed
+
+
+@EACH
+def test_for_a_gpu(probe: Probe) -> None:
+    """Compiled for sm_80 where there is no GPU, and assembled where the assembler is installed."""
+    keywords = tuple(typeof(value) for value in bound(probe))
+    ptx, result = cuda.compile_ptx(probe.function, keywords, cc=(8, 0), **compiling(probe))
+    assert str(result) in ("void", "none")
+    assert ".visible .entry" in ptx and ".target sm_80" in ptx
+    try:
+        code = assemble(ptx.encode(), "sm_80")
+    except CompileError as error:
+        if "not installed" not in str(error):
+            raise
+        pytest.skip("nvJitLink is not installed")
+    assert code.data
+
+
+def bound(probe: Probe) -> list[Any]:
+    """The arguments in the order of the parameters."""
+    return [*probe.arguments, *(probe.keywords[n] for n in probe.function.__code__.co_varnames if n in probe.keywords)]
+
+
+def compiling(probe: Probe) -> dict[str, Any]:
+    """The options that `compile_ptx` takes too."""
+    return {name: value for name, value in probe.options.items() if name in ("debug", "lineinfo", "fastmath", "opt")}
