@@ -79,6 +79,18 @@ class Device(Services, Protocol):
         """
         ...
 
+    def launch_grid(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        slots: array[int],
+        stream: Any = None,
+    ) -> None:
+        """Start an explicit kernel: `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory."""
+        ...
+
     def synchronize(self) -> None:
         """Wait until everything started here has ended; errors of those launches come out here."""
         ...

@@ -58,6 +58,14 @@ class CompileError(WeftError, RuntimeError):
     """Code generation refused a kernel, or a tool that it needs is missing."""
 
 
+class KernelFault(WeftError, RuntimeError):
+    """An explicit kernel could not go on: its threads wait for each other for ever."""
+
+    def __init__(self, kernel: str, detail: str) -> None:
+        super().__init__(f"kernel {kernel}: {detail}")
+        self.kernel = kernel
+
+
 class SettingError(WeftError, ValueError):
     """An environment variable has a value that it cannot have."""
 

@@ -58,5 +58,17 @@ class NullDevice(Immediate):
         """Count a launch."""
         self.launched += 1
 
+    def launch_grid(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        slots: array[int],
+        stream: Any = None,
+    ) -> None:
+        """Count a launch."""
+        self.launched += 1
+
     def synchronize(self) -> None:
         """Nothing to wait for."""

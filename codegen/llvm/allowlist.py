@@ -14,6 +14,7 @@ COMMON = (
     r"llvm\.(abs|smin|smax|umin|umax|ctpop)\.(v\d+)?i(8|16|32|64)",
     r"llvm\.fpto[su]i\.sat\.(v\d+)?i(8|16|32|64)\.(v\d+)?f(32|64)",
 )
+HOST = (r"llvm\.lifetime\.start\.p0",)
 NVPTX = (
     r"llvm\.nvvm\.read\.ptx\.sreg\.(tid|ctaid|ntid|nctaid)\.x",
     r"llvm\.nvvm\.barrier0",

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as face
+from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import Pool
 from weft.runtime.cpu.pool import GRAIN, workers
 from weft.runtime.device import Buffer
 from weft.runtime.immediate import Immediate
 from weft.runtime.object_code import ObjectCode
+
+# Threads of a kernel that are worth a second core.
+THREADS_GRAIN = 1 << 12
 
 
 class CpuDevice(Immediate):
@@ -79,6 +83,35 @@ class CpuDevice(Immediate):
                 workers().split(lambda start, stop: function.call(address, start, stop), extent, parts)
                 return
         function.call(address, 0, extent)
+
+    def launch_grid(
+        self,
+        function: HostFunction,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        slots: array[int],
+        stream: Any = None,
+    ) -> None:
+        """Run an explicit kernel to its end, its blocks in parts on all cores; streams have no meaning here.
+
+        Raises `KernelFault` where threads wait for each other for ever.
+        """
+        blocks = prod(grid)
+        if not blocks:
+            return
+        fault = FaultRecord()
+        packed = array("q", slots.tobytes())
+        packed.extend((*grid, *block, shared_bytes, fault.address))
+        address = packed.buffer_info()[0]
+        parts = 1
+        if not function.cooperative and blocks * prod(block) >= THREADS_GRAIN:
+            parts = min(self.target.threads, blocks)
+        if parts > 1:
+            workers().split(lambda start, stop: function.call(address, start, stop), blocks, parts)
+        else:
+            function.call(address, 0, blocks)
+        fault.check(function, grid, block)
 
     def synchronize(self) -> None:
         """Nothing is ever left running."""

@@ -41,14 +41,20 @@ def _provide(symbol: str) -> bool:
 
 
 class HostFunction:
-    """A loaded kernel: `call` is its entry, kept alive with the engine that holds the code."""
+    """A loaded kernel: `call` is its entry, kept alive with the engine that holds the code.
 
-    __slots__ = ("_engine", "call", "parallel")
+    `sites` tells of the places where threads of an explicit kernel meet.
+    """
 
-    def __init__(self, engine: Any, call: Callable[[int, int, int], None], parallel: bool) -> None:
+    __slots__ = ("_engine", "call", "cooperative", "name", "parallel", "sites")
+
+    def __init__(self, engine: Any, call: Callable[[int, int, int], None], code: ObjectCode) -> None:
         self._engine = engine
         self.call = call
-        self.parallel = parallel
+        self.name = code.entry
+        self.parallel = bool(code.launch.get("parallel"))
+        self.cooperative = bool(code.launch.get("cooperative"))
+        self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
 
 
 def load_object(code: ObjectCode) -> HostFunction:
@@ -68,4 +74,4 @@ def load_object(code: ObjectCode) -> HostFunction:
         address = engine.get_function_address(code.entry)
     if not address:
         raise CompileError(f"the object code has no entry {code.entry}")
-    return HostFunction(engine, _ENTRY(address), bool(code.launch.get("parallel")))
+    return HostFunction(engine, _ENTRY(address), code)

@@ -1,0 +1,133 @@
+"""Host code's own ways: the entry and its slots, and the C library's functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.llvm import vector_math
+from weft.codegen.llvm.emit import Emitter, Item, scalar_type, wide
+from weft.codegen.target import Target
+
+
+class HostDialect:
+    """How host code takes its arguments and calls the C library."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.symbols: set[str] = set()
+
+    def pointer(self, type: Pointer) -> str:
+        """Plain pointers."""
+        return "ptr"
+
+    def begin(self, emitter: Emitter) -> None:
+        """The entry and the parameters' slots."""
+        self.open_entry(emitter)
+        self.bind_parameters(emitter)
+
+    def open_entry(self, emitter: Emitter) -> None:
+        """The head of the entry."""
+        bits = 8 * self.target.vector_bytes
+        emitter.attributes.append(
+            f'attributes #0 = {{ nounwind "target-cpu"="{self.target.arch}" "target-features"="{self.target.features}" '
+            f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}'
+        )
+        emitter.lines.append(
+            f"define void @{emitter.kernel.name}(ptr noalias readonly %slots, i64 %begin, i64 %end) #0 {{"
+        )
+        emitter.start_label("entry")
+
+    @staticmethod
+    def bind_parameters(emitter: Emitter) -> None:
+        """Read the parameters from their slots."""
+        for k, parameter in enumerate(emitter.kernel.parameters):
+            slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {k}")
+            kind = parameter.value.type
+            if isinstance(kind, Pointer):
+                text = emitter.line(f"load ptr, ptr {slot}, align 8")
+            elif kind.kind == "b":
+                byte = emitter.line(f"load i8, ptr {slot}, align 8")
+                text = emitter.line(f"icmp ne i8 {byte}, 0")
+            else:
+                text = emitter.line(f"load {scalar_type(kind)}, ptr {slot}, align 8")
+            emitter.environment[parameter.value] = Item(text)
+
+    def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
+        """The part of the outermost parallel loop that the call is to run."""
+        kind = scalar_type(emitter.kernel.index_dtype)
+        if kind == "i64":
+            return "%begin", "%end"
+        return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
+
+    def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
+        """A libm call; in vectors a libmvec call for each piece, or one scalar call a lane."""
+        kind = scalar_type(dtype)
+        bits = dtype.itemsize * 8
+        scalar = vector_math.c_name(name, bits)
+        variant = vector_math.vector_variant(name, bits, self.target.vector_bytes)
+        if variant is not None:
+            return self._vector_call(emitter, variant, kind, operands, lanes)
+        self.symbols.add(scalar)
+        if not lanes:
+            return emitter.call(scalar, kind, [(kind, text) for text in operands])
+        vector = wide(kind, lanes)
+        result = "poison"
+        for k in range(lanes):
+            parts = [emitter.line(f"extractelement {vector} {text}, i64 {k}") for text in operands]
+            one = emitter.call(scalar, kind, [(kind, part) for part in parts])
+            result = emitter.line(f"insertelement {vector} {result}, {kind} {one}, i64 {k}")
+        return result
+
+    def _vector_call(
+        self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
+    ) -> str:
+        """The vector function also where there are fewer values than it takes: the scalar one rounds otherwise, and
+        a value must not depend on whether it fell into a vector or was left over."""
+        symbol, width = variant
+        self.symbols.add(symbol)
+        if lanes < width:
+            return self._padded_call(emitter, symbol, width, kind, operands, lanes)
+        piece, vector = wide(kind, width), wide(kind, lanes)
+        pieces = []
+        for start in range(0, lanes, width):
+            order = ", ".join(f"i32 {start + k}" for k in range(width))
+            parts = [
+                text
+                if lanes == width
+                else emitter.line(f"shufflevector {vector} {text}, {vector} poison, <{width} x i32> <{order}>")
+                for text in operands
+            ]
+            pieces.append(emitter.call(symbol, piece, [(piece, part) for part in parts]))
+        while len(pieces) > 1:
+            joined = []
+            order = ", ".join(f"i32 {k}" for k in range(2 * width))
+            for k in range(0, len(pieces), 2):
+                joined.append(
+                    emitter.line(
+                        f"shufflevector {wide(kind, width)} {pieces[k]}, {wide(kind, width)} {pieces[k + 1]}, <{2 * width} x i32> <{order}>"
+                    )
+                )
+            pieces, width = joined, 2 * width
+        return pieces[0]
+
+    @staticmethod
+    def _padded_call(emitter: Emitter, symbol: str, width: int, kind: str, operands: list[str], lanes: int) -> str:
+        piece = wide(kind, width)
+        parts = []
+        for text in operands:
+            if not lanes:
+                parts.append(emitter.splat(text, kind, width))
+                continue
+            own = wide(kind, lanes)
+            order = ", ".join(f"i32 {k % lanes}" for k in range(width))
+            parts.append(emitter.line(f"shufflevector {own} {text}, {own} poison, <{width} x i32> <{order}>"))
+        found = emitter.call(symbol, piece, [(piece, part) for part in parts])
+        if not lanes:
+            return emitter.line(f"extractelement {piece} {found}, i64 0")
+        order = ", ".join(f"i32 {k}" for k in range(lanes))
+        return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
+
+    def operation(self, emitter: Emitter, operation: Operation) -> bool:
+        """The host has no operations of its own."""
+        return False

@@ -1,0 +1,230 @@
+"""Explicit kernels on the host: the entry, its blocks, and threads as loops.
+
+In: a kernel in the CUDA model after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the
+blocks [begin, end) of the grid, x fastest. Behind the parameters' slots lie grid x, y, z, block x, y, z, the bytes
+of dynamic shared memory, and the address of the fault record. Always true: the threads of a block between two
+meetings may run in any order, so that the loop over x is one whose accesses do not depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.codegen.llvm.emit_memory import array_alignment
+from weft.codegen.llvm.host_dialect import HostDialect
+from weft.codegen.llvm.host_math import HostMath
+from weft.codegen.target import Target
+
+GROUP = "!1"  # accesses of different threads, which do not depend on each other
+AXES = (0, 1, 2)
+
+
+class GridDialect(HostDialect):
+    """Numbers of threads and blocks, memory of blocks and threads, and the entry of a grid."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.numbers: dict[tuple[str, int], str] = {}  # (opcode, axis) -> text in the index dtype
+        self.linear = ""  # number of the thread in its block, x fastest
+        self.dynamic = ""  # where dynamic shared memory begins
+        self.positions: set[Value] = set()  # sums and products of thread numbers: they do not overflow
+        self.own: set[Value] = set()  # pointers to memory of the thread's own
+        self.functions = HostMath(target, self.symbols)
+
+    # -- the entry ----------------------------------------------------------------------------
+
+    def begin(self, emitter: Emitter) -> None:
+        """The entry, its parameters and the numbers of the launch."""
+        self.open_entry(emitter)
+        emitter.place_allocas()
+        self.bind_parameters(emitter)
+        kind = scalar_type(emitter.kernel.index_dtype)
+        first = len(emitter.kernel.parameters)
+        for k, name in enumerate(("grid_size", "block_size")):
+            for axis in AXES:
+                text = self.read_slot(emitter, first + 3 * k + axis)
+                self.numbers[name, axis] = (
+                    text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
+                )
+        self.shared_bytes = self.read_slot(emitter, first + 6)
+        emitter.notes = self.notes
+
+    @staticmethod
+    def read_slot(emitter: Emitter, number: int) -> str:
+        """The 64-bit number in a slot."""
+        slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
+        return emitter.line(f"load i64, ptr {slot}, align 8")
+
+    def place_block(self, emitter: Emitter, block: str) -> None:
+        """The numbers of a block from its place in the grid."""
+        kind = scalar_type(emitter.kernel.index_dtype)
+        rest = block
+        for axis in AXES:
+            if axis == 2:
+                self.numbers["block_index", axis] = self.narrow(emitter, rest, kind)
+                return
+            extent = self.numbers["grid_size", axis]
+            wide = extent if kind == "i64" else emitter.line(f"zext {kind} {extent} to i64")
+            self.numbers["block_index", axis] = self.narrow(emitter, emitter.line(f"urem i64 {rest}, {wide}"), kind)
+            rest = emitter.line(f"udiv i64 {rest}, {wide}")
+
+    @staticmethod
+    def narrow(emitter: Emitter, text: str, kind: str) -> str:
+        """A count as an index."""
+        return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def reserve_shared(self, emitter: Emitter) -> None:
+        """Memory that a block shares; the next block finds what this one left there."""
+        for operation in emitter.kernel.walk():
+            if operation.opcode == "shared":
+                kind, count = element(operation)
+                emitter.set(operation, Item(emitter.alloca(f"[{count} x {kind}]", 64)))
+            elif operation.opcode == "dynamic_shared" and not self.dynamic:
+                self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
+
+    def notes(self, operation: Operation) -> str:
+        """Loads and stores of different threads are independent, but for the memory that threads use in turn."""
+        return "" if operation.operands[0] in self.own else f", !llvm.access.group {GROUP}"
+
+    # -- operations ---------------------------------------------------------------------------
+
+    def operation(self, emitter: Emitter, operation: Operation) -> bool:
+        """Thread and block numbers, shared memory."""
+        name = operation.opcode
+        match name:
+            case "thread_index" | "block_index" | "block_size" | "grid_size":
+                emitter.set(operation, Item(self.numbers[name, operation.attributes.get("axis", 0)]))
+                self.positions.add(operation.results[0])
+            case "lane_index":
+                kind = scalar_type(emitter.kernel.index_dtype)
+                emitter.set(operation, Item(emitter.line(f"and {kind} {self.linear}, 31")))
+            case "shared":
+                pass  # bound before
+            case "dynamic_shared":
+                emitter.set(operation, Item(self.dynamic))
+            case "local":
+                self.own.add(operation.results[0])
+                return operation.results[0] in emitter.environment
+            case "offset" | "reinterpret":
+                if operation.operands[0] in self.own:
+                    self.own.add(operation.results[0])
+                return False
+            case "add" | "multiply" | "cast":
+                return self.position(emitter, operation)
+            case _:
+                return False
+        return True
+
+    def position(self, emitter: Emitter, operation: Operation) -> bool:
+        """Sums and products of thread and block numbers stay within their type: with that said, addresses are seen
+        to grow with x."""
+        kind = operation.results[0].type
+        if isinstance(kind, Pointer) or kind.kind != "i" or any(v not in self.positions for v in operation.operands):
+            return False
+        if kind.itemsize < emitter.kernel.index_dtype.itemsize:
+            return False
+        self.positions.add(operation.results[0])
+        if operation.opcode == "cast":
+            return False
+        x, y = (emitter.scalar_of(v) for v in operation.operands)
+        word = "add" if operation.opcode == "add" else "mul"
+        emitter.set(operation, Item(emitter.line(f"{word} nuw nsw {scalar_type(kind)} {x}, {y}")))
+        return True
+
+    def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
+        """A function of the C library, which a vectorised loop calls for several threads at once."""
+        return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
+
+
+def element(operation: Operation) -> tuple[str, int]:
+    """What an operation that reserves memory reserves: the LLVM type of an element and their number."""
+    kind = operation.results[0].type
+    assert isinstance(kind, Pointer)
+    return memory_type(kind.dtype), operation.attributes["count"]
+
+
+@contextmanager
+def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
+    """A loop from `start` to below `stop`; the ``with`` gives its index."""
+    number = emitter.fresh_number()
+    head, after = f"head{number}", f"after{number}"
+    before = emitter.label
+    emitter.do(f"br label %{head}")
+    emitter.start_label(head)
+    index = emitter.name()
+    slot = len(emitter.lines)
+    emitter.lines.append("")
+    inside = emitter.line(f"icmp slt {kind} {index}, {stop}")
+    emitter.do(f"br i1 {inside}, label %body{number}, label %{after}")
+    emitter.start_label(f"body{number}")
+    yield index
+    following = emitter.line(f"add nuw nsw {kind} {index}, 1")
+    emitter.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{emitter.label} ]"
+    emitter.do(f"br label %{head}{note}")
+    emitter.start_label(after)
+
+
+@contextmanager
+def thread_loops(emitter: Emitter, dialect: GridDialect) -> Iterator[None]:
+    """Loops over the threads of a block, x innermost."""
+    kind = scalar_type(emitter.kernel.index_dtype)
+    sizes = [dialect.numbers["block_size", axis] for axis in AXES]
+    loop = f"!{10 + len(emitter.metadata)}"
+    emitter.metadata.append(f"{loop} = distinct !{{{loop}, !2}}")
+    with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1]) as y:
+        row = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[1]}")
+        row = emitter.line(f"add nuw nsw {kind} {row}, {y}")
+        row = emitter.line(f"mul nuw nsw {kind} {row}, {sizes[0]}")
+        with counted(emitter, kind, "0", sizes[0], f", !llvm.loop {loop}") as x:
+            for axis, text in zip(AXES, (x, y, z), strict=True):
+                dialect.numbers["thread_index", axis] = text
+            dialect.linear = emitter.line(f"add nuw nsw {kind} {row}, {x}")
+            yield
+
+
+def bind_locals(emitter: Emitter, dialect: GridDialect, operations: list[Operation]) -> None:
+    """Memory of the thread's own, one place for all threads in turn: each begins without what the one before left."""
+    for operation in operations:
+        kind, count = element(operation)
+        pointer = operation.results[0].type
+        assert isinstance(pointer, Pointer)
+        type_name = kind if count == 1 else f"[{count} x {kind}]"
+        place = emitter.alloca(type_name, array_alignment(pointer.dtype, count))
+        emitter.set(operation, Item(place))
+        if count == 1:
+            emitter.do(
+                f"store {kind} {'0.0' if pointer.dtype.kind == 'f' else '0'}, ptr {place}, align {pointer.dtype.itemsize}"
+            )
+        else:
+            emitter.declare("llvm.lifetime.start.p0", "void", ["ptr"])
+            emitter.do(f"call void @llvm.lifetime.start.p0(ptr {place})")
+
+
+def emit_loops(kernel: Kernel, target: Target) -> tuple[str, set[str]]:
+    """LLVM text of a kernel whose threads do not meet, and the outside symbols it calls."""
+    dialect = GridDialect(target)
+    emitter = Emitter(kernel, dialect)
+    dialect.begin(emitter)
+    dialect.reserve_shared(emitter)
+    locals_ = [o for o in kernel.walk() if o.opcode == "local"]
+    emitter.metadata += ["!1 = distinct !{}", '!2 = !{!"llvm.loop.parallel_accesses", !1}']
+    with counted(emitter, "i64", "%begin", "%end") as block:
+        dialect.place_block(emitter, block)
+        with thread_loops(emitter, dialect):
+            bind_locals(emitter, dialect, locals_)
+            emitter.block(kernel.body)
+    emitter.close_function("ret void")
+    finish(emitter, dialect)
+    return emitter.text(), dialect.symbols
+
+
+def finish(emitter: Emitter, dialect: GridDialect) -> None:
+    """Functions of the kernel, and what was called of the C library."""
+    emitter.notes = lambda operation: ""
+    emitter.functions()
+    dialect.functions.define(emitter)

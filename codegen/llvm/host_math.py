@@ -1,0 +1,107 @@
+"""Functions of the C library in loops that LLVM vectorises.
+
+A value must not depend on whether it fell into a vector or was left over, so that the scalar form is the vector
+function as well, called with one value. Each function is wrapped: the scalar wrapper tells LLVM its vector forms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.llvm import vector_math
+from weft.codegen.llvm.emit import Emitter, scalar_type, wide
+from weft.codegen.target import Target
+
+WIDTHS = (2, 4, 8, 16)
+
+
+class HostMath:
+    """The wrappers that one module needs."""
+
+    def __init__(self, target: Target, symbols: set[str]) -> None:
+        self.target = target
+        self.symbols = symbols
+        self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
+
+    def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
+        """A call on scalars."""
+        bits = dtype.itemsize * 8
+        symbol = vector_math.c_name(name, bits)
+        variant = vector_math.vector_variant(name, bits, self.target.vector_bytes)
+        arity = len(operands)
+        self.used[symbol] = (symbol, dtype, arity, variant)
+        kind = scalar_type(dtype)
+        arguments = ", ".join(f"{kind} {text}" for text in operands)
+        if variant is None:
+            self.symbols.add(symbol)
+            emitter.declare(symbol, kind, [kind] * arity)
+            return emitter.line(f"call {kind} @{symbol}({arguments}) #1")
+        number = 10 + list(self.used).index(symbol)
+        return emitter.line(f"call {kind} @weft_{symbol}({arguments}) #{number}")
+
+    def define(self, emitter: Emitter) -> None:
+        """The wrappers, behind everything that calls them."""
+        if not self.used:
+            return
+        emitter.attributes.append("attributes #1 = { nounwind willreturn memory(none) }")
+        kept = []
+        head = emitter.attributes[0].partition("{")[2].rpartition("}")[0].strip()
+        emitter.attributes.append(f"attributes #2 = {{ noinline willreturn memory(none) {head} }}")
+        for number, (symbol, dtype, arity, variant) in enumerate(self.used.values()):
+            if variant is None:
+                continue
+            kind = scalar_type(dtype)
+            target, width = variant
+            self.symbols.add(target)
+            emitter.declare(target, wide(kind, width), [wide(kind, width)] * arity)
+            names = []
+            for lanes in (0, *WIDTHS):
+                own = f"weft_{symbol}" + (f"_{lanes}" if lanes else "")
+                _wrapper(emitter, own, target, kind, lanes, width, arity)
+                if lanes:
+                    names.append(f"_ZGV_LLVM_N{lanes}{'v' * arity}_weft_{symbol}({own})")
+                    kept.append(own)
+            emitter.attributes.append(
+                f'attributes #{10 + number} = {{ nounwind willreturn memory(none) "vector-function-abi-variant"="{",".join(names)}" }}'
+            )
+        if kept:
+            entries = ", ".join(f"ptr @{name}" for name in kept)
+            emitter.globals.append(
+                f'@llvm.compiler.used = appending global [{len(kept)} x ptr] [{entries}], section "llvm.metadata"'
+            )
+
+
+def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
+    """A function of `lanes` values (0: a scalar) by one of `width` values."""
+    outer, piece = wide(kind, lanes), wide(kind, width)
+    parameters = [f"%a{k}" for k in range(arity)]
+    emitter.lines.append(f"define internal {outer} @{own}({', '.join(f'{outer} {p}' for p in parameters)}) #2 {{")
+    emitter.start_label("entry")
+
+    def select(text: str, first: int) -> str:
+        """`width` of the values from `first` on; they begin again where they end."""
+        if not lanes:
+            return emitter.splat(text, kind, width)
+        order = ", ".join(f"i32 {(first + k) % lanes}" for k in range(width))
+        return emitter.line(f"shufflevector {outer} {text}, {outer} poison, <{width} x i32> <{order}>")
+
+    results = []
+    for first in range(0, max(lanes, 1), width):
+        arguments = ", ".join(f"{piece} {select(p, first)}" for p in parameters)
+        results.append(emitter.line(f"call {piece} @{target}({arguments}) #1"))
+    size = width
+    while len(results) > 1:
+        order = ", ".join(f"i32 {k}" for k in range(2 * size))
+        part = wide(kind, size)
+        results = [
+            emitter.line(f"shufflevector {part} {a}, {part} {b}, <{2 * size} x i32> <{order}>")
+            for a, b in zip(results[::2], results[1::2], strict=True)
+        ]
+        size *= 2
+    text = results[0]
+    if not lanes:
+        text = emitter.line(f"extractelement {piece} {text}, i64 0")
+    elif lanes < width:
+        order = ", ".join(f"i32 {k}" for k in range(lanes))
+        text = emitter.line(f"shufflevector {piece} {text}, {piece} poison, <{lanes} x i32> <{order}>")
+    emitter.lines += [f"  ret {outer} {text}", "}"]

@@ -1,0 +1,45 @@
+"""What an explicit kernel tells of a failure: a record that its code writes and the launch reads.
+
+The words of the record: what happened (0: nothing), then the block, and two threads with the meetings they wait at.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.errors import KernelFault
+
+WORDS = 8
+
+
+class FaultRecord:
+    """Memory for one launch.
+
+    Attributes
+    ----------
+    address : int
+    """
+
+    __slots__ = ("_words", "address")
+
+    def __init__(self) -> None:
+        self._words = array("q", bytes(8 * WORDS))
+        self.address = self._words.buffer_info()[0]
+
+    def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+        """Raise KernelFault where the kernel failed."""
+        if not self._words[0]:
+            return
+        _, place, first, first_site, second, second_site = self._words[:6]
+        sites = [*function.sites, "the end of the kernel"]
+        where = f"block {_place(place, grid)}"
+        waits = [f"thread {_place(first, block)} waits at {sites[first_site]}"]
+        if second >= 0:
+            waits.append(f"thread {_place(second, block)} at {sites[second_site]}")
+        raise KernelFault(function.name, f"{where}: {', '.join(waits)}: they wait for each other for ever")
+
+
+def _place(number: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
+    x, y, _ = extents
+    return number % x, number // x % y, number // (x * y)

@@ -1,0 +1,53 @@
+"""Runs explicit kernels on the CPU device."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Kernel, compile_kernel, resolve_target
+from weft.codegen.kernel_ir.operation import Pointer
+from weft.runtime import CpuDevice
+
+
+@cache
+def device() -> CpuDevice:
+    """One device for all tests."""
+    return CpuDevice()
+
+
+def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
+    """A launch's slots: the addresses of arrays, the bits of numbers."""
+    slots = array("q")
+    for parameter, argument in zip(kernel.parameters, arguments, strict=True):
+        kind = parameter.value.type
+        if isinstance(kind, Pointer):
+            assert argument.dtype == kind.dtype
+            slots.append(argument.ctypes.data)
+        else:
+            word = np.zeros(8, np.uint8)
+            word[: kind.itemsize] = np.frombuffer(kind.type(argument).tobytes(), np.uint8)
+            slots.append(int(word.view(np.int64)[0]))
+    return slots
+
+
+def load(kernel: Kernel) -> Any:
+    """The kernel, compiled for this machine."""
+    return device().load(compile_kernel(kernel, resolve_target("host")))
+
+
+def run(
+    kernel: Kernel,
+    arguments: Sequence[Any],
+    grid: tuple[int, ...] = (1,),
+    block: tuple[int, ...] = (1,),
+    shared_bytes: int = 0,
+    function: Any = None,
+) -> None:
+    """Compile and run a kernel; arrays are written in place."""
+    sizes = [(*axes, 1, 1)[:3] for axes in (grid, block)]
+    device().launch_grid(function or load(kernel), sizes[0], sizes[1], shared_bytes, pack(kernel, arguments))  # type: ignore[arg-type]
