@@ -57,7 +57,7 @@ def shuffles_of_every_dtype(a, b, c, d, e):
 
 
 @probe(
-    SPREAD.astype(np.float32),
+    WARP.astype(np.float32),
     np.zeros(2, np.float32),
     launch=(2, 32),
     want=lambda x, out: out.__setitem__(..., x.reshape(2, 32).sum(1)),

@@ -1,0 +1,65 @@
+"""What a refusal is: a wrong or unsupported program, and the error that it has to end in.
+
+The line that the error has to name ends in the comment ``# here``; where a kernel has none, the error is of the launch and
+names the kernel.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SYNTAX = "KernelSyntaxError"
+TYPE = "KernelTypeError"
+LAUNCH = "LaunchError"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A function, a launch of it, the names of the errors that may come, and a pattern of the message."""
+
+    function: Callable[..., Any]
+    errors: tuple[str, ...]
+    pattern: str
+    arguments: tuple[Any, ...]
+    launch: tuple[Any, ...]
+    options: dict[str, Any]
+    keywords: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.function.__name__
+
+    @property
+    def line(self) -> int | None:
+        """The line of the file that is wrong."""
+        lines, first = inspect.getsourcelines(self.function)
+        marked = [first + k for k, text in enumerate(lines) if text.rstrip().endswith("# here")]
+        return marked[0] if marked else None
+
+
+REFUSALS: list[Refusal] = []
+
+
+def refused(
+    errors: str | tuple[str, ...],
+    pattern: str,
+    *arguments: Any,
+    launch: tuple[Any, ...] = (1, 1),
+    options: dict[str, Any] | None = None,
+    **keywords: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function into `REFUSALS`; without arguments it is launched with one float64 array."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        given = arguments or (np.arange(8.0),)
+        names = (errors,) if isinstance(errors, str) else errors
+        REFUSALS.append(Refusal(function, names, pattern, given, launch, options or {}, keywords))
+        return function
+
+    return enter
