@@ -1,6 +1,7 @@
 """The face of fusion: expressions, recording and evaluation."""
 
 from weft.fusion.evaluate import evaluate
+from weft.fusion.exclusive import exclusive, flush
 from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_plans
 from weft.fusion.expr import (
     INTERNED,
@@ -48,7 +49,9 @@ __all__ = [
     "cut",
     "empty",
     "evaluate",
+    "exclusive",
     "explain_storages",
+    "flush",
     "gather",
     "iota",
     "kernels_of",

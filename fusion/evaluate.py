@@ -49,5 +49,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
                 for version, buffer in outcome.items():
                     epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype, epoch.device.name)
     if recording.epoch is epoch:
+        if not epoch.pending:
+            epoch.forget()
         recording.epoch = Epoch(epoch.device)
         recording.epoch.first = None

@@ -88,6 +88,12 @@ class Epoch:
         self.slots.append(dtype.type(value))
         return scalar(len(self.slots) - 1, dtype)
 
+    def forget(self) -> None:
+        """Let go of what the slots hold; nothing is pending, and nobody records here any more."""
+        self.slots.clear()
+        self.slot_of.clear()
+        self.results.clear()
+
     def live(self) -> list[Storage]:
         """The storages recorded here that are pending and that somebody outside still holds."""
         own = [s for s in self.pending if s is not None and s.epoch is self and s.buffer is None]
