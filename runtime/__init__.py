@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.runtime.cache import DiskCache, disk_cache, key_material
 from weft.runtime.code_cache import CodeCache
 from weft.runtime.device import Buffer, Device
-from weft.runtime.devices import default_device, device, devices, get_device, set_default_device
+from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
 from weft.runtime.errors import (
     CacheWarning,
     CompileError,
@@ -101,6 +101,7 @@ __all__ = [
     "override",
     "probe",
     "resolve_target",
+    "select_device",
     "set_default_device",
     "set_target_resolver",
     "setting",

@@ -18,6 +18,7 @@ _chosen: Device | None = None
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.devices: list[Device] = []
+        self.selected: Device | None = None
 
 
 _stack = _Stack()
@@ -66,11 +67,13 @@ def devices() -> list[Device]:
 
 
 def default_device() -> Device:
-    """Where new arrays go: the innermost ``with weft.device(...)``, what `set_default_device` chose,
-    WEFT_DEVICE, the first GPU, or the CPU, in this order."""
+    """Where new arrays go: the innermost ``with weft.device(...)``, what the thread selected, what `set_default_device`
+    chose, WEFT_DEVICE, the first GPU, or the CPU, in this order."""
     global _chosen
     if _stack.devices:
         return _stack.devices[-1]
+    if _stack.selected is not None:
+        return _stack.selected
     if _chosen is None:
         import weft.runtime as face
 
@@ -83,6 +86,11 @@ def set_default_device(name: str | Device | None) -> None:
     """Choose the default device; None goes back to the automatic choice."""
     global _chosen
     _chosen = None if name is None else get_device(name)
+
+
+def select_device(name: str | Device | None) -> None:
+    """Choose the calling thread's default device; None goes back to everybody's."""
+    _stack.selected = None if name is None else get_device(name)
 
 
 @contextmanager
