@@ -103,6 +103,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "inline_ptx": ("template, constraints, *values", "PTX in the program, as LLVM's inline assembly; on a GPU only."),
     # cooperative groups
     "cg.this_grid": ("", "The group of all threads of the grid; its `sync` makes the launch cooperative."),
+    "cg.grid_sync": ("", "Wait for every thread of the grid: `this_grid().sync()`."),
     "cg.this_thread_block": ("", "The group of the block's threads."),
     "cg.this_block": ("", "The group of the block's threads."),
     "cg.tiled_partition": ("group, size", "The tile of `size` lanes (1, 2, 4, 8, 16 or 32) that the thread is in."),
