@@ -14,12 +14,17 @@ COMMON = (
     r"llvm\.(abs|smin|smax|umin|umax|ctpop)\.(v\d+)?i(8|16|32|64)",
     r"llvm\.fpto[su]i\.sat\.(v\d+)?i(8|16|32|64)\.(v\d+)?f(32|64)",
 )
-HOST = (r"llvm\.lifetime\.start\.p0",)
+HOST = (r"llvm\.lifetime\.start\.p0", r"llvm\.readcyclecounter")
 NVPTX = (
-    r"llvm\.nvvm\.read\.ptx\.sreg\.(tid|ctaid|ntid|nctaid)\.x",
-    r"llvm\.nvvm\.barrier0",
-    r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
-    r"llvm\.nvvm\.shfl\.sync\.bfly\.i32",
+    r"llvm\.nvvm\.read\.ptx\.sreg\.((tid|ctaid|ntid|nctaid)\.[xyz]|laneid|clock64)",
+    r"llvm\.nvvm\.barrier0(\.(popc|and|or))?",
+    r"llvm\.nvvm\.bar\.warp\.sync",
+    r"llvm\.nvvm\.shfl\.sync\.(bfly|idx|up|down)\.i32",
+    r"llvm\.nvvm\.vote\.(all|any|uni|ballot)\.sync",
+    r"llvm\.nvvm\.match\.(any\.sync\.i(32|64)|all\.sync\.i(32|64)p)",
+    r"llvm\.nvvm\.redux\.sync\.(add|u?min|u?max|and|or|xor)",
+    r"llvm\.nvvm\.(activemask|nanosleep)",
+    r"vprintf",
 )
 
 _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)

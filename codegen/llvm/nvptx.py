@@ -7,16 +7,19 @@ needed. A closed table of architectures says which PTX version each needs at lea
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.codegen.llvm import libdevice
+from weft.codegen.llvm import libdevice, nvptx_calls, nvptx_memory, nvptx_threads
 from weft.codegen.llvm.allowlist import COMMON, NVPTX, check_declarations
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.passes import map_axes, run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
@@ -35,7 +38,14 @@ ARCHITECTURES = {
     "sm_121": 88,
 }
 TRIPLE = "nvptx64-nvidia-cuda"
-_SPACES = {"global": "ptr addrspace(1)", "shared": "ptr addrspace(3)", "local": "ptr"}
+# What may be computed approximately where a kernel says so.
+_FAST = re.compile(r"( = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.(?:sqrt|fma)\.)))(?= )")
+_SPACES = {
+    "global": "ptr addrspace(1)",
+    "shared": "ptr addrspace(3)",
+    "constant": "ptr addrspace(4)",
+    "local": "ptr",
+}
 
 
 def cuda_target(name: str) -> Target:
@@ -50,17 +60,23 @@ class NvptxDialect:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.symbols: set[str] = set()
-        self.shared = 0
+        self.symbols: set[str] = set()  # of libdevice
 
     def pointer(self, type: Pointer) -> str:
         """A pointer in its address space."""
         return _SPACES[type.space]
 
+    def head(self, emitter: Emitter) -> None:
+        """What every module says: its target, and the attributes of functions (#0) and of the kernel (#1)."""
+        emitter.globals.append(f'target triple = "{TRIPLE}"')
+        fast = ['"denormal-fp-math-f32"="preserve-sign"'] if emitter.kernel.attributes.get("fast") else []
+        for number, more in enumerate(([], _bounds(emitter.kernel))):
+            emitter.attributes.append(f"attributes #{number} = {{ {' '.join(['nounwind', *fast, *more])} }}")
+
     def begin(self, emitter: Emitter) -> None:
         """The entry, with what is known of its pointers."""
         kernel = emitter.kernel
-        emitter.globals += [f'target triple = "{TRIPLE}"']
+        self.head(emitter)
         parts = []
         for p in kernel.parameters:
             kind = p.value.type
@@ -70,11 +86,9 @@ class NvptxDialect:
                 notes += " readonly" if not p.writable and p.noalias else ""
                 parts.append(f"{_SPACES['global']}{notes} align {max(p.align, 1)} {name}")
             else:
-                parts.append(f"{'i8' if kind.kind == 'b' else scalar_type(kind)} {name}")
+                parts.append(f"{memory_type(kind)} {name}")
             emitter.environment[p.value] = Item(name)
-        block = kernel.attributes["block"]
-        emitter.attributes.append(f'attributes #0 = {{ nounwind "nvvm.maxntid"="{block}" }}')
-        emitter.lines += [f"define ptx_kernel void @{kernel.name}({', '.join(parts)}) #0 {{", "entry:"]
+        emitter.lines += [f"define ptx_kernel void @{kernel.name}({', '.join(parts)}) #1 {{", "entry:"]
         for p in kernel.parameters:
             if isinstance(p.value.type, np.dtype) and p.value.type.kind == "b":
                 emitter.environment[p.value] = Item(emitter.line(f"icmp ne i8 %arg.{p.value.name}, 0"))
@@ -99,67 +113,26 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Thread operations."""
-        match operation.opcode:
-            case "thread_index" | "block_index" | "block_size" | "grid_size":
-                self._number(emitter, operation)
-            case "barrier":
-                emitter.declare("llvm.nvvm.barrier0", "void", [])
-                emitter.lines.append("  call void @llvm.nvvm.barrier0()")
-            case "shared":
-                self._shared(emitter, operation)
-            case "shuffle_xor":
-                self._shuffle(emitter, operation)
-            case _:
-                return False
-        return True
+        """What GPU code does in its own way."""
+        own = _OPERATIONS.get(operation.opcode)
+        return own is not None and own(emitter, operation) is not False
 
-    def _number(self, emitter: Emitter, operation: Operation) -> None:
-        register = {"thread_index": "tid", "block_index": "ctaid", "block_size": "ntid", "grid_size": "nctaid"}
-        text = emitter.call(f"llvm.nvvm.read.ptx.sreg.{register[operation.opcode]}.x", "i32", [])
-        if emitter.kernel.index_dtype.itemsize == 8:
-            text = emitter.line(f"zext i32 {text} to i64")
-        emitter.set(operation, Item(text))
 
-    def _shared(self, emitter: Emitter, operation: Operation) -> None:
-        kind = operation.results[0].type
-        assert isinstance(kind, Pointer)
-        element = "i8" if kind.dtype.kind == "b" else scalar_type(kind.dtype)
-        name = f"@shared{self.shared}"
-        self.shared += 1
-        emitter.globals.append(
-            f"{name} = internal addrspace(3) global [{operation.attributes['count']} x {element}] undef, align 16"
-        )
-        emitter.set(operation, Item(name))
+_OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
+    **nvptx_threads.OPERATIONS,
+    **nvptx_memory.OPERATIONS,
+    **nvptx_calls.OPERATIONS,
+}
 
-    def _shuffle(self, emitter: Emitter, operation: Operation) -> None:
-        (value,) = operation.operands
-        kind = value.type
-        assert isinstance(kind, np.dtype)
-        text, mask = emitter.text_of(value, 0), operation.attributes["mask"]
-        size = 1 if kind.kind == "b" else kind.itemsize * 8
-        name = scalar_type(kind)
-        if kind.kind == "f":
-            text = emitter.line(f"bitcast {name} {text} to i{size}")
-        if size == 64:
-            low = emitter.line(f"trunc i64 {text} to i32")
-            high = emitter.line(f"trunc i64 {emitter.line(f'lshr i64 {text}, 32')} to i32")
-            low, high = self._exchange(emitter, low, mask), self._exchange(emitter, high, mask)
-            wide_high = emitter.line(f"shl i64 {emitter.line(f'zext i32 {high} to i64')}, 32")
-            text = emitter.line(f"or i64 {emitter.line(f'zext i32 {low} to i64')}, {wide_high}")
-        elif size == 32:
-            text = self._exchange(emitter, text, mask)
-        else:
-            moved = self._exchange(emitter, emitter.line(f"zext i{size} {text} to i32"), mask)
-            text = emitter.line(f"trunc i32 {moved} to i{size}")
-        if kind.kind == "f":
-            text = emitter.line(f"bitcast i{size} {text} to {name}")
-        emitter.set(operation, Item(text))
 
-    @staticmethod
-    def _exchange(emitter: Emitter, text: str, mask: int) -> str:
-        arguments = [("i32", "-1"), ("i32", text), ("i32", str(mask)), ("i32", "31")]
-        return emitter.call("llvm.nvvm.shfl.sync.bfly.i32", "i32", arguments)
+def _bounds(kernel: Kernel) -> list[str]:
+    """What a launch keeps to: threads of a block, blocks of a multiprocessor, registers of a thread."""
+    attributes = kernel.attributes
+    names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
+    given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())
+    bounds = [f'"{name}"="{value}"' for name, value in zip(names, given, strict=False) if value]
+    registers = attributes.get("max_registers")
+    return [*bounds, *([f'"nvvm.maxnreg"="{registers}"'] if registers else [])]
 
 
 @lru_cache(maxsize=1)
@@ -172,8 +145,15 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     """LLVM text of a logical kernel, its threaded form, and whether libdevice has to be linked."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target)
-    text = Emitter(ready, dialect).emit()
+    emitter = Emitter(ready, dialect)
+    if "device" in ready.attributes:
+        dialect.head(emitter)
+        text = emit_device(emitter)
+    else:
+        text = emitter.emit()
     check_declarations(text, (*COMMON, *NVPTX), dialect.symbols)
+    if ready.attributes.get("fast"):
+        text = _FAST.sub(r"\1 contract afn arcp nsz reassoc", text)
     return text, ready, bool(dialect.symbols)
 
 
@@ -205,12 +185,20 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
     ptx = machine.emit_assembly(module)
-    unresolved = re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)
+    # (vprintf is the driver's)
+    unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"}
     if unresolved:
-        raise CompileError(f"no GPU code for {', '.join(sorted(set(unresolved)))}")
+        raise CompileError(f"no GPU code for {', '.join(sorted(unresolved))}")
     parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
-    launch = {k: ready.attributes[k] for k in ("scheme", "block", "per_block", "most_blocks")}
-    return ObjectCode("ptx", kernel.name, ptx.encode(), target.name, parameters, (), launch)
+    return ObjectCode("ptx", kernel.name, ptx.encode(), target.name, parameters, (), _launch(ready))
+
+
+def _launch(ready: Kernel) -> dict[str, Any]:
+    """How the runtime launches a kernel with its threads."""
+    if not ready.attributes.get("explicit"):
+        return {k: ready.attributes[k] for k in ("scheme", "block", "per_block", "most_blocks")}
+    meets = any(o.opcode == "grid_barrier" for o in ready.walk())
+    return {"scheme": "threads", **({"cooperative": True} if meets else {})}
 
 
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
@@ -218,7 +206,7 @@ def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
     text, _, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
     return {
-        "threaded": print_kernel(map_axes(kernel, target)),
+        "threaded": print_kernel(map_axes(kernel, target) if kernel.level == "logical" else kernel),
         "llvm": str(module),
         "asm": machine.emit_assembly(module),
     }

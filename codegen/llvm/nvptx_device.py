@@ -1,0 +1,77 @@
+"""PTX of a function for others to call, in place of a kernel.
+
+The function is visible under the kernel's name. As C calls it: it returns its value, several as a struct, a bool as a
+byte. As Numba calls it (attribute ``abi``: numba): it writes its value where the first parameter points to, and returns
+a status, 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Function, Type, Value
+from weft.codegen.llvm.emit import Emitter, memory_type
+
+
+def emit_device(emitter: Emitter) -> str:
+    """The module of the function that the kernel's attribute ``device`` names, with all that it may call."""
+    kernel = emitter.kernel
+    emitter.functions()
+    function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
+    numba = kernel.attributes.get("abi") == "numba"
+    outside = [_outside(emitter, type) for type in function.results]
+    result = "void" if not outside else outside[0] if len(outside) == 1 else "{ " + ", ".join(outside) + " }"
+    parameters = [f"{_outside(emitter, v.type)} %arg.{k}" for k, v in enumerate(function.parameters)]
+    if numba:
+        parameters.insert(0, "ptr %result")
+    head = f"define {'i32' if numba else result} @{kernel.name}({', '.join(parameters)}) #0 {{"
+    emitter.lines.append(head)
+    emitter.start_label("entry")
+    text = _packed(emitter, function, result, _called(emitter, function))
+    if numba:
+        if function.results:
+            emitter.do(f"store {result} {text}, ptr %result, align {_alignment(function)}")
+        emitter.lines += ["  ret i32 0", "}"]
+    else:
+        emitter.lines += [f"  ret {result} {text}".rstrip(), "}"]
+    return emitter.text()
+
+
+def _outside(emitter: Emitter, type: Type) -> str:
+    return memory_type(type) if isinstance(type, np.dtype) else emitter.type_of(type)
+
+
+def _alignment(function: Function) -> int:
+    return max(type.itemsize if isinstance(type, np.dtype) else 8 for type in function.results)
+
+
+def _called(emitter: Emitter, function: Function) -> str:
+    """The call of the function itself, with its arguments as they are inside."""
+    arguments = []
+    for k, value in enumerate(function.parameters):
+        text = f"%arg.{k}"
+        if _is_bool(value):
+            text = emitter.line(f"icmp ne i8 {text}, 0")
+        arguments.append(f"{emitter.type_of(value.type)} {text}")
+    call = f"call {emitter.result_type(function)} @{emitter.function_symbol(function.name)}({', '.join(arguments)})"
+    if function.results:
+        return emitter.line(call)
+    emitter.do(call)
+    return ""
+
+
+def _packed(emitter: Emitter, function: Function, result: str, text: str) -> str:
+    """What the function gave, with bools as bytes."""
+    if len(function.results) == 1:
+        return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
+    packed = "poison" if function.results else ""
+    for k, type in enumerate(function.results):
+        part = emitter.line(f"extractvalue {emitter.result_type(function)} {text}, {k}")
+        if type == np.bool_:
+            part = emitter.line(f"zext i1 {part} to i8")
+        packed = emitter.line(f"insertvalue {result} {packed}, {_outside(emitter, type)} {part}, {k}")
+    return packed
+
+
+def _is_bool(value: Value) -> bool:
+    return isinstance(value.type, np.dtype) and value.type.kind == "b"

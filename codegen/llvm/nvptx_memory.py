@@ -1,0 +1,194 @@
+"""PTX of memory that threads share: shared arrays, atomics, fences, cache operators.
+
+Atomics are LLVM's: one instruction where the machine has it, a loop around a compare and swap elsewhere. minimum and
+maximum propagate NaN, fmin and fmax ignore it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+
+_SCOPES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
+# LLVM's names: of signed and unsigned integers, and of floats.
+_ATOMICS = {
+    "add": ("add", "add", "fadd"),
+    "subtract": ("sub", "sub", "fsub"),
+    "minimum": ("min", "umin", "fminimum"),
+    "maximum": ("max", "umax", "fmaximum"),
+    "fmin": ("min", "umin", "fmin"),
+    "fmax": ("max", "umax", "fmax"),
+    "bitwise_and": ("and", "and", ""),
+    "bitwise_or": ("or", "or", ""),
+    "bitwise_xor": ("xor", "xor", ""),
+    "exchange": ("xchg", "xchg", "xchg"),
+    "increment": ("", "uinc_wrap", ""),
+    "decrement": ("", "udec_wrap", ""),
+}
+# LLVM's name -> type -> PTX's name, of the atomics that are one instruction.
+_SYSTEM = {
+    "add": {"i32": "add.u32", "i64": "add.u64"},
+    "fadd": {"half": "add.noftz.f16", "float": "add.f32", "double": "add.f64"},
+    "min": {"i32": "min.s32", "i64": "min.s64"},
+    "max": {"i32": "max.s32", "i64": "max.s64"},
+    "umin": {"i32": "min.u32", "i64": "min.u64"},
+    "umax": {"i32": "max.u32", "i64": "max.u64"},
+    "and": {"i32": "and.b32", "i64": "and.b64"},
+    "or": {"i32": "or.b32", "i64": "or.b64"},
+    "xor": {"i32": "xor.b32", "i64": "xor.b64"},
+    "xchg": {"i32": "exch.b32", "i64": "exch.b64"},
+    "uinc_wrap": {"i32": "inc.u32"},
+    "udec_wrap": {"i32": "dec.u32"},
+}
+_REGISTERS = {"i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "float": "f", "double": "d"}
+
+
+def shared(emitter: Emitter, operation: Operation) -> None:
+    """An array of the block's own."""
+    (result,) = operation.results
+    assert isinstance(result.type, Pointer)
+    name = f"@shared{emitter.fresh_number()}"
+    kind = memory_type(result.type.dtype)
+    emitter.globals.append(
+        f"{name} = internal addrspace(3) global [{operation.attributes['count']} x {kind}] undef, align 16"
+    )
+    emitter.set(operation, Item(name))
+
+
+def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
+    """The bytes that the launch adds: the same for everyone who asks."""
+    name = f"@{emitter.kernel.name}__dynamic"
+    declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
+    if declared not in emitter.globals:
+        emitter.globals.append(declared)
+    emitter.set(operation, Item(name))
+
+
+def _place(emitter: Emitter, operation: Operation) -> tuple[str, str, np.dtype]:
+    pointer, index = operation.operands[:2]
+    assert isinstance(pointer.type, Pointer)
+    dtype = pointer.type.dtype
+    address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
+    return f"{emitter.where(pointer)} {address}", address, dtype
+
+
+def atomic(emitter: Emitter, operation: Operation) -> None:
+    """Read, fold and write at once."""
+    where, _, dtype = _place(emitter, operation)
+    kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
+    name = _ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
+    if name == "fsub":
+        # the machine adds at once, but would have to subtract in a loop
+        name, text = "fadd", emitter.line(f"fneg {kind} {text}")
+    scope = operation.attributes.get("scope", "device")
+    if scope == "system" and name == "sub":
+        name, text = "add", emitter.line(f"sub {kind} 0, {text}")
+    if scope == "system" and kind in _SYSTEM.get(name, {}):
+        emitter.set(
+            operation, Item(_for_system(emitter, operation.operands[0], where, _SYSTEM[name][kind], kind, text))
+        )
+        return
+    emitter.set(
+        operation,
+        Item(
+            emitter.line(f"atomicrmw {name} {where}, {kind} {text} {_SCOPES[scope]}monotonic, align {dtype.itemsize}")
+        ),
+    )
+
+
+def _for_system(emitter: Emitter, pointer: Value, where: str, form: str, kind: str, text: str) -> str:
+    # LLVM writes the plain form for these, which is for one device
+    assert isinstance(pointer.type, Pointer)
+    letter = _REGISTERS[kind]
+    return emitter.line(
+        f'call {kind} asm sideeffect "atom.sys.{pointer.type.space}.{form} $0, [$1], $2;", '
+        f'"={letter},l,{letter},~{{memory}}"({where}, {kind} {text})'
+    )
+
+
+def atomic_cas(emitter: Emitter, operation: Operation) -> None:
+    """Compare the bits and swap."""
+    where, _, dtype = _place(emitter, operation)
+    size, kind = dtype.itemsize * 8, scalar_type(dtype)
+    texts = [emitter.scalar_of(v) for v in operation.operands[2:]]
+    if dtype.kind == "f":
+        texts = [emitter.line(f"bitcast {kind} {text} to i{size}") for text in texts]
+    scope = _SCOPES[operation.attributes.get("scope", "device")]
+    both = emitter.line(
+        f"cmpxchg {where}, i{size} {texts[0]}, i{size} {texts[1]} {scope}monotonic monotonic, align {dtype.itemsize}"
+    )
+    old = emitter.line(f"extractvalue {{ i{size}, i1 }} {both}, 0")
+    emitter.set(operation, Item(emitter.line(f"bitcast i{size} {old} to {kind}") if dtype.kind == "f" else old))
+
+
+def fence(emitter: Emitter, operation: Operation) -> None:
+    """Order accesses to memory."""
+    emitter.do(f"fence {_SCOPES[operation.attributes['scope']]}seq_cst")
+
+
+def load(emitter: Emitter, operation: Operation) -> bool:
+    """A load with a cache operator; others are the emitter's."""
+    hint = operation.attributes.get("hint")
+    pointer = operation.operands[0]
+    if not hint or not _hinted(pointer):
+        return False
+    where, _, dtype = _place(emitter, operation)
+    kind = memory_type(dtype)
+    letter, form, carrier = _carried(kind)
+    text = emitter.line(
+        f'call {carrier} asm sideeffect "ld.global.{hint}.{form} $0, [$1];", "={letter},l,~{{memory}}"({where})'
+    )
+    if kind == "i8":
+        text = emitter.line(f"trunc i16 {text} to i8")
+    elif kind != carrier:
+        text = emitter.line(f"bitcast {carrier} {text} to {kind}")
+    emitter.set(operation, Item(emitter.line(f"icmp ne i8 {text}, 0") if dtype.kind == "b" else text))
+    return True
+
+
+def store(emitter: Emitter, operation: Operation) -> bool:
+    """A store with a cache operator; others are the emitter's."""
+    hint = operation.attributes.get("hint")
+    pointer, _, value = operation.operands
+    if not hint or not _hinted(pointer):
+        return False
+    where, _, dtype = _place(emitter, operation)
+    kind, text = memory_type(dtype), emitter.scalar_of(value)
+    letter, form, carrier = _carried(kind)
+    if kind == "i8":
+        text = emitter.line(f"zext {'i1' if dtype.kind == 'b' else 'i8'} {text} to i16")
+    elif kind != carrier:
+        text = emitter.line(f"bitcast {kind} {text} to {carrier}")
+    emitter.do(
+        f'call void asm sideeffect "st.global.{hint}.{form} [$0], $1;", "l,{letter},~{{memory}}"'
+        f"({where}, {carrier} {text})"
+    )
+    return True
+
+
+def _hinted(pointer: Value) -> bool:
+    # caches stand before global memory only
+    assert isinstance(pointer.type, Pointer)
+    return pointer.type.space == "global"
+
+
+def _carried(kind: str) -> tuple[str, str, str]:
+    """The register's letter, the form's suffix and the LLVM type that an access of `kind` travels in."""
+    size = {"i8": "8", "i16": "16", "half": "16", "i32": "32", "float": "32", "i64": "64", "double": "64"}[kind]
+    carrier = {"i8": "i16", "half": "i16"}.get(kind, kind)
+    return _REGISTERS[kind], f"b{size}", carrier
+
+
+OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
+    "shared": shared,
+    "dynamic_shared": dynamic_shared,
+    "atomic": atomic,
+    "atomic_cas": atomic_cas,
+    "fence": fence,
+    "load": load,
+    "store": store,
+}

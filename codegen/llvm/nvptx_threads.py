@@ -1,0 +1,244 @@
+"""PTX of operations between threads: their numbers, barriers, shuffles, votes.
+
+Out: calls of LLVM's intrinsics, each of them one instruction on every architecture of the table. Always true: what
+threads exchange travels in 32-bit registers, so that every dtype can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Value
+from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+
+_REGISTERS = {"thread_index": "tid", "block_index": "ctaid", "block_size": "ntid", "grid_size": "nctaid"}
+_FULL = "-1"  # the mask of all 32 lanes
+
+
+def number(emitter: Emitter, operation: Operation) -> None:
+    """A thread's or a block's number, or how many there are."""
+    axis = "xyz"[operation.attributes.get("axis", 0)]
+    _index(emitter, operation, special_register(emitter, f"{_REGISTERS[operation.opcode]}.{axis}"))
+
+
+def lane_index(emitter: Emitter, operation: Operation) -> None:
+    """The thread's number in its warp."""
+    _index(emitter, operation, special_register(emitter, "laneid"))
+
+
+def special_register(emitter: Emitter, name: str) -> str:
+    """What stands in one of PTX's special registers of 32 bits."""
+    return emitter.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [])
+
+
+def _index(emitter: Emitter, operation: Operation, text: str) -> None:
+    if emitter.kernel.index_dtype.itemsize == 8:
+        text = emitter.line(f"zext i32 {text} to i64")
+    emitter.set(operation, Item(text))
+
+
+# -- barriers -------------------------------------------------------------------------------------
+
+
+def instruct(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
+    """Call an intrinsic that gives nothing."""
+    emitter.declare(symbol, "void", [kind for kind, _ in arguments])
+    emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
+
+
+def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
+    """Wait for the block."""
+    instruct(emitter, "llvm.nvvm.barrier0", [])
+
+
+def barrier_vote(emitter: Emitter, operation: Operation) -> None:
+    """Wait for the block and count, or fold, what its threads say."""
+    kind = operation.attributes["kind"]
+    said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
+    name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
+    emitter.set(operation, Item(emitter.call(name, "i32", [("i32", said)])))
+
+
+def warp_barrier(emitter: Emitter, operation: Operation) -> None:
+    """Wait for lanes of the warp."""
+    instruct(emitter, "llvm.nvvm.bar.warp.sync", [("i32", emitter.scalar_of(operation.operands[0]))])
+
+
+def grid_barrier(emitter: Emitter, operation: Operation) -> None:
+    """Wait for the whole grid, on a counter in global memory.
+
+    One thread a block counts itself in. The first block adds what the others leave to 2**31, so that each time all
+    have come the top bit of the counter flips, and it never has to be set back. Launches that run at once take
+    different counters, by the number of the launch.
+    """
+    slots = 64
+    counters = f"@{emitter.kernel.name}__grid"
+    declared = f"{counters} = internal addrspace(1) global [{slots} x i32] zeroinitializer, align 4"
+    if declared not in emitter.globals:
+        emitter.globals.append(declared)
+    barrier(emitter)
+    threads = [special_register(emitter, f"tid.{axis}") for axis in "xyz"]
+    blocks = [special_register(emitter, f"ctaid.{axis}") for axis in "xyz"]
+    sizes = [special_register(emitter, f"nctaid.{axis}") for axis in "xyz"]
+    first_thread, first_block = (_all_zero(emitter, numbers) for numbers in (threads, blocks))
+    k = emitter.fresh_number()
+    emitter.do(f"br i1 {first_thread}, label %arrive{k}, label %through{k}")
+    emitter.start_label(f"arrive{k}")
+    launch = emitter.line('call i64 asm "mov.u64 $0, %gridid;", "=l"()')
+    slot = emitter.line(f"urem i64 {launch}, {slots}")
+    counter = emitter.line(f"getelementptr inbounds i32, ptr addrspace(1) {counters}, i64 {slot}")
+    count = emitter.line(f"mul i32 {emitter.line(f'mul i32 {sizes[0]}, {sizes[1]}')}, {sizes[2]}")
+    rest = emitter.line(f"sub i32 {-(2**31) + 1}, {count}")
+    mine = emitter.line(f"select i1 {first_block}, i32 {rest}, i32 1")
+    emitter.do('fence syncscope("device") seq_cst')
+    old = emitter.line(f'atomicrmw add ptr addrspace(1) {counter}, i32 {mine} syncscope("device") monotonic, align 4')
+    emitter.do(f"br label %wait{k}")
+    emitter.start_label(f"wait{k}")
+    now = emitter.line(f'load atomic i32, ptr addrspace(1) {counter} syncscope("device") acquire, align 4')
+    flipped = emitter.line(f"icmp slt i32 {emitter.line(f'xor i32 {now}, {old}')}, 0")
+    emitter.do(f"br i1 {flipped}, label %through{k}, label %wait{k}")
+    emitter.start_label(f"through{k}")
+    barrier(emitter)
+
+
+def _all_zero(emitter: Emitter, numbers: list[str]) -> str:
+    together = emitter.line(f"or i32 {emitter.line(f'or i32 {numbers[0]}, {numbers[1]}')}, {numbers[2]}")
+    return emitter.line(f"icmp eq i32 {together}, 0")
+
+
+# -- shuffles -------------------------------------------------------------------------------------
+
+
+def shuffle_xor(emitter: Emitter, operation: Operation) -> None:
+    """A shuffle of the whole warp by a number that is known."""
+    distance = str(operation.attributes["mask"])
+    emitter.set(operation, Item(_moved(emitter, operation.operands[0], "bfly", _FULL, distance, 31)))
+
+
+def shuffle(emitter: Emitter, operation: Operation) -> None:
+    """A shuffle among the lanes of a mask."""
+    mask, value, lane = operation.operands
+    mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
+    # bits 8 to 12: which bits of a lane's number say its group; the low ones: how far a group reaches up
+    clamp = (32 - width) << 8 | (0 if mode == "up" else 31)
+    name = "bfly" if mode == "xor" else mode
+    text = _moved(emitter, value, name, emitter.scalar_of(mask), emitter.scalar_of(lane), clamp)
+    emitter.set(operation, Item(text))
+
+
+def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clamp: int) -> str:
+    parts = [
+        emitter.call(
+            f"llvm.nvvm.shfl.sync.{mode}.i32",
+            "i32",
+            [("i32", mask), ("i32", part), ("i32", lane), ("i32", str(clamp))],
+        )
+        for part in to_words(emitter, value)
+    ]
+    return from_words(emitter, parts, value)
+
+
+def to_words(emitter: Emitter, value: Value) -> list[str]:
+    """The bits of a value in registers of 32 bits, the low ones first."""
+    text, size = as_integer(emitter, value)
+    if size == 64:
+        high = emitter.line(f"trunc i64 {emitter.line(f'lshr i64 {text}, 32')} to i32")
+        return [emitter.line(f"trunc i64 {text} to i32"), high]
+    return [text if size == 32 else emitter.line(f"zext i{size} {text} to i32")]
+
+
+def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
+    """The inverse of `to_words`, for a value of the same dtype."""
+    kind = value.type
+    assert isinstance(kind, np.dtype)
+    size = 1 if kind.kind == "b" else kind.itemsize * 8
+    if size == 64:
+        high = emitter.line(f"shl i64 {emitter.line(f'zext i32 {parts[1]} to i64')}, 32")
+        text = emitter.line(f"or i64 {emitter.line(f'zext i32 {parts[0]} to i64')}, {high}")
+    else:
+        text = parts[0] if size == 32 else emitter.line(f"trunc i32 {parts[0]} to i{size}")
+    return emitter.line(f"bitcast i{size} {text} to {scalar_type(kind)}") if kind.kind == "f" else text
+
+
+def as_integer(emitter: Emitter, value: Value) -> tuple[str, int]:
+    """The bits of a value as an integer, and how many they are."""
+    kind = value.type
+    assert isinstance(kind, np.dtype)
+    size = 1 if kind.kind == "b" else kind.itemsize * 8
+    text = emitter.scalar_of(value)
+    return (emitter.line(f"bitcast {scalar_type(kind)} {text} to i{size}") if kind.kind == "f" else text), size
+
+
+# -- votes ----------------------------------------------------------------------------------------
+
+
+def vote(emitter: Emitter, operation: Operation) -> None:
+    """What the lanes of a mask say of a condition."""
+    arguments = [("i32", emitter.scalar_of(operation.operands[0])), ("i1", emitter.scalar_of(operation.operands[1]))]
+    kind = operation.attributes["kind"]
+    name = "uni" if kind == "eq" else kind
+    text = emitter.call(f"llvm.nvvm.vote.{name}.sync", "i32" if kind == "ballot" else "i1", arguments)
+    emitter.set(operation, Item(text))
+
+
+def match(emitter: Emitter, operation: Operation) -> None:
+    """Which lanes have the same bits."""
+    mask, value = operation.operands
+    text, size = as_integer(emitter, value)
+    if size < 32:
+        text, size = emitter.line(f"zext i{size} {text} to i32"), 32
+    arguments = [("i32", emitter.scalar_of(mask)), (f"i{size}", text)]
+    if operation.attributes["kind"] == "any":
+        emitter.set(operation, Item(emitter.call(f"llvm.nvvm.match.any.sync.i{size}", "i32", arguments)))
+        return
+    both = emitter.call(f"llvm.nvvm.match.all.sync.i{size}p", "{i32, i1}", arguments)
+    for k, result in enumerate(operation.results):
+        emitter.environment[result] = Item(emitter.line(f"extractvalue {{i32, i1}} {both}, {k}"))
+
+
+def active_mask(emitter: Emitter, operation: Operation) -> None:
+    """The lanes that are here."""
+    emitter.set(operation, Item(emitter.call("llvm.nvvm.activemask", "i32", [])))
+
+
+def warp_reduce(emitter: Emitter, operation: Operation) -> None:
+    """A fold of 32-bit integers over lanes, which one instruction does from sm_80 on; `expand_warp_reduce` has left
+    no other."""
+    mask, value = operation.operands
+    kind = operation.attributes["kind"].removeprefix("bitwise_").replace("imum", "")
+    kind = "u" + kind if kind in ("min", "max") and value.type.kind == "u" else kind  # type: ignore[union-attr]
+    arguments = [("i32", emitter.scalar_of(value)), ("i32", emitter.scalar_of(mask))]
+    emitter.set(operation, Item(emitter.call(f"llvm.nvvm.redux.sync.{kind}", "i32", arguments)))
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+def clock(emitter: Emitter, operation: Operation) -> None:
+    """Cycles of the multiprocessor."""
+    emitter.set(operation, Item(emitter.call("llvm.nvvm.read.ptx.sreg.clock64", "i64", [])))
+
+
+def sleep(emitter: Emitter, operation: Operation) -> None:
+    """Rest for about so many nanoseconds."""
+    instruct(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
+
+
+OPERATIONS: dict[str, Callable[[Emitter, Operation], None]] = {
+    **dict.fromkeys(_REGISTERS, number),
+    "lane_index": lane_index,
+    "barrier": barrier,
+    "barrier_vote": barrier_vote,
+    "warp_barrier": warp_barrier,
+    "grid_barrier": grid_barrier,
+    "shuffle_xor": shuffle_xor,
+    "shuffle": shuffle,
+    "vote": vote,
+    "match": match,
+    "active_mask": active_mask,
+    "warp_reduce": warp_reduce,
+    "clock": clock,
+    "sleep": sleep,
+}

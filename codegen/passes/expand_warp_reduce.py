@@ -1,0 +1,78 @@
+"""Replace folds over a warp by shuffles, where no instruction does them.
+
+Afterwards only 32-bit integers are left to `warp_reduce`, and those only where the architecture folds them (sm_80 on).
+The order in which floats are folded is the operation's own: by halves where all 32 lanes take part, else upwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.target import Target
+
+_ALL = 0xFFFFFFFF
+
+
+def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel for a GPU; itself where it has no such fold."""
+    if not any(o.opcode == "warp_reduce" for o in kernel.walk()):
+        return kernel
+    native = int(target.name.removeprefix("sm_")) >= 80
+    masks = {
+        o.results[0]: int(o.attributes["value"])
+        for o in kernel.walk()
+        if o.opcode == "constant" and o.results[0].type == np.uint32
+    }
+
+    def rule(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
+        if operation.opcode != "warp_reduce":
+            return None
+        mask, value = operands
+        dtype, kind = value.type, operation.attributes["kind"]
+        if native and dtype.kind in "iu" and dtype.itemsize <= 4:
+            if dtype.itemsize == 4:
+                return None
+            wide = np.dtype(f"{dtype.kind}4")
+            return [b.cast(b.emit("warp_reduce", (mask, b.cast(value, wide)), (wide,), kind=kind)[0], dtype)]
+        known = masks.get(operation.operands[0])
+        if known == _ALL:
+            return [_by_halves(b, mask, value, kind)]
+        if known is not None:
+            return [_upwards(b, mask, value, kind)]
+        full = b.op("equal", mask, b.constant(_ALL, np.uint32), dtype=np.bool_)
+        with b.if_(full, [dtype]) as branch:
+            branch.yield_(_by_halves(b, mask, value, kind))
+        with b.else_() as branch:
+            branch.yield_(_upwards(b, mask, value, kind))
+        return [branch.results[0]]
+
+    return Rewriter(kernel, rule).run()
+
+
+def _by_halves(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
+    for distance in (16, 8, 4, 2, 1):
+        (other,) = b.emit("shuffle", (mask, value, b.constant(distance, np.int32)), (value.type,), mode="xor")
+        value = b.op(kind, value, other)
+    return value
+
+
+def _upwards(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
+    """Every lane goes through the lanes of the mask, and takes the value of each in turn."""
+    nothing = b.constant(0, np.uint32)
+    with b.loop(b.constant(32), "serial", initial=(value, b.constant(True, np.bool_))) as loop:
+        folded, first = loop.carried
+        bit = b.op("bitwise_and", b.op("right_shift", mask, b.cast(loop.index, np.uint32)), b.constant(1, np.uint32))
+        here = b.op("not_equal", bit, nothing, dtype=np.bool_)
+        with b.if_(here, [value.type]) as branch:
+            (other,) = b.emit("shuffle", (mask, value, b.cast(loop.index, np.int32)), (value.type,), mode="idx")
+            branch.yield_(b.op("where", first, other, b.op(kind, folded, other)))
+        with b.else_() as branch:
+            branch.yield_(folded)
+        still = b.op("bitwise_and", first, b.op("logical_not", here, dtype=np.bool_))
+        loop.yield_(branch.results[0], still)
+    return loop.results[0]
