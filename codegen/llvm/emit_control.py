@@ -80,6 +80,7 @@ class ControlEmitter(Writer):
             name = f"%arg.{value.name}"  # no local value is called so
             parts.append(f"{self.type_of(value.type)} {name}")
             self.environment[value] = Item(name)
+        parts += [f"{kind} %context.{k}" for k, (kind, _) in enumerate(self.context)]
         result = self.result_type(function)
         self.lines.append(f"define {linkage}{result} @{self.function_symbol(function.name)}({', '.join(parts)}) #0 {{")
         self.start_label("entry")
@@ -107,9 +108,10 @@ class ControlEmitter(Writer):
         function = next((f for f in self.kernel.functions if f.name == name), None)
         if function is None:
             raise CompileError(f"{self.kernel.name} has no function {name!r}")
-        arguments = ", ".join(f"{self.type_of(v.type)} {self.scalar_of(v)}" for v in operation.operands)
+        arguments = [f"{self.type_of(v.type)} {self.scalar_of(v)}" for v in operation.operands]
+        arguments += [f"{kind} {text}" for kind, text in self.context]
         result = self.result_type(function)
-        call = f"call {result} @{self.function_symbol(name)}({arguments})"
+        call = f"call {result} @{self.function_symbol(name)}({', '.join(arguments)})"
         if not operation.results:
             self.do(call)
             return

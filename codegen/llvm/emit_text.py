@@ -107,6 +107,8 @@ class Writer:
     scopes: list[tuple[str, str]] = field(default_factory=list)
     # what a load or store says besides: ", !metadata ..."
     notes: Callable[[Operation], str] = _no_notes
+    # what functions are handed besides their arguments: LLVM type and text; inside they are called %context.0 ...
+    context: list[tuple[str, str]] = field(default_factory=list)
     allocas: list[str] = field(default_factory=list)
     allocas_at: int = -1
 

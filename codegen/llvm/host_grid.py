@@ -11,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
+from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
 from weft.codegen.llvm.host_dialect import HostDialect
+from weft.codegen.llvm.host_effects import emit_effect
 from weft.codegen.llvm.host_math import HostMath
 from weft.codegen.target import Target
 
 GROUP = "!1"  # accesses of different threads, which do not depend on each other
 AXES = (0, 1, 2)
+NUMBERS = tuple((name, axis) for name in ("thread_index", "block_index", "block_size", "grid_size") for axis in AXES)
+# What a function cannot know by itself.
+_ASKS = frozenset({"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared"})
 
 
 class GridDialect(HostDialect):
@@ -29,6 +34,7 @@ class GridDialect(HostDialect):
         super().__init__(target)
         self.numbers: dict[tuple[str, int], str] = {}  # (opcode, axis) -> text in the index dtype
         self.linear = ""  # number of the thread in its block, x fastest
+        self.shared: list[Operation] = []
         self.dynamic = ""  # where dynamic shared memory begins
         self.positions: set[Value] = set()  # sums and products of thread numbers: they do not overflow
         self.own: set[Value] = set()  # pointers to memory of the thread's own
@@ -82,6 +88,7 @@ class GridDialect(HostDialect):
         """Memory that a block shares; the next block finds what this one left there."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
+                self.shared.append(operation)
                 kind, count = element(operation)
                 emitter.set(operation, Item(emitter.alloca(f"[{count} x {kind}]", 64)))
             elif operation.opcode == "dynamic_shared" and not self.dynamic:
@@ -90,6 +97,28 @@ class GridDialect(HostDialect):
     def notes(self, operation: Operation) -> str:
         """Loads and stores of different threads are independent, but for the memory that threads use in turn."""
         return "" if operation.operands[0] in self.own else f", !llvm.access.group {GROUP}"
+
+    # -- functions ----------------------------------------------------------------------------
+
+    def give_context(self, emitter: Emitter) -> None:
+        """Functions of the kernel that ask for thread numbers or shared memory are handed them."""
+        if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
+            return
+        kind = scalar_type(emitter.kernel.index_dtype)
+        emitter.context = [(kind, self.numbers[key]) for key in NUMBERS]
+        emitter.context += [(kind, self.linear), ("ptr", self.dynamic or "null")]
+        emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
+
+    def take_context(self, emitter: Emitter) -> None:
+        """Inside functions these are parameters."""
+        if not emitter.context:
+            return
+        emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]
+        texts = [text for _, text in emitter.context]
+        self.numbers = dict(zip(NUMBERS, texts, strict=False))
+        self.linear, self.dynamic = texts[len(NUMBERS) : len(NUMBERS) + 2]
+        for operation, text in zip(self.shared, texts[len(NUMBERS) + 2 :], strict=True):
+            emitter.set(operation, Item(text))
 
     # -- operations ---------------------------------------------------------------------------
 
@@ -116,8 +145,12 @@ class GridDialect(HostDialect):
                 return False
             case "add" | "multiply" | "cast":
                 return self.position(emitter, operation)
+            case "atomic":
+                emit_atomic(emitter, operation)
+            case "atomic_cas":
+                emit_compare_and_swap(emitter, operation)
             case _:
-                return False
+                return emit_effect(emitter, operation, self.symbols)
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
@@ -139,6 +172,14 @@ class GridDialect(HostDialect):
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
         """A function of the C library, which a vectorised loop calls for several threads at once."""
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
+
+
+def walk(body: Block) -> Iterator[Operation]:
+    """Every operation of a block and of the regions in it, in program order."""
+    for operation in body.operations:
+        yield operation
+        for region in operation.regions:
+            yield from walk(region)
 
 
 def element(operation: Operation) -> tuple[str, int]:
@@ -211,12 +252,13 @@ def emit_loops(kernel: Kernel, target: Target) -> tuple[str, set[str]]:
     emitter = Emitter(kernel, dialect)
     dialect.begin(emitter)
     dialect.reserve_shared(emitter)
-    locals_ = [o for o in kernel.walk() if o.opcode == "local"]
+    locals_ = [o for o in walk(kernel.body) if o.opcode == "local"]
     emitter.metadata += ["!1 = distinct !{}", '!2 = !{!"llvm.loop.parallel_accesses", !1}']
     with counted(emitter, "i64", "%begin", "%end") as block:
         dialect.place_block(emitter, block)
         with thread_loops(emitter, dialect):
             bind_locals(emitter, dialect, locals_)
+            dialect.give_context(emitter)
             emitter.block(kernel.body)
     emitter.close_function("ret void")
     finish(emitter, dialect)
@@ -226,5 +268,6 @@ def emit_loops(kernel: Kernel, target: Target) -> tuple[str, set[str]]:
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
     """Functions of the kernel, and what was called of the C library."""
     emitter.notes = lambda operation: ""
+    dialect.take_context(emitter)
     emitter.functions()
     dialect.functions.define(emitter)

@@ -11,11 +11,14 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from weft.runtime.cpu.printing import CALLBACK
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
+# Functions of ours that host code may call.
+_OWN: dict[str, Any] = {"weft_print": CALLBACK}
 
 
 @lru_cache(maxsize=1)
@@ -31,6 +34,9 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 @cache
 def _provide(symbol: str) -> bool:
     """Tell the linker where `symbol` lies; whether anything has it."""
+    if symbol in _OWN:
+        llvm.add_symbol(symbol, ctypes.cast(_OWN[symbol], ctypes.c_void_p).value)
+        return True
     for library in _libraries():
         if hasattr(library, symbol):
             address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value

@@ -1,0 +1,155 @@
+"""Atomics of explicit kernels on the host: one instruction where there is one, else a loop that compares and swaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.runtime import CompileError
+
+# Kinds that integers have an instruction for, signed and unsigned.
+_INTEGER = {
+    "add": ("add", "add"),
+    "subtract": ("sub", "sub"),
+    "minimum": ("min", "umin"),
+    "maximum": ("max", "umax"),
+    "fmin": ("min", "umin"),
+    "fmax": ("max", "umax"),
+    "bitwise_and": ("and", "and"),
+    "bitwise_or": ("or", "or"),
+    "bitwise_xor": ("xor", "xor"),
+    "exchange": ("xchg", "xchg"),
+    "increment": ("uinc_wrap", "uinc_wrap"),
+    "decrement": ("udec_wrap", "udec_wrap"),
+}
+
+
+def emit_atomic(emitter: Emitter, operation: Operation) -> None:
+    """``(pointer, index, value) {kind} -> the old element``."""
+    pointer, index, value = operation.operands
+    dtype, kind = _element(operation), operation.attributes["kind"]
+    address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
+    text = emitter.scalar_of(value)
+    if dtype.kind == "f":
+        old = _float_loop(emitter, kind, dtype, address, text)
+    elif kind not in _INTEGER:
+        raise CompileError(f"no atomic {kind} of {dtype}")
+    else:
+        word = _INTEGER[kind][dtype.kind == "u"]
+        size = dtype.itemsize
+        old = emitter.line(f"atomicrmw {word} ptr {address}, {scalar_type(dtype)} {text} seq_cst, align {size}")
+    if operation.results:
+        emitter.set(operation, Item(old))
+
+
+def emit_compare_and_swap(emitter: Emitter, operation: Operation) -> None:
+    """``(pointer, index, expected, value) -> the old element``; elements are equal where their bits are."""
+    pointer, index, expected, value = operation.operands
+    dtype = _element(operation)
+    address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
+    texts = [_bits(emitter, emitter.scalar_of(v), dtype) for v in (expected, value)]
+    old, _ = _swap(emitter, dtype, address, texts[0], texts[1])
+    if operation.results:
+        emitter.set(operation, Item(_value(emitter, old, dtype)))
+
+
+def _element(operation: Operation) -> np.dtype:
+    kind = operation.operands[0].type
+    assert isinstance(kind, Pointer)
+    if kind.dtype.kind not in "iuf":
+        raise CompileError(f"no atomic operations on elements of {kind.dtype}")
+    return kind.dtype
+
+
+def _bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+    if dtype.kind != "f":
+        return text
+    return emitter.line(f"bitcast {scalar_type(dtype)} {text} to i{8 * dtype.itemsize}")
+
+
+def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+    if dtype.kind != "f":
+        return text
+    return emitter.line(f"bitcast i{8 * dtype.itemsize} {text} to {scalar_type(dtype)}")
+
+
+def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
+    """The old bits, and whether they were the expected ones."""
+    kind = f"i{8 * dtype.itemsize}"
+    both = emitter.line(
+        f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"
+    )
+    pair = f"{{ {kind}, i1 }}"
+    return emitter.line(f"extractvalue {pair} {both}, 0"), emitter.line(f"extractvalue {pair} {both}, 1")
+
+
+def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
+    """Compute and swap until nobody else has written meanwhile; the old value."""
+    if kind == "exchange":
+        bits = f"i{8 * dtype.itemsize}"
+        text = _bits(emitter, value, dtype)
+        old = emitter.line(f"atomicrmw xchg ptr {address}, {bits} {text} seq_cst, align {dtype.itemsize}")
+        return _value(emitter, old, dtype)
+    compute = _FLOAT.get(kind)
+    if compute is None:
+        raise CompileError(f"no atomic {kind} of {dtype}")
+    bits, number = f"i{8 * dtype.itemsize}", emitter.fresh_number()
+    first = emitter.line(f"load atomic {bits}, ptr {address} monotonic, align {dtype.itemsize}")
+    before = emitter.label
+    emitter.do(f"br label %swap{number}")
+    emitter.start_label(f"swap{number}")
+    current = emitter.name()
+    slot = len(emitter.lines)
+    emitter.lines.append("")
+    old = _value(emitter, current, dtype)
+    new = _computed(emitter, compute, dtype, old, value)
+    found, done = _swap(emitter, dtype, address, current, _bits(emitter, new, dtype))
+    emitter.lines[slot] = f"  {current} = phi {bits} [ {first}, %{before} ], [ {found}, %{emitter.label} ]"
+    emitter.do(f"br i1 {done}, label %swapped{number}, label %swap{number}")
+    emitter.start_label(f"swapped{number}")
+    return old
+
+
+Compute = Callable[[Emitter, str, str, str], str]
+
+
+def _computed(emitter: Emitter, compute: Compute, dtype: np.dtype, old: str, value: str) -> str:
+    """float16 is computed in float32."""
+    if dtype.itemsize != 2:
+        return compute(emitter, scalar_type(dtype), old, value)
+    wide = [emitter.line(f"fpext half {text} to float") for text in (old, value)]
+    return emitter.line(f"fptrunc float {compute(emitter, 'float', *wide)} to half")
+
+
+def _add(emitter: Emitter, kind: str, old: str, value: str) -> str:
+    return emitter.line(f"fadd {kind} {old}, {value}")
+
+
+def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
+    return emitter.line(f"fsub {kind} {old}, {value}")
+
+
+def _choose(word: str, nan_wins: bool) -> Compute:
+    """The old value where it compares so, or where it is NaN and that is to stay (or the other one is and is not)."""
+
+    def compute(emitter: Emitter, kind: str, old: str, value: str) -> str:
+        stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
+        which = old if nan_wins else value
+        nan = emitter.line(f"fcmp uno {kind} {which}, {which}")
+        either = emitter.line(f"or i1 {stays}, {nan}")
+        return emitter.line(f"select i1 {either}, {kind} {old}, {kind} {value}")
+
+    return compute
+
+
+_FLOAT: dict[str, Compute] = {
+    "add": _add,
+    "subtract": _subtract,
+    "minimum": _choose("olt", True),
+    "maximum": _choose("ogt", True),
+    "fmin": _choose("olt", False),
+    "fmax": _choose("ogt", False),
+}

@@ -1,0 +1,62 @@
+"""What explicit kernels do on the host besides computing: print, sleep, read the clock, order their writes.
+
+Always true: `print` hands its pieces and the dtypes of its values over as JSON behind its length, and the values as one
+64-bit word each: the runtime's ``weft_print`` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation
+from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.runtime import CompileError
+
+
+def emit_effect(emitter: Emitter, operation: Operation, symbols: set[str]) -> bool:
+    """Emit one of these operations; False if it is none."""
+    match operation.opcode:
+        case "print":
+            symbols.add("weft_print")
+            _print(emitter, operation)
+        case "clock":
+            emitter.set(operation, Item(emitter.call("llvm.readcyclecounter", "i64", [])))
+        case "sleep":
+            symbols.add("usleep")
+            _sleep(emitter, operation)
+        case "fence":
+            emitter.do("fence seq_cst")
+        case "assembly" | "external":
+            what = "inline PTX" if operation.opcode == "assembly" else operation.attributes["symbol"]
+            raise CompileError(f"kernel {emitter.kernel.name}: {what} exists on a GPU only")
+        case _:
+            return False
+    return True
+
+
+def _sleep(emitter: Emitter, operation: Operation) -> None:
+    nanoseconds = emitter.line(f"zext i32 {emitter.scalar_of(operation.operands[0])} to i64")
+    rounded = emitter.line(f"udiv i64 {emitter.line(f'add i64 {nanoseconds}, 999')}, 1000")
+    emitter.call("usleep", "i32", [("i32", emitter.line(f"trunc i64 {rounded} to i32"))])
+
+
+def _print(emitter: Emitter, operation: Operation) -> None:
+    dtypes = []
+    place = emitter.alloca(f"[{max(len(operation.operands), 1)} x i64]", 16)
+    for k, value in enumerate(operation.operands):
+        assert isinstance(value.type, np.dtype)
+        dtypes.append(value.type.str)
+        kind, text = scalar_type(value.type), emitter.scalar_of(value)
+        if value.type.kind == "b":
+            kind, text = "i8", emitter.line(f"zext i1 {text} to i8")
+        slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
+        emitter.do(f"store {kind} {text}, ptr {slot}, align 8")
+    told = json.dumps([list(operation.attributes["pieces"]), dtypes]).encode()
+    data = len(told).to_bytes(8, "little") + told
+    name = f"@print{emitter.fresh_number()}"
+    spelled = "".join(f"\\{byte:02X}" for byte in data)
+    emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{spelled}", align 8')
+    emitter.declare("weft_print", "void", ["ptr", "ptr"])
+    emitter.do(f"call void @weft_print(ptr {name}, ptr {place})")
