@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from typing import Any, Protocol
 
+from weft.dsl.kernel.library import BF16, FP16
+
 FULL_MASK = 0xFFFFFFFF
 
 # path -> (parameters, meaning). Parameter names are Numba's where it has the function.
@@ -109,26 +111,6 @@ TABLE: dict[str, tuple[str, str]] = {
     "cg.tiled_partition": ("group, size", "The tile of `size` lanes (1, 2, 4, 8, 16 or 32) that the thread is in."),
     "cg.coalesced_threads": ("", "The group of the lanes that run together here."),
 }
-
-_UNARY = {
-    "hneg": "-a", "habs": "The absolute value", "hsin": "The sine", "hcos": "The cosine",
-    "htanh": "The hyperbolic tangent", "htanh_approx": "The hyperbolic tangent, fast", "hlog": "The natural logarithm",
-    "hlog2": "The logarithm to base 2", "hlog10": "The logarithm to base 10", "hexp": "e ** a", "hexp2": "2 ** a",
-    "hexp10": "10 ** a", "hfloor": "The greatest whole number not above a", "hceil": "The least whole number not below a",
-    "hrint": "The nearest whole number, ties to even", "htrunc": "The whole part", "hsqrt": "The square root",
-    "hrsqrt": "One over the square root", "hrcp": "1 / a", "hisnan": "Whether a is NaN",
-}  # fmt: skip
-_BINARY = {
-    "hadd": "a + b", "hsub": "a - b", "hmul": "a * b", "hdiv": "a / b", "heq": "a == b", "hne": "a != b",
-    "hgt": "a > b", "hge": "a >= b", "hlt": "a < b", "hle": "a <= b",
-    "hmax": "The greater; of a NaN and a number, the number", "hmin": "The lesser; of a NaN and a number, the number",
-}  # fmt: skip
-for _space, _type in (("fp16", "float16"), ("bf16", "bfloat16")):
-    for _name, _meaning in _UNARY.items():
-        TABLE[f"{_space}.{_name}"] = ("a", f"{_meaning}, in {_type}.")
-    for _name, _meaning in _BINARY.items():
-        TABLE[f"{_space}.{_name}"] = ("a, b", f"{_meaning}, in {_type}.")
-    TABLE[f"{_space}.hfma"] = ("a, b, c", f"a * b + c, rounded once, in {_type}.")
 
 # What the block and the grid are numbered by: each has x, y and z.
 TRIPLES = {
@@ -305,7 +287,7 @@ class Namespace:
 
     __slots__ = ("_members", "path")
 
-    def __init__(self, path: str, members: dict[str, Any]) -> None:
+    def __init__(self, path: str, members: Mapping[str, Any]) -> None:
         self.path = path
         self._members = members
 
@@ -327,9 +309,11 @@ class Namespace:
 def _make_names() -> dict[str, Any]:
     """Every object of the table by its path, and the namespaces by theirs."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
-    for space in ("shared", "local", "const", "atomic", "fp16", "bf16", "cg"):
+    for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."
         names[space] = Namespace(space, {p.removeprefix(prefix): o for p, o in names.items() if p.startswith(prefix)})
+    names["fp16"] = Namespace("fp16", FP16)
+    names["bf16"] = Namespace("bf16", BF16)
     names |= {path: ThreadNumbers(path, doc) for path, doc in TRIPLES.items()}
     names["laneid"] = ThreadNumber("laneid", "The thread's number in its warp.")
     names["warpsize"] = 32

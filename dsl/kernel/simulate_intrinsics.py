@@ -317,55 +317,6 @@ def _gpu_only(thread: Thread, template: str, constraints: str, *values: Any) -> 
     raise KernelError("cuda.inline_ptx is PTX, which needs a GPU; in Python mode guard it by a test of the device")
 
 
-# -- half precision ----------------------------------------------------------------------------
-
-_HALF_UNARY: dict[str, Callable[[Any], Any]] = {
-    "hneg": operator.neg, "habs": np.abs, "hsin": np.sin, "hcos": np.cos, "htanh": np.tanh, "htanh_approx": np.tanh,
-    "hlog": np.log, "hlog2": np.log2, "hlog10": np.log10, "hexp": np.exp, "hexp2": np.exp2,
-    "hexp10": lambda a: np.power(np.float64(10), np.float64(a)), "hfloor": np.floor, "hceil": np.ceil,
-    "hrint": np.rint, "htrunc": np.trunc, "hsqrt": np.sqrt, "hrsqrt": lambda a: 1 / np.sqrt(np.float64(a)),
-    "hrcp": lambda a: 1 / np.float32(a), "hisnan": np.isnan,
-}  # fmt: skip
-_HALF_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "hadd": operator.add, "hsub": operator.sub, "hmul": operator.mul, "hdiv": operator.truediv,
-    "heq": operator.eq, "hne": operator.ne, "hgt": operator.gt, "hge": operator.ge, "hlt": operator.lt,
-    "hle": operator.le, "hmax": np.fmax, "hmin": np.fmin,
-}  # fmt: skip
-
-_HALF: dict[str, Callable[..., Any]] = {**_HALF_UNARY, **_HALF_BINARY}
-
-
-def _bfloat16() -> np.dtype:
-    try:
-        from ml_dtypes import bfloat16
-    except ImportError:
-        raise KernelError("cuda.bf16 needs the package ml_dtypes in Python mode: pip install ml_dtypes") from None
-    return np.dtype(bfloat16)
-
-
-def _half(function: Callable[..., Any], dtype: Callable[[], np.dtype]) -> Action:
-    """A function in half precision: worked out in float32, rounded once; a bool stays one."""
-
-    def action(thread: Thread, *operands: Any) -> Any:
-        half = dtype()
-        wide = (np.float32(convert(x, half)) for x in operands)
-        result = function(*wide)
-        return bool(result) if isinstance(result, (bool, np.bool_)) else np.asarray(result).astype(half)[()]
-
-    return action
-
-
-def _half_fma(dtype: Callable[[], np.dtype]) -> Action:
-    def action(thread: Thread, a: Any, b: Any, c: Any) -> Any:
-        half = dtype()
-        a, b, c = (convert(x, half) for x in (a, b, c))
-        if half.kind == "f":
-            return fused_multiply_add(a, b, c)
-        return np.asarray(np.float64(a) * np.float64(b) + np.float64(c)).astype(half)[()]
-
-    return action
-
-
 # -- the table -----------------------------------------------------------------------------------
 
 ACTIONS: Mapping[str, Action] = {
@@ -435,11 +386,4 @@ ACTIONS: Mapping[str, Action] = {
     "cg.this_block": lambda thread: groups.ThreadBlock(),
     "cg.tiled_partition": lambda thread, group, size: groups.tiled_partition(group, size),
     "cg.coalesced_threads": lambda thread: groups.CoalescedGroup(_active(thread)),
-    **{
-        f"{space}.{name}": _half(function, dtype)
-        for space, dtype in (("fp16", lambda: np.dtype(np.float16)), ("bf16", _bfloat16))
-        for name, function in _HALF.items()
-    },
-    "fp16.hfma": _half_fma(lambda: np.dtype(np.float16)),
-    "bf16.hfma": _half_fma(_bfloat16),
 }

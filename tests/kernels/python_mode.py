@@ -1,0 +1,30 @@
+"""Running a kernel as plain Python, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel import names as cuda
+from weft.dsl.kernel.simulate import run_python
+
+FULL = 0xFFFFFFFF
+f32 = np.float32
+
+
+def run(kernel: Callable[..., None], grid: Any, block: Any, *arguments: Any, shared: int = 0) -> None:
+    run_python(kernel, grid, block, shared, arguments)
+
+
+def by_thread(kernel: Callable[..., Any], threads: int = 32, dtype: Any = np.int64, grid: int = 1) -> np.ndarray:
+    """What a function of no arguments gives in each thread."""
+
+    def store(out: np.ndarray) -> None:
+        value = kernel()
+        out[cuda.grid(1)] = value
+
+    out = np.full(threads * grid, 99, dtype)
+    run(store, grid, threads, out)
+    return out
