@@ -63,12 +63,17 @@ PROBES: list[Probe] = []
 
 
 def probe(
-    *arguments: Any, launch: tuple[Any, ...] = (1, 1), want: Callable[..., Any] | None = None, **options: Any
+    *arguments: Any,
+    launch: tuple[Any, ...] = (1, 1),
+    want: Callable[..., Any] | None = None,
+    into: list[Probe] = PROBES,
+    name: str = "",
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into `PROBES`, with these arguments; it stays a plain function."""
+    """Enter the decorated function into a list, with these arguments; it stays a plain function."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        PROBES.append(Probe(function.__name__, function, arguments, launch, want, **options))
+        into.append(Probe(name or function.__name__, function, arguments, launch, want, **options))
         return function
 
     return enter

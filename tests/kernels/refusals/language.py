@@ -173,7 +173,7 @@ def used_before_given_a_value(x):
 
 
 @refused(TYPE, "only_here.*(before|not)")
-def used_after_del_of_scope(x):
+def variable_of_an_inner_function(x):
     def inner(v):
         only_here = v
         return only_here
