@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
 from tests.kernels.probes import PROBES, Probe, same
 from weft import cuda
 from weft.dsl.kernel.types import typeof
-from weft.runtime import CompileError, assemble
+from weft.runtime import CompileError, assemble, override
 
 EACH = pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
 QUIET = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
@@ -40,6 +41,19 @@ def test_on_the_cpu(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = probe.wanted()
     capsys.readouterr()
     for found, right in zip(run(probe), wanted, strict=True):
+        same(found, right, probe.ulps)
+    assert capsys.readouterr().out == probe.printed
+
+
+@QUIET
+@EACH
+def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
+    """The mode for debuggers, which is what the compiled forms are held against."""
+    wanted, arguments = probe.wanted(), probe.copies()
+    capsys.readouterr()
+    with override(kernel_python=True), np.errstate(all="ignore"):
+        make(probe)[probe.launch](*arguments, **probe.keywords)
+    for found, right in zip(arguments, wanted, strict=True):
         same(found, right, probe.ulps)
     assert capsys.readouterr().out == probe.printed
 
