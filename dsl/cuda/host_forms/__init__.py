@@ -1,0 +1,1 @@
+"""What computes libdevice's functions where there is no libdevice: functions in the kernel language."""

@@ -1,0 +1,193 @@
+"""Bessel functions of whole order, in the kernel language.
+
+In and out: float64, the order int32. Always true: the error of J0, J1, Y0 and Y1 is within 4e-16 where |x| <= 8, and within
+8e-16 * sqrt(2 / (pi*x)) of the result beyond, so that it is small against the amplitude, not against a value near a zero;
+Jn and Yn follow from them by their recurrences.
+
+The numbers below are Chebyshev series of the functions, cut off below 1e-17 and turned into powers of a variable in [-1, 1]:
+in x*x below 4; in x from 4 to 8; from 8 on in (8/x)**2 of the modulus and phase functions P and Q (Abramowitz and Stegun,
+9.2.5 to 9.2.10). They were computed with 60 digits from the functions' series and belong to this file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.cuda.host_forms.bessel_series import (
+    J0_MIDDLE,
+    J0_NEAR,
+    J1_MIDDLE,
+    J1_NEAR,
+    P0,
+    P1,
+    Q0,
+    Q1,
+    Y0_MIDDLE,
+    Y0_NEAR,
+    Y1_MIDDLE,
+    Y1_NEAR,
+)
+
+TWO_OVER_PI, ROOT_HALF = 0.6366197723675814, 0.7071067811865476
+
+
+def _sum(series: tuple[float, ...], u: Any) -> Any:
+    """A polynomial by Horner's rule, the highest power first."""
+    total = 0.0
+    for c in series:
+        total = total * u + c
+    return total
+
+
+def _phase(x: Any, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
+    """sqrt(2 / (pi*x)) times the modulus functions P and Q, for x >= 8."""
+    w = 8 / x
+    u = 2 * (w * w) - 1
+    size = np.sqrt(TWO_OVER_PI / x)
+    return size * _sum(p, u), size * w * _sum(q, u)
+
+
+def _turned(x: Any) -> Any:
+    """Cosine and sine of x - pi/4."""
+    s, c = np.sin(x), np.cos(x)
+    return (c + s) * ROOT_HALF, (s - c) * ROOT_HALF
+
+
+def j0(x: Any) -> Any:
+    """The Bessel function of the first kind of order 0."""
+    size = abs(x)
+    if size < 4:
+        result = _sum(J0_NEAR, size * size * 0.125 - 1)
+    elif size < 8:
+        result = _sum(J0_MIDDLE, size * 0.5 - 3)
+    elif size < np.inf:
+        p, q = _phase(size, P0, Q0)
+        c, s = _turned(size)
+        result = p * c - q * s
+    else:
+        result = 1 / size
+    return result
+
+
+def j1(x: Any) -> Any:
+    """The Bessel function of the first kind of order 1."""
+    size = abs(x)
+    if size < 4:
+        result = size * _sum(J1_NEAR, size * size * 0.125 - 1)
+    elif size < 8:
+        result = _sum(J1_MIDDLE, size * 0.5 - 3)
+    elif size < np.inf:
+        p, q = _phase(size, P1, Q1)
+        c, s = _turned(size)
+        result = p * s + q * c
+    else:
+        result = 1 / size
+    if x < 0:
+        result = -result
+    return result
+
+
+def y0(x: Any) -> Any:
+    """The Bessel function of the second kind of order 0; NaN below 0, -inf at 0."""
+    if x < 0 or x != x:
+        result = x * np.nan
+    elif x == 0:
+        result = np.float64(-np.inf)
+    elif x < 4:
+        result = TWO_OVER_PI * np.log(x) * j0(x) + _sum(Y0_NEAR, x * x * 0.125 - 1)
+    elif x < 8:
+        result = _sum(Y0_MIDDLE, x * 0.5 - 3)
+    elif x < np.inf:
+        p, q = _phase(x, P0, Q0)
+        c, s = _turned(x)
+        result = p * s + q * c
+    else:
+        result = 1 / x
+    return result
+
+
+def y1(x: Any) -> Any:
+    """The Bessel function of the second kind of order 1; NaN below 0, -inf at 0."""
+    if x < 0 or x != x:
+        result = x * np.nan
+    elif x == 0:
+        result = np.float64(-np.inf)
+    elif x < 4:
+        result = TWO_OVER_PI * (np.log(x) * j1(x) - 1 / x) + x * _sum(Y1_NEAR, x * x * 0.125 - 1)
+    elif x < 8:
+        result = _sum(Y1_MIDDLE, x * 0.5 - 3)
+    elif x < np.inf:
+        p, q = _phase(x, P1, Q1)
+        c, s = _turned(x)
+        result = q * s - p * c
+    else:
+        result = 1 / x
+    return result
+
+
+def jn(n: Any, x: Any) -> Any:
+    """The Bessel function of the first kind of order n; NaN for n < 0.
+
+    Upwards by the recurrence while the order is below x; otherwise downwards from an order where the function is
+    negligible, scaled so that it meets J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
+    """
+    size = abs(x)
+    if n < 0 or x != x:
+        result = x * np.nan
+    elif n == 0:
+        result = j0(size)
+    elif n == 1:
+        result = j1(size)
+    elif size == 0 or size == np.inf:
+        result = size * 0 if size == 0 else 1 / size
+    elif n < size:
+        result = _recurrence(n, size, j0(size), j1(size))
+    else:
+        result = _downwards(n, size)
+    if x < 0 and n & 1 == 1:
+        result = -result
+    return result
+
+
+def yn(n: Any, x: Any) -> Any:
+    """The Bessel function of the second kind of order n; NaN for n < 0 and below 0, -inf at 0."""
+    if n < 0 or x < 0 or x != x:
+        result = x * np.nan
+    elif n == 0:
+        result = y0(x)
+    elif n == 1 or x == 0 or x == np.inf:
+        result = y1(x)
+    else:
+        result = _recurrence(n, x, y0(x), y1(x))
+    return result
+
+
+def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
+    """The function of order n from those of order 0 and 1; it stays infinite where it overflows."""
+    before, now = first, second
+    k = np.int32(1)
+    while k < n and np.isfinite(now):
+        before, now = now, np.float64(2 * k) / x * now - before
+        k += 1
+    return now
+
+
+def _downwards(n: Any, x: Any) -> Any:
+    """Jn(x) for n >= x > 0."""
+    k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
+    after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
+    while k > 0:
+        if k == n:
+            wanted = now
+        after, now = now, np.float64(2 * k) / x * now - after
+        if abs(now) > 1e250:
+            # only the quotients count
+            after, now, wanted = after * 1e-250, now * 1e-250, wanted * 1e-250
+        k -= 1
+    # now is J0, after is J1, up to the scale: the larger one gives it
+    scale = j0(x) / now
+    if abs(after) > abs(now):
+        scale = j1(x) / after
+    return wanted * scale

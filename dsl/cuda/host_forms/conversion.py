@@ -1,0 +1,224 @@
+"""Conversions between floats and integers, and the parts of a float, in the kernel language. Everything is exact.
+
+In and out: the dtypes of libdevice, whose unsigned results are held in signed integers of the same bits. Always true: an
+integer out of range saturates. NaN becomes 0 from float32 to 32 bits, otherwise the integer with only the top bit set, as the
+PTX manual has it for `cvt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+HUGE, TINY_SAFE = 2.0**1023, 2.0**-969
+EXPONENT = 0x7FF << 52
+LEAST_INT, GREATEST_INT = np.int32(-(2**31)), np.int32(2**31 - 1)
+FRACTION_START = 2.0**-1022
+UP_54 = 2.0**54
+
+
+def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
+    """A float as the integers between `least` and `greatest` (NumPy scalars), rounded and held in dtype `held`."""
+    kind, low, high = type(least), float(least), float(greatest)
+    not_a_number = held(at_nan)
+
+    def apply(x: Any) -> Any:
+        whole = rounding(x)
+        result = not_a_number
+        if whole <= low:
+            result = held(least)
+        elif whole >= high:
+            result = held(greatest)
+        elif whole == whole:
+            result = held(kind(whole))
+        return result
+
+    return apply
+
+
+def round_half_away(x: Any) -> Any:
+    """The nearest whole number, halves away from 0."""
+    whole = np.trunc(x)
+    if abs(x - whole) >= 0.5:
+        whole += np.copysign(1.0, x)
+    return np.copysign(whole, x)
+
+
+def view_as(kind: Any) -> Callable[..., Any]:
+    """The bits of a number seen in another dtype of its size."""
+
+    def apply(x: Any) -> Any:
+        return x.view(kind)
+
+    return apply
+
+
+def high_word(x: Any) -> Any:
+    """The upper 32 bits of a float64."""
+    return np.int32(x.view(np.int64) >> 32)
+
+
+def low_word(x: Any) -> Any:
+    """The lower 32 bits of a float64."""
+    return np.int32(x.view(np.int64))
+
+
+def from_words(high: Any, low: Any) -> Any:
+    """A float64 of the upper and the lower 32 bits."""
+    return ((np.int64(high) << 32) | np.int64(np.uint32(low))).view(np.float64)
+
+
+def to_half(x: Any) -> Any:
+    """The bits of the nearest float16."""
+    return np.float16(x).view(np.int16)
+
+
+def from_half(bits: Any) -> Any:
+    """The float16 with these bits."""
+    return np.float32(bits.view(np.float16))
+
+
+def unsigned_float(unsigned: Any, kind: Any) -> Callable[..., Any]:
+    """An unsigned integer, held in a signed one, as the nearest float."""
+
+    def apply(x: Any) -> Any:
+        return kind(unsigned(x))
+
+    return apply
+
+
+def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
+    """An integer as a float, rounded as `choose` says: `parts` gives the nearest one and the rest."""
+
+    def apply(x: Any) -> Any:
+        r, e = parts(unsigned(x))
+        return choose(r, e)
+
+    return apply
+
+
+# -- parts of a float -------------------------------------------------------------------------
+
+
+def split_exponent(x: Any) -> Any:
+    """`frexp`: a fraction in [0.5, 1) and an exponent of 2; of 0, infinity and NaN the number itself and 0."""
+    fraction, exponent = x, np.int32(0)
+    if x != 0 and np.isfinite(x):
+        if abs(x) < FRACTION_START:
+            fraction, exponent = x * UP_54, np.int32(-54)
+        bits = fraction.view(np.int64)
+        exponent += np.int32((bits & EXPONENT) >> 52) - 1022
+        fraction = ((bits & ~EXPONENT) | (1022 << 52)).view(np.float64)
+    return fraction, exponent
+
+
+def split_exponent_single(x: Any) -> Any:
+    """`frexp` of a float32."""
+    fraction, exponent = split_exponent(np.float64(x))
+    return np.float32(fraction), exponent
+
+
+def scale(x: Any, n: Any) -> Any:
+    """x * 2**n, rounded once: below the normal numbers the last step alone may round."""
+    k = np.int64(n)
+    if k > 1023:
+        x, k = x * HUGE, k - 1023
+        if k > 1023:
+            x, k = x * HUGE, k - 1023
+    elif k < -1022:
+        x, k = x * TINY_SAFE, k + 969
+        if k < -1022:
+            x, k = x * TINY_SAFE, k + 969
+    k = min(max(k, -1022), 1023)
+    return x * ((k + 1023) << 52).view(np.float64)
+
+
+def scale_single(x: Any, n: Any) -> Any:
+    """x * 2**n of a float32, rounded once."""
+    return np.float32(scale(np.float64(x), n))
+
+
+def exponent_of(x: Any) -> Any:
+    """`ilogb`: the exponent of 2; the least int of 0 and NaN, the greatest of infinity."""
+    result = GREATEST_INT
+    if x == 0 or x != x:
+        result = LEAST_INT
+    elif np.isfinite(x):
+        _, exponent = split_exponent(np.float64(x))
+        result = exponent - 1
+    return result
+
+
+def float_exponent(x: Any) -> Any:
+    """`logb`: the exponent of 2 as a float; -inf of 0, inf of infinity."""
+    result = abs(np.float64(x))
+    if x == 0:
+        result = np.float64(-np.inf)
+    elif np.isfinite(x):
+        _, exponent = split_exponent(np.float64(x))
+        result = np.float64(exponent - 1)
+    return result
+
+
+def split_whole(x: Any) -> Any:
+    """`modf`: what is behind the point and what is before it, both with the sign of x."""
+    whole = np.trunc(x)
+    rest = x - whole
+    if np.isinf(x):
+        rest = 0.0
+    return np.copysign(rest, x), whole
+
+
+def remainder_quotient(x: Any, y: Any) -> Any:
+    """`remquo`: x - n*y exactly, n the whole number nearest to x / y (ties to even), and the last 3 bits of n with its sign.
+
+    From the exact remainder by 8*y: then each bit of n takes one exact subtraction.
+    """
+    if not np.isfinite(x) or y == 0 or y != y:
+        return x * np.nan, np.int32(0)
+    rest, size = abs(x), abs(y)
+    if rest >= 8 * size:
+        rest = np.fmod(rest, 8 * size)
+    quotient = np.int32(0)
+    for bit in (4, 2, 1):
+        if rest >= bit * size:
+            rest -= bit * size
+            quotient += bit
+    if rest + rest > size or (rest + rest == size and quotient & 1 == 1):
+        rest -= size
+        quotient += 1
+    quotient &= 7
+    if (x < 0) != (y < 0):
+        quotient = -quotient
+    if x < 0:
+        rest = -rest
+    if rest == 0:
+        rest = np.copysign(rest, x)
+    return rest, quotient
+
+
+def remainder_quotient_single(x: Any, y: Any) -> Any:
+    """`remquo` of float32."""
+    rest, quotient = remainder_quotient(np.float64(x), np.float64(y))
+    return np.float32(rest), quotient
+
+
+def nearest_remainder(x: Any, y: Any) -> Any:
+    """`remainder`: x - n*y exactly, n the whole number nearest to x / y."""
+    rest, _ = remainder_quotient(np.float64(x), np.float64(y))
+    return rest
+
+
+def positive_difference(x: Any, y: Any) -> Any:
+    """`fdim`: x - y where that is positive, else 0."""
+    result = x - y
+    if x <= y:
+        result = 0.0
+    return result
+
+
+def saturate(x: Any) -> Any:
+    """x kept between 0 and 1; 0 of NaN."""
+    return np.fmin(np.fmax(x, 0.0), 1.0)

@@ -1,0 +1,278 @@
+"""Arithmetic rounded down, up or towards zero, in the kernel language.
+
+In: float32 or float64 numbers. Out: the correctly rounded result. Always true: every operation here is computed
+rounded to nearest, with a number that has the sign of the error (exact result minus rounded one); one step with
+nextafter then gives the direction. Errors come from error-free transformations (Dekker 1971; Knuth, TAOCP 2, 4.2.2;
+Boldo and Muller, "Exact and approximated error of the FMA", 2011), on operands scaled so that nothing underflows.
+They need arithmetic as written: no contraction, no regrouping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.library import fma
+
+SMALL, LARGE = 2.0**-900, 2.0**900
+UP_100, UP_200, UP_300, UP_550, DOWN_300 = 2.0**100, 2.0**200, 2.0**300, 2.0**550, 2.0**-300
+NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
+
+
+# -- from the nearest number and the sign of its error to a direction ------------------------
+
+
+def down(r: Any, e: Any) -> Any:
+    """The largest number not above r + e."""
+    if e < 0:
+        r = np.nextafter(r, -np.inf)
+    return r
+
+
+def up(r: Any, e: Any) -> Any:
+    """The smallest number not below r + e."""
+    if e > 0:
+        r = np.nextafter(r, np.inf)
+    return r
+
+
+def towards_zero(r: Any, e: Any) -> Any:
+    """The largest number in magnitude not beyond r + e."""
+    if (r > 0 and e < 0) or (r < 0 and e > 0):
+        r = np.nextafter(r, 0.0)
+    return r
+
+
+# -- float64: the result rounded to nearest, and its error ------------------------------------
+
+
+def two_sum(x: Any, y: Any) -> Any:
+    """x + y rounded, and what the rounding lost, exactly."""
+    s = x + y
+    part = s - x
+    return s, (x - (s - part)) + (y - part)
+
+
+def add_error(x: Any, y: Any) -> Any:
+    """x + y."""
+    s, e = two_sum(x, y)
+    if np.isinf(s):
+        e = -s
+        if np.isinf(x) or np.isinf(y):
+            e = s - s
+    return s, e
+
+
+def _scaled_error(x: Any, y: Any, z: Any, r: Any) -> Any:
+    """A number with the sign of x*y + z - r, where the terms neither overflow nor underflow."""
+    p = x * y
+    low = fma(x, y, -p)
+    close = fma(x, y, z)
+    a, a_low = two_sum(z, low)
+    b, b_low = two_sum(p, a)
+    e = ((b - close) + b_low) + a_low
+    # r may have been rounded where it was subnormal: then it is not the nearest of the scaled numbers
+    if close != r:
+        e = close - r
+    return e
+
+
+def fma_sign(x: Any, y: Any, z: Any, r: Any) -> Any:
+    """A number with the sign of x*y + z - r, where r is x*y + z rounded to nearest."""
+    p = abs(x * y)
+    q = abs(z)
+    e = 0.0
+    if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)) or x == 0 or y == 0:
+        e = 0.0
+    elif np.isinf(r):
+        e = -r
+    elif p < q * IN_ITS_SHADOW:
+        e = np.copysign(1.0, x) * np.copysign(1.0, y)
+    elif p < SMALL and q < 2.0**-700:
+        e = _scaled_error(x * UP_550, y * UP_550, z * UP_550 * UP_550, r * UP_550 * UP_550)
+    elif p < np.inf and q < p * NEGLIGIBLE:
+        whole = x * y
+        e = (whole - r) + fma(x, y, -whole)
+        if e == 0:
+            e = z
+    elif p > LARGE or q > LARGE:
+        if abs(x) > abs(y):
+            e = _scaled_error(x * DOWN_300, y, z * DOWN_300, r * DOWN_300)
+        else:
+            e = _scaled_error(x, y * DOWN_300, z * DOWN_300, r * DOWN_300)
+    else:
+        e = _scaled_error(x, y, z, r)
+    return e
+
+
+def multiply_error(x: Any, y: Any) -> Any:
+    """x * y."""
+    p = x * y
+    return p, fma_sign(x, y, 0.0, p)
+
+
+def fma_error(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z."""
+    r = fma(x, y, z)
+    return r, fma_sign(x, y, z, r)
+
+
+def divide_error(x: Any, y: Any) -> Any:
+    """x / y."""
+    q = x / y
+    e = 0.0
+    if np.isfinite(x) and np.isfinite(y) and x != 0 and y != 0:
+        if np.isinf(q):
+            e = -q
+        else:
+            if abs(x) >= SMALL:
+                e = fma(-q, y, x)
+            elif abs(y) < 1:
+                e = fma(-q, y * UP_300, x * UP_300)
+            else:
+                e = fma(-q * UP_300, y, x * UP_300)
+            if y < 0:
+                e = -e
+    return q, e
+
+
+def sqrt_error(x: Any) -> Any:
+    """The square root."""
+    r = np.sqrt(x)
+    e = 0.0
+    if x > 0 and x < np.inf:
+        if x < SMALL:
+            e = fma(-r * UP_100, r * UP_100, x * UP_200)
+        else:
+            e = fma(-r, r, x)
+    return r, e
+
+
+# -- float32: float64 holds products exactly and the signs of all errors ----------------------
+
+
+def narrow_error(s: Any, low: Any) -> Any:
+    """The float64 sum s + low, where low is at most half a unit of s, as float32."""
+    r = np.float32(s)
+    return r, (s - np.float64(r)) + low
+
+
+def narrow_one(x: Any) -> Any:
+    """A float64 as float32."""
+    return narrow_error(x, 0.0)
+
+
+def add_error_single(x: Any, y: Any) -> Any:
+    """x + y."""
+    s, low = two_sum(np.float64(x), np.float64(y))
+    return narrow_error(s, low)
+
+
+def multiply_error_single(x: Any, y: Any) -> Any:
+    """x * y."""
+    return narrow_error(np.float64(x) * np.float64(y), 0.0)
+
+
+def fma_error_single(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z; the first number is near enough for a direction, not always the nearest one."""
+    p = np.float64(x) * np.float64(y)
+    s, low = two_sum(p, np.float64(z))
+    return narrow_error(s, low)
+
+
+def divide_error_single(x: Any, y: Any) -> Any:
+    """x / y."""
+    q = x / y
+    e = np.float64(x) - np.float64(q) * np.float64(y)
+    if y < 0:
+        e = -e
+    return q, e
+
+
+def sqrt_error_single(x: Any) -> Any:
+    """The square root."""
+    r = np.sqrt(x)
+    return r, np.float64(x) - np.float64(r) * np.float64(r)
+
+
+# -- integers ---------------------------------------------------------------------------------
+
+
+def wide_integer(x: Any) -> Any:
+    """A 64-bit integer as a float64 sum: rounded to nearest, and the rest."""
+    return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
+
+
+def wide_integer_single(x: Any) -> Any:
+    """A 64-bit integer as float32."""
+    s, low = wide_integer(x)
+    return narrow_error(s, low)
+
+
+def integer_single(x: Any) -> Any:
+    """A 32-bit integer as float32."""
+    return narrow_error(np.float64(x), 0.0)
+
+
+# -- functions of them ------------------------------------------------------------------------
+
+
+def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one operand, rounded as `choose` says."""
+
+    def apply(x: Any) -> Any:
+        r, e = error(x)
+        return choose(r, e)
+
+    return apply
+
+
+def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of two operands, rounded as `choose` says."""
+
+    def apply(x: Any, y: Any) -> Any:
+        r, e = error(x, y)
+        return choose(r, e)
+
+    return apply
+
+
+def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
+    """one / x, rounded as `choose` says."""
+
+    def apply(x: Any) -> Any:
+        r, e = divide(one, x)
+        return choose(r, e)
+
+    return apply
+
+
+def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
+    """x + y, or with `sign` -1 x - y. A sum that is exactly 0 is -0 where it is rounded down and a term is negative."""
+    below = choose is down
+
+    def apply(x: Any, y: Any) -> Any:
+        other = y if sign > 0 else -y
+        r, e = error(x, other)
+        r = choose(r, e)
+        if below and r == 0 and (np.signbit(x) or np.signbit(other)):
+            r = -abs(r)
+        return r
+
+    return apply
+
+
+def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
+    """x * y + z, with the sign of 0 as in `sum_of`."""
+    below = choose is down
+
+    def apply(x: Any, y: Any, z: Any) -> Any:
+        r, e = error(x, y, z)
+        r = choose(r, e)
+        if below and r == 0 and e == 0 and (np.signbit(z) or np.signbit(x) != np.signbit(y)):
+            r = -abs(r)
+        return r
+
+    return apply

@@ -1,0 +1,145 @@
+"""Powers, roots, lengths and circles, in the kernel language.
+
+In and out: float32 or float64. Always true: what stands in a docstring as "units" bounds the error in units in the last
+place of the result, where the rows of the op table underneath keep within one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.library import fma
+
+PI_HIGH, PI_LOW = 3.141592653589793, 1.2246467991473532e-16  # pi as the sum of two float64
+WHOLE = 2.0**52
+
+
+def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A float64 function of one number on float32: computed in float64, rounded once."""
+
+    def apply(x: Any) -> Any:
+        return np.float32(function(np.float64(x)))
+
+    return apply
+
+
+def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A float64 function that gives two floats, on float32."""
+
+    def apply(x: Any) -> Any:
+        first, second = function(np.float64(x))
+        return np.float32(first), np.float32(second)
+
+    return apply
+
+
+def many_in_double(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A float64 function of 2, 3 or 4 numbers on float32."""
+
+    def two(x: Any, y: Any) -> Any:
+        return np.float32(function(np.float64(x), np.float64(y)))
+
+    def three(x: Any, y: Any, z: Any) -> Any:
+        return np.float32(function(np.float64(x), np.float64(y), np.float64(z)))
+
+    def four(x: Any, y: Any, z: Any, w: Any) -> Any:
+        return np.float32(function(np.float64(x), np.float64(y), np.float64(z), np.float64(w)))
+
+    return {2: two, 3: three, 4: four}[count]
+
+
+def exp10(x: Any) -> Any:
+    """10**x, 2 units."""
+    return np.power(10.0, x)
+
+
+def integer_power(x: Any, n: Any) -> Any:
+    """x**n for a whole n, 2 units."""
+    return np.power(x, np.float64(n))
+
+
+def integer_power_single(x: Any, n: Any) -> Any:
+    """x**n of a float32."""
+    return np.float32(np.power(np.float64(x), np.float64(n)))
+
+
+def reciprocal_sqrt(x: Any) -> Any:
+    """1 / sqrt(x), 1 unit."""
+    return 1 / np.sqrt(x)
+
+
+def reciprocal_cbrt(x: Any) -> Any:
+    """1 / cbrt(x), 2 units."""
+    return 1 / np.cbrt(x)
+
+
+def reciprocal_hypot(x: Any, y: Any) -> Any:
+    """1 / hypot(x, y), 2 units."""
+    return 1 / np.hypot(x, y)
+
+
+def length_3(x: Any, y: Any, z: Any) -> Any:
+    """sqrt(x*x + y*y + z*z) without overflow, 2 units."""
+    return np.hypot(np.hypot(x, y), z)
+
+
+def length_4(x: Any, y: Any, z: Any, w: Any) -> Any:
+    """sqrt(x*x + y*y + z*z + w*w) without overflow, 3 units."""
+    return np.hypot(np.hypot(x, y), np.hypot(z, w))
+
+
+def reciprocal_length_3(x: Any, y: Any, z: Any) -> Any:
+    """1 / sqrt(x*x + y*y + z*z), 3 units."""
+    return 1 / length_3(x, y, z)
+
+
+def reciprocal_length_4(x: Any, y: Any, z: Any, w: Any) -> Any:
+    """1 / sqrt(x*x + y*y + z*z + w*w), 4 units."""
+    return 1 / length_4(x, y, z, w)
+
+
+def sin_cos(x: Any) -> Any:
+    """Sine and cosine."""
+    return np.sin(x), np.cos(x)
+
+
+def sin_cos_pi(x: Any) -> Any:
+    """sin(pi*x) and cos(pi*x), 2 units.
+
+    x is reduced exactly to a quarter turn at most; its product with pi is taken in twice the precision.
+    """
+    turns = x
+    if abs(x) >= WHOLE:
+        turns = np.fmod(x, 2.0)
+    quarters = np.rint(2 * turns)
+    rest = turns - 0.5 * quarters
+    angle = rest * PI_HIGH
+    beyond = fma(rest, PI_HIGH, -angle) + rest * PI_LOW
+    s, c = np.sin(angle), np.cos(angle)
+    s, c = s + beyond * c, c - beyond * s
+    quadrant = np.int64(0)
+    if np.isfinite(quarters):
+        quadrant = np.int64(quarters) & 3
+    if quadrant & 1 == 1:
+        s, c = c, -s
+    if quadrant & 2 == 2:
+        s, c = -s, -c
+    # whole and half numbers are zeros: of x's sign for the sine, +0 for the cosine
+    if s == 0:
+        s = np.copysign(s, x)
+    return s, abs(c) if c == 0 else c
+
+
+def sin_pi(x: Any) -> Any:
+    """sin(pi*x), 2 units."""
+    s, _ = sin_cos_pi(x)
+    return s
+
+
+def cos_pi(x: Any) -> Any:
+    """cos(pi*x), 2 units."""
+    _, c = sin_cos_pi(x)
+    return c

@@ -1,0 +1,141 @@
+"""Functions of 16-bit floats, in the kernel language.
+
+In: float16 numbers, or bfloat16 numbers in their 16 bits (uint16). Out: the same kind. Always true: a result is rounded
+once from float32 or float64 where that is said, and once from a float32 result of the table's accuracy elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def round_to_odd(x: Any) -> Any:
+    """A float64 in float32, towards the neighbour with an odd last bit where it lies between two.
+
+    Rounded once more to 16 bits it gives what rounding `x` itself gives (Boldo and Melquiond, "Emulation of FMA and
+    correctly rounded sums", 2008).
+    """
+    near = np.float32(x)
+    back = np.float64(near)
+    bits = near.view(np.int32)
+    if back != x and x == x and bits & 1 == 0:
+        if abs(back) > abs(x):
+            bits -= 1
+        else:
+            bits += 1
+    return bits.view(np.float32)
+
+
+def fused_half(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once: the product is exact in float64, and what the sum loses there cannot show in 11 bits."""
+    return np.float16(round_to_odd(np.float64(x) * np.float64(y) + np.float64(z)))
+
+
+def half_exp10(x: Any) -> Any:
+    """10 ** x."""
+    return np.float16(np.power(np.float32(10), np.float32(x)))
+
+
+def half_rsqrt(x: Any) -> Any:
+    """1 / sqrt(x)."""
+    return np.float16(np.float32(1) / np.sqrt(np.float32(x)))
+
+
+def half_ordered_not_equal(x: Any, y: Any) -> Any:
+    """Whether different; not so where one is NaN."""
+    return (x < y) | (x > y)
+
+
+def brain_to_float(x: Any) -> Any:
+    """A bfloat16 as float32."""
+    return (np.uint32(x) << 16).view(np.float32)
+
+
+def float_to_brain(x: Any) -> Any:
+    """The nearest bfloat16, ties to even; every NaN becomes 0x7FFF."""
+    bits = x.view(np.uint32)
+    rounded = np.uint16((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16)
+    if x != x:
+        rounded = np.uint16(0x7FFF)
+    return rounded
+
+
+def double_to_brain(x: Any) -> Any:
+    """The nearest bfloat16, ties to even."""
+    return float_to_brain(round_to_odd(x))
+
+
+def _fused_brain(x: Any, y: Any, z: Any) -> Any:
+    product = np.float64(brain_to_float(x)) * np.float64(brain_to_float(y))
+    return double_to_brain(product + np.float64(brain_to_float(z)))
+
+
+def _exp10(x: Any) -> Any:
+    return np.power(np.float32(10), x)
+
+
+def _rsqrt(x: Any) -> Any:
+    return np.float32(1) / np.sqrt(x)
+
+
+def _rcp(x: Any) -> Any:
+    return np.float32(1) / x
+
+
+def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_bits(x: Any) -> Any:
+        return float_to_brain(function(brain_to_float(x)))
+
+    return on_bits
+
+
+def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_bits(x: Any, y: Any) -> Any:
+        return float_to_brain(function(brain_to_float(x), brain_to_float(y)))
+
+    return on_bits
+
+
+def _test(function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_bits(x: Any, y: Any) -> Any:
+        return function(brain_to_float(x), brain_to_float(y))
+
+    return on_bits
+
+
+def _is_nan(x: Any) -> Any:
+    return x & 0x7FFF > 0x7F80
+
+
+_UNARY: dict[str, Callable[..., Any]] = {
+    "hneg": np.negative, "habs": np.absolute, "hsin": np.sin, "hcos": np.cos, "htanh": np.tanh,
+    "htanh_approx": np.tanh, "hlog": np.log, "hlog2": np.log2, "hlog10": np.log10, "hexp": np.exp, "hexp2": np.exp2,
+    "hexp10": _exp10, "hfloor": np.floor, "hceil": np.ceil, "hrint": np.rint, "htrunc": np.trunc, "hsqrt": np.sqrt,
+    "hrsqrt": _rsqrt, "hrcp": _rcp,
+}  # fmt: skip
+_BINARY: dict[str, Callable[..., Any]] = {
+    "hadd": np.add, "hsub": np.subtract, "hmul": np.multiply, "hdiv": np.divide, "hmax": np.fmax, "hmin": np.fmin,
+}  # fmt: skip
+_TESTS: dict[str, Callable[..., Any]] = {
+    "heq": np.equal, "hne": half_ordered_not_equal, "hgt": np.greater, "hge": np.greater_equal, "hlt": np.less,
+    "hle": np.less_equal,
+}  # fmt: skip
+
+# Of bfloat16 numbers: name -> function on bits, and its signature with "e" for the 16-bit float.
+BRAIN: dict[str, Callable[..., Any]] = {
+    **{name: _unary(function) for name, function in _UNARY.items()},
+    **{name: _binary(function) for name, function in _BINARY.items()},
+    **{name: _test(function) for name, function in _TESTS.items()},
+    "hfma": _fused_brain,
+    "hisnan": _is_nan,
+}
+SIGNATURES: dict[str, str] = {
+    **dict.fromkeys(_UNARY, "e->e"),
+    **dict.fromkeys(_BINARY, "ee->e"),
+    **dict.fromkeys(_TESTS, "ee->?"),
+    "hfma": "eee->e",
+    "hisnan": "e->?",
+}
