@@ -48,7 +48,7 @@ class DoneStream:
     def wait(self, event: Any) -> None:
         """Every recorded event has happened."""
 
-    def add_callback(self, function: Callable[[], None]) -> None:
+    def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` now."""
         function()
 

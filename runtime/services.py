@@ -33,7 +33,7 @@ class Stream(Protocol):
         """What comes next waits for `event`."""
         ...
 
-    def add_callback(self, function: Callable[[], None]) -> None:
+    def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function`, from any thread, when everything so far has ended."""
         ...
 

@@ -393,6 +393,9 @@ def typeof(value: Any) -> Type:
         return NamedTuple(items, kind) if hasattr(kind, "_fields") else Tuple(items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return NamedTuple(tuple(typeof(getattr(value, name)) for name in field_names(kind)), kind)
+    own = getattr(value, "kernel_type", None)
+    if isinstance(own, Type):
+        return own
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "strides"):
         return ArrayType(
             from_dtype(value.dtype), len(value.shape), layout_of(value.shape, value.strides, value.dtype.itemsize)

@@ -143,6 +143,11 @@ class GpuServices:
         device: Any = self
         return Buffer(device, address, nbytes, owner)
 
+    def exported_stream(self) -> int:
+        """CUDA's number of the stream that the device's memory is ready in, for other libraries."""
+        self._order.join()
+        return self._order.create(0).number
+
     # -- kernels --------------------------------------------------------------------------------
 
     def function_facts(self, function: Any) -> FunctionFacts:

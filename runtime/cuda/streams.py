@@ -77,6 +77,11 @@ class CudaStream:
         """Whether this is the device's own stream."""
         return self.queue is self._order.main
 
+    @property
+    def number(self) -> int:
+        """CUDA's own number of it."""
+        return _number(self.queue)
+
     def mark(self) -> CudaEvent:
         """The present end, as an event that is used again and again."""
         if self._mark is None:
@@ -98,7 +103,7 @@ class CudaStream:
         """What comes next waits for `event`."""
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
-    def add_callback(self, function: Callable[[], None]) -> None:
+    def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function`, from a thread of the driver's, when everything so far has ended."""
 
         def called(_: Any) -> None:

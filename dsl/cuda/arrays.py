@@ -1,0 +1,237 @@
+"""Arrays on a device: `to_device`, `device_array` and their like, which make weft arrays.
+
+In: host arrays, shapes, memory of other libraries. Out: `Array`, or `MemoryArray` for structured dtypes. Always true: what
+comes out is realised memory on the current device; arithmetic on it is recorded as on any other weft array.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array, convert, expr_of, whole, wrap, write
+from weft.dsl.creation import as_dtype, as_shape
+from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.cuda.streams import as_queue, external_stream
+from weft.fusion import Storage, contiguous_strides, evaluate, exclusive
+from weft.runtime import Buffer, Device, HostMemory, default_device
+
+ALIGNMENT = 16  # what generated code expects of the start of a storage
+
+
+def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
+    """`obj` on the current device.
+
+    Parameters
+    ----------
+    obj : array_like
+        A host array, scalar or record. What is on the device is returned as it is.
+    stream
+        The copy goes into this stream.
+    copy : bool
+        False: only make room for it.
+    to : Array or MemoryArray, optional
+        Copy into this array, and return it.
+    """
+    if to is not None:
+        if copy:
+            to.copy_to_device(obj, stream)
+        return to
+    if isinstance(obj, Array):
+        return obj.to(default_device())  # type: ignore[attr-defined]
+    if isinstance(obj, MemoryArray):
+        return obj
+    if is_cuda_array(obj):
+        return as_cuda_array(obj)
+    values = np.asarray(obj)
+    made = device_array_like(values)
+    if copy:
+        made.copy_to_device(values, stream)
+    return made
+
+
+def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0) -> Any:
+    """An array on the current device whose elements are not set.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype
+        A structured one gives `MemoryArray`.
+    strides : tuple of int, optional
+        In bytes.
+    order : {"C", "F"}
+    """
+    lengths, kind = as_shape(shape), np.dtype(dtype)
+    steps = byte_strides(lengths, kind.itemsize, strides, order)
+    device = default_device()
+    if kind.names is not None:
+        return MemoryArray.make(device, kind, lengths, steps)
+    kind = as_dtype(kind)
+    nbytes = _extent(lengths, steps, kind.itemsize)
+    return over(device, device.allocate(nbytes), kind, lengths, steps, 0)
+
+
+def device_array_like(ary: Any, stream: Any = 0) -> Any:
+    """An array on the current device with the shape, dtype and order of axes of another; its elements are not set."""
+    return device_array(ary.shape, ary.dtype, strides_like(ary), stream=stream)
+
+
+def strides_like(ary: Any) -> tuple[int, ...]:
+    """Strides, in bytes, of an array without gaps whose axes lie in memory in the order that those of `ary` do."""
+    axes = sorted(range(len(ary.shape)), key=lambda axis: (-abs(ary.strides[axis]), axis))
+    steps, step = [0] * len(axes), ary.dtype.itemsize
+    for axis in reversed(axes):
+        steps[axis] = step
+        step *= max(ary.shape[axis], 1)
+    return tuple(steps)
+
+
+def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
+    """Strides in bytes, checked where they are given, else those of C or F order."""
+    if order not in ("C", "F"):
+        raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
+    if strides is None:
+        plain = contiguous_strides(shape if order == "C" else shape[::-1])
+        return tuple(s * itemsize for s in (plain if order == "C" else plain[::-1]))
+    steps = (strides,) if isinstance(strides, int) else tuple(int(s) for s in strides)
+    if len(steps) != len(shape):
+        raise ValueError(f"{len(shape)} axes need as many strides, not {len(steps)}")
+    if any(s < 0 or s % itemsize for s in steps):
+        raise ValueError(f"strides are multiples of the {itemsize} bytes of an element, 0 or more; not {steps}")
+    return steps
+
+
+def _extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Bytes from the first element to behind the last one."""
+    return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
+
+
+def over(
+    device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int
+) -> Array:
+    """A weft array over memory: element 0 stands `start` bytes into it, strides are in bytes."""
+    size = dtype.itemsize
+    steps = tuple(s // size for s in strides)
+    if not start and steps == contiguous_strides(shape):
+        return wrap(Storage(shape, dtype, device, buffer))
+    flat = Storage((buffer.nbytes // size,), dtype, device, buffer)
+    return wrap(flat, (shape, steps if prod(shape) else contiguous_strides(shape), start // size))
+
+
+def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """A weft array over memory that the host sees too."""
+    return _foreign(default_device(), memory.address, dtype, shape, strides, memory.owner)
+
+
+def _foreign(
+    device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
+) -> Array:
+    """A weft array over memory that starts anywhere: its storage starts at the aligned address before it."""
+    start = address % ALIGNMENT
+    if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
+        raise ValueError(f"memory of {dtype} elements starts at {address:#x}, which is no multiple of their size")
+    nbytes = start + _extent(shape, strides, dtype.itemsize)
+    return over(device, Buffer(device, address - start, nbytes, owner), dtype, shape, strides, start)
+
+
+# -- memory of other libraries -----------------------------------------------------------------------
+
+
+def is_cuda_array(obj: Any) -> bool:
+    """Whether `obj` is a weft array, or has ``__cuda_array_interface__``."""
+    return isinstance(obj, (Array, MemoryArray)) or hasattr(obj, "__cuda_array_interface__")
+
+
+def as_cuda_array(obj: Any, sync: bool = True) -> Any:
+    """A weft array over the memory of anything with ``__cuda_array_interface__``, without a copy.
+
+    Raises TypeError for what has none.
+    """
+    if isinstance(obj, (Array, MemoryArray)):
+        return obj
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    if interface is None:
+        raise TypeError(f"{type(obj).__name__} has no __cuda_array_interface__: copy it by cuda.to_device")
+    return from_cuda_array_interface(interface, obj, sync)
+
+
+def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Array:
+    """A weft array over the memory that a CUDA array interface describes; `owner` is kept as long as the array.
+
+    With `sync` it waits for the stream that the interface names.
+    """
+    if desc.get("mask") is not None:
+        raise NotImplementedError("arrays with a mask are not supported: fill the gaps first")
+    dtype = as_dtype(np.dtype(desc["typestr"]))
+    shape = as_shape(desc["shape"])
+    steps = byte_strides(shape, dtype.itemsize, desc.get("strides"), "C")
+    stream = desc.get("stream")
+    if stream is not None and sync:
+        external_stream(stream).synchronize()
+    return _foreign(default_device(), int(desc["data"][0]), dtype, shape, steps, owner)
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+
+def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any) -> None:
+    """Raise where a copy between two arrays does not fit."""
+    if other.dtype != device_dtype:
+        raise TypeError(f"incompatible dtype: {device_dtype} on the device, {other.dtype} given; use .astype")
+    if other.shape != device_shape:
+        raise ValueError(f"incompatible shape: {device_shape} on the device, {other.shape} given")
+
+
+def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
+    """The elements as a NumPy array of the host: a new one, or `ary`. Evaluates the array.
+
+    Parameters
+    ----------
+    ary : numpy.ndarray, optional
+        Where to copy to; shape and dtype must be the array's.
+    stream
+        With a stream, and a contiguous `ary` or none, the copy may still run on return.
+    """
+    if ary is not None:
+        check_fit(self.shape, self.dtype, ary)
+    queue = as_queue(stream)
+    shape, strides, offset = self._view or whole(self._storage)
+    if queue is not None and (ary is None or ary.flags.c_contiguous) and strides == contiguous_strides(shape):
+        values = np.empty(shape, self.dtype) if ary is None else ary
+        buffer = realised(self._storage)
+        self._storage.device.read(buffer.address + offset * self.itemsize, values, queue)
+        return values
+    values = self.numpy()
+    if ary is None:
+        return np.array(values, order="K")
+    np.copyto(ary, values)
+    return ary
+
+
+def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
+    """Copy a host array, or another device array, of the same shape and dtype into this one's memory."""
+    source = ary if isinstance(ary, Array) else np.asarray(ary)
+    check_fit(self.shape, self.dtype, source)
+    if not self.size:
+        return
+    shape, strides, offset = self._view or whole(self._storage)
+    if isinstance(source, np.ndarray):
+        for values, steps, extents in ((source, strides, shape), (source.T, strides[::-1], shape[::-1])):
+            if steps == contiguous_strides(extents):
+                buffer = exclusive(self._storage)
+                address = buffer.address + offset * self.itemsize
+                self._storage.device.write(address, np.ascontiguousarray(values), as_queue(stream))
+                return
+        source = convert(source)
+    write(self, expr_of(source.to(self.device)))  # type: ignore[attr-defined]
+
+
+def realised(storage: Storage) -> Buffer:
+    """The buffer of a storage, evaluated."""
+    if storage.buffer is None:
+        evaluate([storage])
+    assert storage.buffer is not None
+    return storage.buffer

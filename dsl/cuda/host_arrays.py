@@ -1,0 +1,145 @@
+"""Host memory that a device knows: pinned, mapped and managed arrays.
+
+In: shapes, or NumPy arrays. Out: NumPy arrays; those that the device sees too are `SharedArray`. Always true: a kernel
+that is given a whole `SharedArray` works in its memory, without copies; wait for the kernel before reading it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array
+from weft.dsl.creation import as_shape
+from weft.dsl.cuda.arrays import byte_strides, over_memory, strides_like
+from weft.runtime import HostKind, HostMemory, default_device
+
+
+class SharedArray(np.ndarray):
+    """A NumPy array whose memory the device sees.
+
+    Attributes
+    ----------
+    device_view : Array or None
+        The same memory as a weft array, which kernels take in its place; None for parts and copies of such an array.
+    """
+
+    device_view: Array | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.device_view = None
+
+    def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
+        """The elements in another host array."""
+        if ary is None:
+            return np.array(self)
+        np.copyto(ary, self)
+        return ary
+
+    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+        """Copy an array into this one."""
+        np.copyto(self, np.asarray(ary))
+
+
+class _Exposed:
+    """Memory as NumPy's array interface; the arrays made of it keep its owner."""
+
+    def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self._memory = memory
+        self.__array_interface__ = {
+            "data": (memory.host, False),
+            "shape": shape,
+            "strides": strides,
+            "typestr": dtype.str,
+            "descr": dtype.descr,
+            "version": 3,
+        }
+
+
+def _make(
+    kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str
+) -> tuple[np.ndarray, HostMemory, tuple[int, ...]]:
+    lengths, element = as_shape(shape), np.dtype(dtype)
+    steps = byte_strides(lengths, element.itemsize, strides, order)
+    nbytes = element.itemsize + sum((n - 1) * s for n, s in zip(lengths, steps, strict=True)) if prod(lengths) else 0
+    memory = default_device().host_memory(nbytes, kind)
+    return np.asarray(_Exposed(memory, element, lengths, steps)), memory, steps
+
+
+def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) -> SharedArray:
+    values, memory, steps = _make(kind, shape, dtype, strides, order)
+    made = values.view(SharedArray)
+    if values.dtype.names is None:
+        made.device_view = over_memory(memory, values.dtype, values.shape, steps)
+    return made
+
+
+def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> np.ndarray:
+    """A NumPy array that the device copies from and to without a detour; its elements are not set."""
+    return _make("pinned", shape, dtype, strides, order)[0]
+
+
+def pinned_array_like(ary: Any) -> np.ndarray:
+    """A pinned array with the shape, dtype and order of axes of another."""
+    return pinned_array(ary.shape, ary.dtype, strides_like(ary))
+
+
+def mapped_array(
+    shape: Any,
+    dtype: Any = np.float64,
+    strides: Any = None,
+    order: str = "C",
+    stream: Any = 0,
+    portable: bool = False,
+    wc: bool = False,
+) -> SharedArray:
+    """A NumPy array in pinned memory that kernels read and write where it lies; its elements are not set.
+
+    `portable` is always so, and `wc` (write-combined memory) never.
+    """
+    return _shared("mapped", shape, dtype, strides, order)
+
+
+def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> SharedArray:
+    """A mapped array with the shape, dtype and order of axes of another."""
+    return mapped_array(ary.shape, ary.dtype, strides_like(ary))
+
+
+def managed_array(
+    shape: Any,
+    dtype: Any = np.float64,
+    strides: Any = None,
+    order: str = "C",
+    stream: Any = 0,
+    attach_global: bool = True,
+) -> SharedArray:
+    """A NumPy array in memory that moves between host and device as either uses it; its elements are not set."""
+    return _shared("managed", shape, dtype, strides, order)
+
+
+@contextmanager
+def pinned(*arylist: np.ndarray) -> Iterator[None]:
+    """Host arrays whose copies to and from the device take no detour inside the ``with``."""
+    held = [default_device().pin(_check(values)) for values in arylist]
+    yield
+    held.clear()
+
+
+@contextmanager
+def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
+    """Host arrays as device arrays over the same memory, for the time of the ``with``: one, or a list of several."""
+    held = [default_device().pin(_check(values)) for values in arylist]
+    views = [over_memory(m, v.dtype, v.shape, v.strides) for m, v in zip(held, arylist, strict=True)]
+    yield views[0] if len(views) == 1 else views
+    default_device().synchronize()
+    held.clear()
+
+
+def _check(values: Any) -> np.ndarray:
+    if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
+        raise TypeError("only NumPy arrays without gaps can be pinned or mapped: make one by numpy.ascontiguousarray")
+    return values

@@ -1,0 +1,266 @@
+"""Arrays of records, and arrays seen in another dtype.
+
+In: a storage, and how its bytes are to be read. Out: `MemoryArray`, which kernels take and the host copies, and which
+has no arithmetic. Always true: it refers to the storage, not to the memory of the moment, so that it and weft arrays
+over the same storage show the same bytes whoever writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from weft.dsl.array import Array, convert
+from weft.dsl.cuda.streams import as_queue
+from weft.dsl.kernel.types import ArrayType, Record, Type, from_dtype, layout_of
+from weft.fusion import Storage, evaluate, exclusive
+from weft.runtime import Buffer, Device
+
+BYTE = np.dtype(np.uint8)
+
+
+class MemoryArray:
+    """An array of any dtype over the bytes of a storage. Without axes it is one record.
+
+    Attributes
+    ----------
+    storage : Storage
+    dtype : numpy.dtype
+    shape, strides : tuple of int
+        Strides in bytes.
+    offset : int
+        Byte of the storage at which the first element stands.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "offset", "shape", "storage", "strides")
+
+    def __init__(
+        self, storage: Storage, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0
+    ) -> None:
+        self.storage = storage
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+
+    @staticmethod
+    def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:
+        """One whose elements are not set."""
+        nbytes = dtype.itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
+        return MemoryArray(Storage((nbytes,), BYTE, device, device.allocate(nbytes)), dtype, shape, strides)
+
+    @property
+    def kernel_type(self) -> Type:
+        """What it is as a kernel's argument."""
+        kind = from_dtype(self.dtype)
+        if not self.shape and isinstance(kind, Record):
+            return kind
+        return ArrayType(kind, self.ndim, layout_of(self.shape, self.strides, self.dtype.itemsize))
+
+    @property
+    def device(self) -> Device:
+        """The device that it lives on."""
+        return self.storage.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+    alloc_size = nbytes
+
+    @property
+    def T(self) -> MemoryArray:
+        """The axes in reverse order."""
+        return self.transpose()
+
+    def is_c_contiguous(self) -> bool:
+        """Whether the elements lie together in C order."""
+        return layout_of(self.shape, self.strides, self.itemsize) == "C"
+
+    def is_f_contiguous(self) -> bool:
+        """Whether the elements lie together in F order."""
+        return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a single record")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} array of shape {self.shape} on {self.device.name}>"
+
+    # -- views ----------------------------------------------------------------------------------
+
+    def _shadow(self) -> np.ndarray:
+        """A NumPy array laid out like this one over no memory: only for taking views of, never read."""
+        return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+
+    def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
+        """What `view`, taken of `shadow`, is here."""
+        moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
+        return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
+
+    def _at(self, key: Any) -> MemoryArray:
+        shadow = self._shadow()
+        if not isinstance(key, (str, list)):
+            items = key if isinstance(key, tuple) else (key,)
+            for item in items:
+                if not (item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))):
+                    raise TypeError(f"arrays of records take integers, slices and field names as indices, not {item!r}")
+            key = items if Ellipsis in items else (*items, Ellipsis)
+        return self._like(shadow[key], shadow)
+
+    def __getitem__(self, key: Any) -> Any:
+        part = self._at(key)
+        return part.numpy()[()] if not part.shape and part.dtype.names is None else part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._at(key).fill(value)
+
+    def getitem(self, item: Any, stream: Any = 0) -> Any:
+        """As indexing."""
+        return self[item]
+
+    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
+        """As assigning to an index."""
+        self[key] = value
+
+    def transpose(self, axes: Any = None) -> MemoryArray:
+        """Axes permuted."""
+        shadow = self._shadow()
+        return self._like(shadow.transpose(axes), shadow)
+
+    def squeeze(self, axis: Any = None, stream: Any = 0) -> MemoryArray:
+        """Without axes of length 1."""
+        shadow = self._shadow()
+        return self._like(shadow.squeeze(axis), shadow)
+
+    def reshape(self, *shape: Any, order: Any = "C") -> MemoryArray:
+        """The same memory by another shape. Raises ValueError where that needs a copy."""
+        if not self.is_c_contiguous() or order not in ("C", "A"):
+            raise ValueError("only arrays without gaps, in C order, can be reshaped in place: copy_to_host first")
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        shadow = as_strided(np.empty(1, self.dtype), (self.size,), (self.itemsize,))
+        return self._like(shadow.reshape(wanted), shadow)
+
+    def ravel(self, order: Any = "C", stream: Any = 0) -> MemoryArray:
+        """The same memory in one axis."""
+        return self.reshape(-1, order=order)
+
+    def view(self, dtype: Any) -> MemoryArray:
+        """The same memory in another dtype, as `numpy.ndarray.view`."""
+        shadow = self._shadow()
+        return self._like(shadow.view(np.dtype(dtype)), shadow)
+
+    def split(self, section: int, stream: Any = 0) -> Iterator[MemoryArray]:
+        """Parts of `section` elements; the last may be shorter."""
+        if self.ndim != 1:
+            raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
+        return (self[k : k + section] for k in range(0, self.size, section))
+
+    def bind(self, stream: Any = 0) -> MemoryArray:
+        """The array: its copies and kernels are ordered in any stream."""
+        return self
+
+    # -- copies ---------------------------------------------------------------------------------
+
+    def realised(self) -> Buffer:
+        """The memory, for reading."""
+        if self.storage.buffer is None:
+            evaluate([self.storage])
+        assert self.storage.buffer is not None
+        return self.storage.buffer
+
+    def exclusive(self) -> Buffer:
+        """The memory, for writing."""
+        return exclusive(self.storage)
+
+    def _span(self) -> tuple[int, int]:
+        """The first byte of the storage that elements use, and the byte behind the last."""
+        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        low = self.offset + sum(r for r in reach if r < 0)
+        return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
+
+    def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """A host copy of the bytes that elements use, and the elements in it."""
+        low, high = self._span()
+        raw = np.empty(high - low, BYTE)
+        self.device.read(buffer.address + low, raw, queue)
+        return raw, np.ndarray(self.shape, self.dtype, raw.data, self.offset - low, self.strides)
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a new NumPy array of the host."""
+        return self.copy_to_host()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype)
+
+    def copy(self) -> Any:
+        """The elements as a weft array, which has arithmetic; records as a new array of records."""
+        values = self.numpy()
+        if self.dtype.names is None:
+            return convert(values)
+        made = MemoryArray.make(self.device, self.dtype, self.shape, values.strides)
+        made.copy_to_device(values)
+        return made
+
+    def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
+        """The elements as a NumPy array of the host: a new one, or `ary`."""
+        if not self.size:
+            return np.empty(self.shape, self.dtype) if ary is None else ary
+        values = self._fetch(self.realised(), as_queue(stream) if ary is None else None)[1]
+        if ary is None:
+            return values
+        self._check(ary)
+        np.copyto(ary, values)
+        return ary
+
+    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+        """Copy a host array, or another device array, of the same shape and dtype into this memory."""
+        source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
+        self._check(source)
+        self.fill(source, stream)
+
+    def fill(self, value: Any, stream: Any = 0) -> None:
+        """Set the elements to `value`, which is broadcast."""
+        if not self.size:
+            return
+        buffer = self.exclusive()
+        if self.is_c_contiguous():
+            values = np.empty(self.shape, self.dtype)
+            values[...] = value.numpy() if isinstance(value, Array) else value
+            self.device.write(buffer.address + self.offset, values, as_queue(stream))
+            return
+        raw, values = self._fetch(buffer)
+        values[...] = value.numpy() if isinstance(value, Array) else value
+        self.device.write(buffer.address + self._span()[0], raw)
+
+    def _check(self, other: np.ndarray) -> None:
+        if other.dtype != self.dtype:
+            raise TypeError(f"incompatible dtype: {self.dtype} on the device, {other.dtype} given")
+        if other.shape != self.shape:
+            raise ValueError(f"incompatible shape: {self.shape} on the device, {other.shape} given")

@@ -1,0 +1,104 @@
+"""What Numba's device arrays have and weft arrays otherwise lack: installed on `Array` when `weft.cuda` is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array, whole, wrap
+from weft.dsl.cuda.arrays import copy_to_device, copy_to_host
+from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.cuda.sharing import get_ipc_handle
+from weft.dsl.kernel.types import layout_of
+from weft.fusion import exclusive
+
+
+def is_c_contiguous(self: Array) -> bool:
+    """Whether the elements lie together in C order."""
+    return layout_of(self.shape, self.strides, self.itemsize) == "C"
+
+
+def is_f_contiguous(self: Array) -> bool:
+    """Whether the elements lie together in F order."""
+    return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
+
+
+def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
+    """Views of `section` elements each of an array of one axis; the last may be shorter."""
+    if self.ndim != 1:
+        raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
+    return (self[k : k + section] for k in range(0, self.size, section))  # type: ignore[index]
+
+
+def bind(self: Array, stream: Any = 0) -> Array:
+    """Another array over the same storage. Its copies and kernels are ordered in any stream, so none is bound."""
+    return wrap(self._storage, self._view)
+
+
+def getitem(self: Array, item: Any, stream: Any = 0) -> Any:
+    """As indexing."""
+    return self[item]  # type: ignore[index]
+
+
+def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
+    """As assigning to an index."""
+    self[key] = value  # type: ignore[index]
+
+
+def view(self: Array, dtype: Any = None) -> Any:
+    """The same elements; in another dtype a `MemoryArray` over the same memory, as `numpy.ndarray.view`."""
+    if dtype is None or np.dtype(dtype) == self.dtype:
+        return wrap(self._storage, self._view)
+    shape, strides, offset = self._view or whole(self._storage)
+    size = self.itemsize
+    return MemoryArray(self._storage, self.dtype, shape, tuple(s * size for s in strides), offset * size).view(dtype)
+
+
+def _interface(self: Any) -> dict[str, Any]:
+    """The CUDA array interface, version 3; evaluates the array. Arrays on the CPU have none (AttributeError)."""
+    export = getattr(self.device, "exported_stream", None)
+    if export is None:
+        raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
+    if isinstance(self, Array):
+        storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
+    else:
+        storage, offset = self.storage, self.offset
+    address = exclusive(storage).address + offset  # whoever gets the address may write there
+    return {
+        "shape": self.shape,
+        "strides": None if self.is_c_contiguous() else self.strides,
+        "data": (address if self.size else 0, False),
+        "typestr": self.dtype.str,
+        "descr": self.dtype.descr,
+        "stream": export(),
+        "version": 3,
+    }
+
+
+METHODS: dict[str, Any] = {
+    "copy_to_host": copy_to_host,
+    "copy_to_device": copy_to_device,
+    "is_c_contiguous": is_c_contiguous,
+    "is_f_contiguous": is_f_contiguous,
+    "split": split,
+    "bind": bind,
+    "getitem": getitem,
+    "setitem": setitem,
+    "view": view,
+    "get_ipc_handle": get_ipc_handle,
+    "alloc_size": property(lambda self: self.nbytes, doc="Bytes of the elements."),
+    "__cuda_array_interface__": property(_interface),
+}
+
+
+def install() -> None:
+    """Give `Array` these methods, and `MemoryArray` those of them that both share."""
+    for name, method in METHODS.items():
+        setattr(Array, name, method)
+    for name in ("get_ipc_handle", "__cuda_array_interface__"):
+        setattr(MemoryArray, name, METHODS[name])
+
+
+install()

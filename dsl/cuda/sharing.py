@@ -1,0 +1,134 @@
+"""Arrays shared between processes.
+
+In: an array. Out: `IpcArrayHandle`, which can be sent to another process and opened there; `open_ipc_array` for a bare
+handle. Always true: both processes see the same memory as kernels and copies write it; whoever made it keeps it alive.
+Assigning to such an array (``d[:] = x``) may give it other memory: write by kernels or `copy_to_device`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array, whole
+from weft.dsl.creation import as_shape
+from weft.dsl.cuda.arrays import byte_strides, over
+from weft.dsl.cuda.memory_array import MemoryArray
+from weft.fusion import Storage, exclusive
+from weft.runtime import Device, default_device, get_device
+
+_shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak hold on it, its handle
+
+
+class IpcArrayHandle:
+    """An array of this process for another one: pickle it there, and open it in a ``with``.
+
+    The process that made it must keep the array.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        handle: bytes,
+        nbytes: int,
+        dtype: np.dtype,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int,
+    ) -> None:
+        self._device = device
+        self.handle = handle
+        self._nbytes = nbytes
+        self._dtype = dtype
+        self._shape = shape
+        self._strides = strides
+        self._offset = offset
+        self._opened: Any = None
+
+    def __repr__(self) -> str:
+        return f"<handle of a shared {self._dtype} array of shape {self._shape} on {self._device}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    def open(self) -> Any:
+        """The array. Raises ValueError where it is open already, or its process has ended."""
+        if self._opened is not None:
+            raise ValueError("this handle is open already")
+        device = get_device(self._device)
+        buffer = device.open_shared(self.handle, self._nbytes)
+        if self._dtype.names is None:
+            self._opened = over(device, buffer, self._dtype, self._shape, self._strides, self._offset)
+        else:
+            storage = Storage((self._nbytes,), np.dtype(np.uint8), device, buffer)
+            self._opened = MemoryArray(storage, self._dtype, self._shape, self._strides, self._offset)
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the array. Raises ValueError where it is not open."""
+        if self._opened is None:
+            raise ValueError("this handle is not open")
+        self._opened = None
+
+    def __enter__(self) -> Any:
+        return self.open()
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def get_ipc_handle(self: Any) -> IpcArrayHandle:
+    """A handle by which another process opens this array's memory; moves the array to memory that can be shared."""
+    if isinstance(self, Array):
+        storage: Storage = self._storage
+        offset = (self._view or whole(storage))[2] * self.itemsize
+    else:
+        storage, offset = self.storage, self.offset
+    buffer = exclusive(storage)
+    known = _shared.get(id(buffer))
+    if known is None or known[0]() is not buffer:
+        handle = _move(storage, storage.device)
+    else:
+        handle = known[1]
+    assert storage.buffer is not None
+    return IpcArrayHandle(
+        storage.device.name, handle, storage.buffer.nbytes, self.dtype, self.shape, self.strides, offset
+    )
+
+
+def _move(storage: Storage, device: Device) -> bytes:
+    """Give a storage memory that can be shared, and return its handle."""
+    assert storage.buffer is not None
+    fresh, handle = device.share(storage.buffer.nbytes)
+    device.copy(storage.buffer, fresh, storage.buffer.nbytes)
+    storage.buffer = fresh
+    for gone in [key for key, (hold, _) in _shared.items() if hold() is None]:
+        del _shared[gone]
+    _shared[id(fresh)] = (weakref.ref(fresh), handle)
+    return handle
+
+
+@contextmanager
+def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
+    """The array behind a bare handle (the bytes of `IpcArrayHandle.handle`), for the time of the ``with``.
+
+    Parameters
+    ----------
+    handle : bytes or sequence of int
+    shape : int or tuple of int
+    dtype
+    strides : int or tuple of int, optional
+        In bytes; left out, the array is in C order.
+    offset : int
+        Bytes from the start of the memory.
+    """
+    lengths, kind = as_shape(shape), np.dtype(dtype)
+    steps = byte_strides(lengths, kind.itemsize, strides, "C")
+    nbytes = offset + kind.itemsize + sum((n - 1) * s for n, s in zip(lengths, steps, strict=True))
+    opened = IpcArrayHandle(default_device().name, bytes(handle), nbytes, kind, lengths, steps, offset)
+    with opened as array:
+        yield array

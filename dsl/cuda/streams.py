@@ -1,0 +1,175 @@
+"""Streams and events, as Numba CUDA has them.
+
+In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which a launch calls on what it was given.
+Always true: 0 and None are the device's own stream, behind which weft arrays are computed; another stream is ordered
+behind it, and it behind that one's work, so that arrays are never read too early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import weft.runtime as runtime
+from weft.fusion import flush
+from weft.runtime import default_device
+
+_NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Per-thread default CUDA stream>"}
+
+
+class Stream:
+    """A queue of copies and kernels. Made by `cuda.stream` and its like."""
+
+    def __init__(self, queue: runtime.Stream, external: bool = False) -> None:
+        self.queue = queue
+        self.external = external
+
+    @property
+    def handle(self) -> int:
+        """CUDA's number of it."""
+        return self.queue.handle
+
+    def __int__(self) -> int:
+        return self.queue.handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.queue.handle)
+
+    def __repr__(self) -> str:
+        kind = "External CUDA" if self.external else "CUDA"
+        return _NAMES.get(self.handle, f"<{kind} stream {self.handle}>")
+
+    def query(self) -> bool:
+        """Whether everything in it has ended."""
+        return self.queue.query()
+
+    def synchronize(self) -> None:
+        """Wait until everything in it has ended."""
+        self.queue.synchronize()
+
+    @contextmanager
+    def auto_synchronize(self) -> Iterator[Stream]:
+        """Wait for the stream at the end of the ``with``."""
+        yield self
+        self.synchronize()
+
+    def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any = None) -> None:
+        """Call ``callback(stream, status, arg)`` when everything so far in the stream has ended.
+
+        The call may come from another thread, and must be short. On the CPU it comes at once.
+        """
+
+        def call() -> None:
+            try:
+                callback(self, 0, arg)
+            except Exception as error:
+                warnings.warn(f"exception in a stream's callback: {error!r}", stacklevel=2)
+
+        self.queue.add_callback(call)
+
+    def async_done(self) -> asyncio.Future[Stream]:
+        """An awaitable that is done when everything so far in the stream has ended; its result is the stream."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Stream] = loop.create_future()
+
+        def resolve() -> None:
+            if not future.done():
+                future.set_result(self)
+
+        self.queue.add_callback(lambda: loop.call_soon_threadsafe(resolve))
+        return future
+
+
+def as_queue(value: Any) -> runtime.Stream | None:
+    """What `Device.launch_grid` takes, from what a launch was given as its stream; None is the device's own.
+
+    Parameters
+    ----------
+    value : Stream, 0, None, or anything with ``__cuda_stream__``
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(value, Stream):
+        return value.queue if value.handle else None
+    if value is None or (isinstance(value, int) and value == 0):
+        return None
+    protocol = getattr(value, "__cuda_stream__", None)
+    if protocol is not None:
+        handle = int((protocol() if callable(protocol) else protocol)[1])
+        return default_device().create_stream(handle) if handle else None
+    raise TypeError(f"a stream is made by cuda.stream(), or 0 for the default; not {value!r}")
+
+
+def stream() -> Stream:
+    """A new stream of the current device."""
+    return Stream(default_device().create_stream())
+
+
+def default_stream() -> Stream:
+    """The device's own stream, the one that weft arrays are computed in."""
+    return Stream(default_device().create_stream(0))
+
+
+def legacy_default_stream() -> Stream:
+    """CUDA's legacy default stream."""
+    return Stream(default_device().create_stream(1))
+
+
+def per_thread_default_stream() -> Stream:
+    """CUDA's default stream of the calling thread."""
+    return Stream(default_device().create_stream(2))
+
+
+def external_stream(ptr: int) -> Stream:
+    """A stream that somebody else made, by its handle. It is not destroyed with the object."""
+    return Stream(default_device().create_stream(int(ptr)), external=True)
+
+
+class Event:
+    """A point in a stream. Made by `cuda.event`."""
+
+    def __init__(self, event: runtime.Event) -> None:
+        self._event = event
+
+    @property
+    def handle(self) -> Any:
+        """CUDA's handle of it."""
+        return getattr(self._event, "handle", 0)
+
+    def record(self, stream: Any = 0) -> None:
+        """Mark the present end of a stream. What is pending is run first, so that it counts."""
+        flush()
+        self._event.record(as_queue(stream))
+
+    def query(self) -> bool:
+        """Whether everything before the mark has ended."""
+        return self._event.query()
+
+    def synchronize(self) -> None:
+        """Wait until everything before the mark has ended."""
+        self._event.synchronize()
+
+    def wait(self, stream: Any = 0) -> None:
+        """What comes next in a stream waits for the mark."""
+        queue = as_queue(stream)
+        (default_device().create_stream(0) if queue is None else queue).wait(self._event)
+
+    def elapsed_time(self, evtend: Event) -> float:
+        """Milliseconds from this event to `evtend`."""
+        return event_elapsed_time(self, evtend)
+
+
+def event(timing: bool = True) -> Event:
+    """A new event of the current device; without `timing` it is cheaper and keeps no time."""
+    return Event(default_device().create_event(timing))
+
+
+def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
+    """Milliseconds between two recorded events."""
+    return evtend._event.elapsed(evtstart._event)
