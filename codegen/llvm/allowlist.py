@@ -11,7 +11,7 @@ from weft.runtime import CompileError
 COMMON = (
     r"llvm\.(sqrt|fabs|floor|ceil|trunc|rint|copysign)\.(v\d+)?f(32|64)",
     r"llvm\.fma\.(v\d+)?f(32|64)",
-    r"llvm\.(abs|smin|smax|umin|umax|ctpop)\.(v\d+)?i(8|16|32|64)",
+    r"llvm\.(abs|smin|smax|umin|umax|ctpop|ctlz|bitreverse)\.(v\d+)?i(8|16|32|64)",
     r"llvm\.fpto[su]i\.sat\.(v\d+)?i(8|16|32|64)\.(v\d+)?f(32|64)",
 )
 HOST = (r"llvm\.lifetime\.start\.p0", r"llvm\.readcyclecounter")

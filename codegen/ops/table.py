@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Value
-from weft.codegen.ops import arithmetic, elementary, logic
+from weft.codegen.ops import arithmetic, elementary, logic, machine
 from weft.codegen.ops.definition import OpDef
 
 OPS: dict[str, OpDef] = {}
@@ -31,7 +31,7 @@ def add_row(row: OpDef) -> OpDef:
     return row
 
 
-for _family in (arithmetic, logic, elementary):
+for _family in (arithmetic, logic, elementary, machine):
     for _row in _family.ROWS:
         add_row(_row)
 

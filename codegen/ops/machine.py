@@ -1,0 +1,154 @@
+"""Rows that CUDA's kernels use and NumPy has no function for: bits of integers, and a few of the math library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.ops.arithmetic import INTEGERS, one, select, test, zero
+from weft.codegen.ops.definition import OpDef
+
+_FLOATS = ("e->e", "f->f", "d->d")
+
+
+def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
+    """A reference on arrays of a function of (the bits as a number, their count)."""
+
+    def reference(x: Any) -> Any:
+        x = np.asarray(x)
+        width = 8 * x.itemsize
+        unsigned = np.dtype(f"u{x.itemsize}")
+        numbers = [function(int(v) % 2**width, width) for v in x.ravel()]
+        return np.array(numbers, np.uint64).astype(unsigned).view(x.dtype).reshape(x.shape)
+
+    return reference
+
+
+def _ffs(b: KernelBuilder, x: Value) -> Value:
+    """The lowest bit alone has as many zeros above it as there are bits above its place; none has all of them."""
+    kind = x.type
+    assert isinstance(kind, np.dtype)
+    lowest = b.op("bitwise_and", x, b.op("subtract", zero(b, x), x))
+    return b.op("subtract", b.constant(8 * kind.itemsize, kind), b.op("clz", lowest))
+
+
+def _rsqrt(b: KernelBuilder, x: Value) -> Value:
+    return b.op("divide", one(b, x), b.op("sqrt", x))
+
+
+def _exp10(b: KernelBuilder, x: Value) -> Value:
+    return b.op("power", b.constant(10, x.type), x)
+
+
+def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
+    """sin(pi x), or one of the functions so many quarter turns on: the rest of x after halves is exact."""
+
+    def expand(b: KernelBuilder, x: Value) -> Value:
+        half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
+        halves = b.op("rint", b.op("add", x, x))
+        angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
+        place = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
+        if quarter:  # not before: halves may be too large to count on
+            turned = b.op("add", place, b.constant(quarter, x.type))
+            place = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
+        odd = b.op(
+            "bitwise_or",
+            test(b, "equal", place, one(b, x)),
+            test(b, "equal", place, b.constant(3, x.type)),
+        )
+        value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
+        low = test(b, "less", place, b.constant(2, x.type))
+        return select(b, low, value, b.op("negative", value))
+
+    return expand
+
+
+def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
+    """The same in what is wider than float64."""
+
+    def reference(x: Any) -> Any:
+        wide = np.asarray(x, np.longdouble)
+        halves = np.rint(2 * wide)
+        angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")
+        place = np.mod(np.mod(halves, 4) + quarter, 4)
+        value = np.where(place % 2 == 1, np.cos(angle), np.sin(angle))
+        return np.where(place < 2, value, -value).astype(np.asarray(x).dtype)
+
+    return reference
+
+
+_BITS = tuple(f"{c}->{c}" for c in INTEGERS)
+
+ROWS = (
+    OpDef(
+        "clz",
+        1,
+        "Number of 0 bits above the highest 1.",
+        loops=_BITS,
+        reference=_on_bits(lambda bits, width: width - bits.bit_length()),
+        lowering=dict.fromkeys("iu", "intrinsic llvm.ctlz"),
+    ),
+    OpDef(
+        "ffs",
+        1,
+        "Place of the lowest 1 bit, from 1; 0 where there is none.",
+        loops=_BITS,
+        reference=_on_bits(lambda bits, width: (bits & -bits).bit_length()),
+        expand=_ffs,
+        cost=4,
+    ),
+    OpDef(
+        "brev",
+        1,
+        "Bits in the other order.",
+        loops=_BITS,
+        reference=_on_bits(lambda bits, width: int(f"{bits:0{width}b}"[::-1], 2)),
+        lowering=dict.fromkeys("iu", "intrinsic llvm.bitreverse"),
+    ),
+    OpDef(
+        "rsqrt",
+        1,
+        "One over the square root.",
+        loops=_FLOATS,
+        reference=lambda x: 1 / np.sqrt(x),
+        expand=_rsqrt,
+        cost=16,
+        ulp=1,
+        domain="positive",
+    ),
+    OpDef(
+        "exp10",
+        1,
+        "10 to the power of the number.",
+        loops=_FLOATS,
+        reference=lambda x: np.power(np.longdouble(10), x).astype(x.dtype),
+        expand=_exp10,
+        cost=40,
+        ulp=4,
+    ),
+    OpDef(
+        "sinpi",
+        1,
+        "Sine of an angle in half turns: sin(pi x).",
+        loops=_FLOATS,
+        reference=_of_pi_reference(0),
+        expand=_of_pi(0),
+        cost=40,
+        ulp=4,
+    ),
+    OpDef(
+        "cospi",
+        1,
+        "Cosine of an angle in half turns: cos(pi x).",
+        loops=_FLOATS,
+        reference=_of_pi_reference(1),
+        expand=_of_pi(1),
+        cost=40,
+        ulp=4,
+    ),
+)
