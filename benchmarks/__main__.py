@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import weft as wf
-from benchmarks import overhead
+from benchmarks import kernels, overhead
 
-SUITES = {"overhead": overhead.measure}
+SUITES = {"kernels": kernels.measure, "overhead": overhead.measure}
 
 
 def main() -> int:
