@@ -7,11 +7,13 @@ own start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from weft.dsl.kernel.names import (
     NAMES,
+    activemask,
     all_sync,
     any_sync,
     ballot_sync,
@@ -219,7 +221,7 @@ class CoalescedGroup:
         place = 0
         left = rank
         while place < 31 and (rest & 1 == 0 or left > 0):
-            left -= rest & 1
+            left -= int(rest & 1)
             rest >>= 1
             place += 1
         return place
@@ -253,6 +255,21 @@ class CoalescedGroup:
         return reduce_max_sync(self.lanes, value)
 
 
+def this_grid() -> GridGroup:
+    """The group of all threads of the grid."""
+    return GridGroup()
+
+
+def this_thread_block() -> ThreadBlock:
+    """The group of the block's threads."""
+    return ThreadBlock()
+
+
+def coalesced_threads() -> CoalescedGroup:
+    """The group of the lanes that run together here."""
+    return CoalescedGroup(activemask())
+
+
 def tiled_partition(group: Any, size: int) -> Tile:
     """The tile of `size` lanes that the thread is in.
 
@@ -274,3 +291,13 @@ def tiled_partition(group: Any, size: int) -> Tile:
     if isinstance(group, Tile) and size > group.width:
         raise ValueError(f"a tile of {size} lanes is wider than the one of {group.width} that it divides")
     return Tile(size)
+
+
+# path -> the function, in the kernel language, that makes the group
+MAKERS: dict[str, Callable[..., Any]] = {
+    "cg.this_grid": this_grid,
+    "cg.this_thread_block": this_thread_block,
+    "cg.this_block": this_thread_block,
+    "cg.tiled_partition": tiled_partition,
+    "cg.coalesced_threads": coalesced_threads,
+}

@@ -2,7 +2,7 @@
 
 Owns one table, path -> function of the simulated thread and the arguments. Always true: every path of `names.TABLE`
 has its row; results are what CUDA gives, or NumPy's error where CUDA would be undefined; numbers that CUDA has no dtype
-for (indices, counts, bits) are Python's own, hence weak.
+for (positions, counts) are Python's own, hence weak; masks are uint32.
 """
 
 from __future__ import annotations
@@ -117,30 +117,30 @@ def _vote(path: str, fold: Callable[[list[bool]], Any]) -> Action:
     return lambda thread, mask, predicate: _warp_meet(thread, path, mask, bool(predicate), folded)
 
 
-def _ballot(brought: dict[int, bool]) -> dict[int, int]:
-    return dict.fromkeys(brought, sum(1 << lane for lane, true in brought.items() if true))
+def _lanes(lanes: Iterable[int]) -> np.uint32:
+    return np.uint32(sum(1 << lane for lane in lanes))
 
 
-def _lanes(lanes: Iterable[int]) -> int:
-    return sum(1 << lane for lane in lanes)
+def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
+    return dict.fromkeys(brought, _lanes(lane for lane, true in brought.items() if true))
 
 
-def _match_any(thread: Thread, mask: int, value: Any) -> int:
-    def fold(brought: dict[int, bytes]) -> dict[int, int]:
+def _match_any(thread: Thread, mask: int, value: Any) -> np.uint32:
+    def fold(brought: dict[int, bytes]) -> dict[int, np.uint32]:
         return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
 
     return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), fold)
 
 
-def _match_all(thread: Thread, mask: int, value: Any) -> tuple[int, bool]:
-    def fold(brought: dict[int, bytes]) -> dict[int, tuple[int, bool]]:
+def _match_all(thread: Thread, mask: int, value: Any) -> tuple[np.uint32, bool]:
+    def fold(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
         same = len(set(brought.values())) == 1
-        return dict.fromkeys(brought, (_lanes(brought) if same else 0, same))
+        return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
 
     return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), fold)
 
 
-def _active(thread: Thread) -> int:
+def _active(thread: Thread) -> np.uint32:
     return thread.meet("active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought)))
 
 
@@ -317,6 +317,10 @@ def _gpu_only(thread: Thread, template: str, constraints: str, *values: Any) -> 
     raise KernelError("cuda.inline_ptx is PTX, which needs a GPU; in Python mode guard it by a test of the device")
 
 
+def _make_group(maker: Callable[..., Any]) -> Action:
+    return lambda thread, *arguments: maker(*arguments)
+
+
 # -- the table -----------------------------------------------------------------------------------
 
 ACTIONS: Mapping[str, Action] = {
@@ -345,7 +349,7 @@ ACTIONS: Mapping[str, Action] = {
     "match_any_sync": _match_any,
     "match_all_sync": _match_all,
     "activemask": _active,
-    "lanemask_lt": lambda thread: (1 << thread.lane) - 1,
+    "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
     "reduce_add_sync": _warp_reduce("reduce_add_sync", operator.add),
     "reduce_min_sync": _warp_reduce("reduce_min_sync", _least),
     "reduce_max_sync": _warp_reduce("reduce_max_sync", _greatest),
@@ -380,10 +384,6 @@ ACTIONS: Mapping[str, Action] = {
     **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), _load),
     **dict.fromkeys(("stcg", "stcs", "stwb", "stwt"), _store),
     "inline_ptx": _gpu_only,
-    "cg.this_grid": lambda thread: groups.GridGroup(),
     "cg.grid_sync": _barrier("cg.grid_sync", "grid"),
-    "cg.this_thread_block": lambda thread: groups.ThreadBlock(),
-    "cg.this_block": lambda thread: groups.ThreadBlock(),
-    "cg.tiled_partition": lambda thread, group, size: groups.tiled_partition(group, size),
-    "cg.coalesced_threads": lambda thread: groups.CoalescedGroup(_active(thread)),
+    **{path: _make_group(maker) for path, maker in groups.MAKERS.items()},
 }
