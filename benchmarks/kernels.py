@@ -1,0 +1,186 @@
+"""Explicit kernels: warm launches on the CPU device, and compiling to PTX.
+
+Medians over the turns. Where the simulator of numba-cuda is installed, it takes turns with weft on the same kernels, on
+fewer elements (it runs about 10,000 threads a second), and its figure is given for those.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from weft import cuda
+
+TURNS = 15
+ELEMENTS = 1_000_000
+THREADS = 256
+FEW = 4096
+
+
+def vector_add(x, y, out):  # type: ignore[no-untyped-def]
+    """One element a thread."""
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] + y[i]
+
+
+def block_sums(x, out):  # type: ignore[no-untyped-def]
+    """One sum a block, by a tree in shared memory."""
+    part = cuda.shared.array(THREADS, np.float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    part[t] = x[i] if i < x.size else 0
+    cuda.syncthreads()
+    s = cuda.blockDim.x // 2
+    while s > 0:
+        if t < s:
+            part[t] += part[t + s]
+        cuda.syncthreads()
+        s //= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = part[0]
+
+
+def milliseconds(function: Callable[[], Any]) -> float:
+    """How long one call takes."""
+    begin = time.perf_counter()
+    function()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def median(function: Callable[[], Any], turns: int = TURNS) -> float:
+    """Median milliseconds of a call, the first one left out."""
+    function()
+    return statistics.median(milliseconds(function) for _ in range(turns))
+
+
+def launches() -> dict[str, str]:
+    """Warm launches, with NumPy's time for the same result."""
+    source = np.random.default_rng(0)
+    x, y = (source.random(ELEMENTS, dtype=np.float32) for _ in range(2))
+    d_x, d_y, d_out = cuda.to_device(x), cuda.to_device(y), cuda.device_array_like(x)
+    blocks = -(-ELEMENTS // THREADS)
+    d_sums = cuda.device_array(blocks, np.float32)
+    add, reduce = wf.kernel(vector_add), wf.kernel(block_sums)
+
+    def run(kernel: Any, *arguments: Any) -> None:
+        kernel[blocks, THREADS](*arguments)
+        cuda.synchronize()
+
+    results = {}
+    out = np.empty_like(x)
+    cases: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
+        ("vector add", lambda: run(add, d_x, d_y, d_out), lambda: np.add(x, y, out=out)),
+        ("shared-memory block reduction", lambda: run(reduce, d_x, d_sums), lambda: x.sum()),
+    ]
+    for name, ours, theirs in cases:
+        first = milliseconds(ours)
+        results[f"{name} of {ELEMENTS:,} float32, {THREADS} threads a block, warm"] = (
+            f"{median(ours):.3f} ms (first launch {first:.0f} ms, NumPy {median(theirs):.3f} ms)"
+        )
+    np.testing.assert_array_equal(d_out.copy_to_host(), x + y)
+    np.testing.assert_allclose(d_sums.copy_to_host().sum(dtype=np.float64), x.sum(dtype=np.float64), rtol=1e-5)
+    few = [cuda.device_array(1, np.float32) for _ in range(3)]
+    results["launch of a vector add of one element"] = f"{1e3 * median(lambda: add[1, 1](*few), 200):.1f} us"
+    return results
+
+
+# The first compile to PTX after `import weft`, then others with types that no cache has seen.
+_COMPILES = """
+import statistics, time
+import weft
+from weft import cuda
+
+def vector_add(x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] + y[i]
+
+def milliseconds(name):
+    begin = time.perf_counter()
+    ptx, _ = cuda.compile_ptx(vector_add, f"void({name}[::1], {name}[::1], {name}[::1])", cc=(8, 0))
+    assert ".entry" in ptx
+    return (time.perf_counter() - begin) * 1e3
+
+first = milliseconds("float32")
+others = ("float64", "int32", "int64", "uint32", "uint64", "int16", "uint16", "int8", "uint8")
+print(first, statistics.median([milliseconds(name) for name in others]))
+"""
+
+# The same kernels in turns by the simulator of numba-cuda and by weft.
+_SIMULATED = """
+import statistics, sys, time
+import numpy as np
+from numba import cuda as simulated
+import weft
+from weft import cuda as compiled
+from benchmarks import kernels
+
+n = int(sys.argv[1])
+x = np.ones(n, np.float32)
+
+def runs(face, kernel):
+    kernels.cuda = face
+    made = face.jit(kernel)
+    arrays = [face.to_device(x) for _ in range(kernel.__code__.co_argcount)]
+    def call():
+        kernels.cuda = face
+        made[n // kernels.THREADS, kernels.THREADS](*arrays)
+        face.synchronize()
+    call()
+    return call
+
+for kernel in (kernels.vector_add, kernels.block_sums):
+    pair = [runs(face, kernel) for face in (simulated, compiled)]
+    times = [[kernels.milliseconds(call) for call in pair] for _ in range(3)]
+    print(*(statistics.median(t[k] for t in times) for k in (0, 1)))
+"""
+
+
+def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
+    """Run a program in a process of its own; the numbers that it prints, line by line."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(code)
+        done = subprocess.run(
+            [sys.executable, str(path), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "WEFT_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        )
+    return [[float(part) for part in line.split()] for line in done.stdout.splitlines()]
+
+
+def compiles(processes: int = 5) -> dict[str, str]:
+    """Compiling to PTX, in processes of their own without a disk cache."""
+    figures = [_child(_COMPILES)[0] for _ in range(processes)]
+    first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
+    return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}
+
+
+def simulator() -> dict[str, str]:
+    """The simulator of numba-cuda on a few elements, weft beside it; nothing where Numba is not installed."""
+    if find_spec("numba") is None:
+        return {}
+    add, reduction = _child(_SIMULATED, str(FEW), NUMBA_ENABLE_CUDASIM="1")
+    return {
+        f"{name} of {FEW:,} float32 in numba-cuda's simulator": f"{theirs:.0f} ms (weft {ours:.3f} ms)"
+        for name, (theirs, ours) in (("vector add", add), ("shared-memory block reduction", reduction))
+    }
+
+
+def measure() -> dict[str, str]:
+    """Every figure, with its unit."""
+    return {**launches(), **compiles(), **simulator()}
