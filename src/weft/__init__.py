@@ -6,6 +6,7 @@ run when a value is needed. What weft has no kernels for is NumPy's own function
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
@@ -33,6 +34,8 @@ globals().update({name: value for name, value in OWN.items() if name not in ("co
 
 
 def __getattr__(name: str) -> Any:
+    if name == "cuda":  # explicit kernels load when somebody asks for them
+        return import_module("weft.cuda")
     return find_name(name)
 
 

@@ -1,0 +1,101 @@
+"""`weft.cuda.errors`: the names under which Numba's users catch errors, each the error that weft raises there.
+
+Always true: no class is made here; several names may be one class.
+"""
+
+from __future__ import annotations
+
+from weft.dsl.kernel.errors import (
+    KernelAttributeError,
+    KernelError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LaunchError,
+)
+from weft.runtime import (
+    CompileError,
+    CudaError,
+    DeviceLostError,
+    DeviceNotFoundError,
+    KernelFault,
+    PerformanceWarning,
+    WeftError,
+)
+
+# the language: what cannot be compiled, and why
+NumbaError = WeftError
+UnsupportedError = UnsupportedBytecodeError = UnsupportedRewriteError = ForbiddenConstruct = KernelSyntaxError
+TypingError = NumbaTypeError = NumbaNotImplementedError = RequireLiteralValue = LiteralTypingError = KernelTypeError
+NumbaAttributeError = UntypedAttributeError = KernelAttributeError
+NotDefinedError = NumbaKeyError = KernelNameError
+NumbaValueError = LaunchError
+CompilerError = KernelError
+# code generation and linking
+LoweringError = CudaLoweringError = CompileError
+LinkerError = NvvmError = NvrtcError = NvrtcCompilationError = CompileError
+NvvmSupportError = NvrtcSupportError = CompileError
+# running
+KernelRuntimeError = NumbaRuntimeError = KernelFault
+CudaDriverError = CudaAPIError = CudaRuntimeError = CudaError
+CudaSupportError = CCSupportError = DeviceNotFoundError
+DeadMemoryError = DeviceLostError
+# warnings
+NumbaWarning = NumbaPerformanceWarning = PerformanceWarning
+NumbaInvalidConfigWarning = NumbaDebugInfoWarning = NvvmWarning = PerformanceWarning
+NumbaDeprecationWarning = NumbaPendingDeprecationWarning = DeprecationWarning
+
+__all__ = [
+    "CCSupportError",
+    "CompileError",
+    "CompilerError",
+    "CudaAPIError",
+    "CudaDriverError",
+    "CudaError",
+    "CudaLoweringError",
+    "CudaRuntimeError",
+    "CudaSupportError",
+    "DeadMemoryError",
+    "DeviceLostError",
+    "DeviceNotFoundError",
+    "ForbiddenConstruct",
+    "KernelAttributeError",
+    "KernelError",
+    "KernelFault",
+    "KernelNameError",
+    "KernelRuntimeError",
+    "KernelSyntaxError",
+    "KernelTypeError",
+    "LaunchError",
+    "LinkerError",
+    "LiteralTypingError",
+    "LoweringError",
+    "NotDefinedError",
+    "NumbaAttributeError",
+    "NumbaDebugInfoWarning",
+    "NumbaDeprecationWarning",
+    "NumbaError",
+    "NumbaInvalidConfigWarning",
+    "NumbaKeyError",
+    "NumbaNotImplementedError",
+    "NumbaPendingDeprecationWarning",
+    "NumbaPerformanceWarning",
+    "NumbaRuntimeError",
+    "NumbaTypeError",
+    "NumbaValueError",
+    "NumbaWarning",
+    "NvrtcCompilationError",
+    "NvrtcError",
+    "NvrtcSupportError",
+    "NvvmError",
+    "NvvmSupportError",
+    "NvvmWarning",
+    "PerformanceWarning",
+    "RequireLiteralValue",
+    "TypingError",
+    "UnsupportedBytecodeError",
+    "UnsupportedError",
+    "UnsupportedRewriteError",
+    "UntypedAttributeError",
+    "WeftError",
+]

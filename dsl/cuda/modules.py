@@ -1,0 +1,119 @@
+"""The modules inside `weft.cuda`, under the names that programs import them by.
+
+In: the files of this folder and of the kernel language. Out: `MODULES`, name -> module. Always true: a module listed here
+is the one that weft itself uses, or a namespace that holds the same objects.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from weft.dsl.array import Array
+from weft.dsl.cuda import arguments, arrays, devices, errors, sharing, streams
+from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.kernel import names, types, vector_types
+from weft.runtime import DeviceNotFoundError, find_libdevice, probe
+
+NEEDED = "no NVIDIA driver library was found"
+
+
+def _raise_driver_not_found() -> None:
+    found = probe()
+    raise DeviceNotFoundError(found.message if found.status != "ok" else NEEDED)
+
+
+def get_libdevice() -> str | None:
+    """Path of libdevice's bitcode, or None."""
+    found = find_libdevice()
+    return None if found is None else str(found)
+
+
+def _namespace(name: str, doc: str, members: dict[str, Any]) -> ModuleType:
+    module = ModuleType(f"weft.cuda.{name}", doc)
+    module.__dict__.update(members)
+    return module
+
+
+_ERRORS = {name: getattr(errors, name) for name in errors.__all__}
+_DRIVER: dict[str, dict[str, Any]] = {
+    "error": _ERRORS,
+    "devices": {
+        "gpus": devices.gpus,
+        "get_context": devices.current_context,
+        "require_context": devices.require_context,
+        "reset": devices.close,
+    },
+    "devicearray": {
+        "DeviceNDArray": Array,
+        "DeviceRecord": MemoryArray,
+        "is_cuda_ndarray": arrays.is_cuda_array,
+        "auto_device": lambda obj, stream=0, copy=True, user_explicit=False: (
+            arrays.to_device(obj, stream, copy),
+            not arrays.is_cuda_array(obj),
+        ),
+    },
+    "driver": {
+        **_ERRORS,
+        "Device": devices.Device,
+        "Context": devices.Context,
+        "Stream": streams.Stream,
+        "Event": streams.Event,
+        "event_elapsed_time": streams.event_elapsed_time,
+        "MemoryInfo": devices.MemoryInfo,
+        "IpcHandle": sharing.IpcArrayHandle,
+        "profiling": devices.profiling,
+        "profile_start": devices.profile_start,
+        "profile_stop": devices.profile_stop,
+        "_raise_driver_not_found": _raise_driver_not_found,
+    },
+    "runtime": {"runtime": devices.cuda_runtime, "get_version": devices.cuda_runtime.get_version},
+    "nvvm": {"NvvmError": errors.NvvmError, "NvvmSupportError": errors.NvvmSupportError, "is_available": lambda: True},
+    "libs": {"get_libdevice": get_libdevice},
+}
+
+
+def _make() -> dict[str, ModuleType]:
+    made: dict[str, Any] = {
+        "types": types,
+        "errors": errors,
+        "args": arguments,
+        "vector_types": vector_types,
+        **{
+            name: import_module(f"weft.dsl.cuda.{name}")
+            for name in ("libdevice", "random")
+            if find_spec(f"weft.dsl.cuda.{name}")
+        },
+        **{space: names.NAMES[space] for space in ("cg", "fp16", "bf16")},
+    }
+    inner = {name: _namespace(f"cudadrv.{name}", "Objects of weft.cuda.", rows) for name, rows in _DRIVER.items()}
+    made["cudadrv"] = _namespace("cudadrv", "Where Numba's users import errors and classes from.", dict(inner))
+    made |= {f"cudadrv.{name}": module for name, module in inner.items()}
+    made["core"] = _namespace("core", "Where Numba's users import errors from.", {"errors": errors})
+    made["core.errors"] = errors
+    return made
+
+
+MODULES: dict[str, ModuleType] = _make()
+
+# Names of Numba CUDA that weft.cuda does not have, and what to do instead.
+LACKING: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "set_memory_manager",
+            "BaseCUDAMemoryManager",
+            "HostOnlyCUDAMemoryManager",
+            "GetIpcHandleMixin",
+            "MemoryPointer",
+        ),
+        "memory comes from weft's own stream-ordered pool, and other managers cannot be plugged in: share their memory "
+        "by __cuda_array_interface__ (cuda.as_cuda_array)",
+    ),
+    **dict.fromkeys(
+        ("Archive", "CUSource", "Cubin", "Fatbin", "LinkableCode", "LTOIR", "Object", "PTXSource"),
+        "kernels are not linked with other object code: write the function with @weft.device, or use cuda.inline_ptx",
+    ),
+    "extending": "new types and functions for kernels are plain Python: dataclasses, and functions under @weft.device",
+}

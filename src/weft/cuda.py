@@ -1,0 +1,158 @@
+"""The CUDA model under Numba CUDA's names: ``from weft import cuda`` in place of ``from numba import cuda``.
+
+Kernels run on the GPU, and where there is none on the CPU, compiled, with the same meaning.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from weft.dsl.cuda import methods as _methods
+from weft.dsl.cuda.arguments import In, InOut, Out
+from weft.dsl.cuda.arrays import (
+    as_cuda_array,
+    device_array,
+    device_array_like,
+    from_cuda_array_interface,
+    is_cuda_array,
+    to_device,
+)
+from weft.dsl.cuda.devices import (
+    close,
+    cuda_error,
+    current_context,
+    defer_cleanup,
+    detect,
+    get_current_device,
+    gpus,
+    is_available,
+    is_bfloat16_supported,
+    is_float16_supported,
+    is_fp8_supported,
+    is_supported_version,
+    list_devices,
+    profile_start,
+    profile_stop,
+    profiling,
+    require_context,
+    select_device,
+    synchronize,
+)
+from weft.dsl.cuda.devices import cuda_runtime as runtime
+from weft.dsl.cuda.errors import CudaSupportError, KernelRuntimeError
+from weft.dsl.cuda.host_arrays import (
+    managed_array,
+    mapped,
+    mapped_array,
+    mapped_array_like,
+    pinned,
+    pinned_array,
+    pinned_array_like,
+)
+from weft.dsl.cuda.modules import LACKING as _LACKING
+from weft.dsl.cuda.modules import MODULES as _MODULES
+from weft.dsl.cuda.sharing import open_ipc_array
+from weft.dsl.cuda.streams import (
+    default_stream,
+    event,
+    event_elapsed_time,
+    external_stream,
+    legacy_default_stream,
+    per_thread_default_stream,
+    stream,
+)
+from weft.dsl.kernel.names import NAMES as _NAMES
+from weft.dsl.kernel.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
+from weft.dsl.kernel.vector_types import VECTOR_TYPES as _VECTOR_TYPES
+
+_installed = _methods  # the methods of device arrays
+# the names of the CUDA model, the vector types
+globals().update({_name: _object for _name, _object in _NAMES.items() if "." not in _name})
+globals().update(_VECTOR_TYPES)
+globals().update(_VECTOR_ALIASES)
+for _name, _module in _MODULES.items():
+    _sys.modules[f"{__name__}.{_name}"] = _module
+    if "." not in _name:
+        globals()[_name] = _module
+
+# what the kernel language makes, loaded with the compiler when it is first used
+_COMPILED = frozenset(
+    {
+        "Reduce",
+        "compile",
+        "compile_all",
+        "compile_for_current_device",
+        "compile_ptx",
+        "compile_ptx_for_current_device",
+        "declare_device",
+        "guvectorize",
+        "jit",
+        "literal_unroll",
+        "reduce",
+        "vectorize",
+    }
+)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _COMPILED:
+        return getattr(_import_module("weft.dsl.kernel"), name)
+    if name in _LACKING:
+        raise AttributeError(f"weft.cuda has no {name!r}: {_LACKING[name]}")
+    raise AttributeError(f"module 'weft.cuda' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*_COMPILED, *(_name for _name in globals() if not _name.startswith("_") and _name != "annotations")})
+
+
+__all__ = [
+    "CudaSupportError",
+    "In",
+    "InOut",
+    "KernelRuntimeError",
+    "Out",
+    "as_cuda_array",
+    "close",
+    "cuda_error",
+    "current_context",
+    "default_stream",
+    "defer_cleanup",
+    "detect",
+    "device_array",
+    "device_array_like",
+    "event",
+    "event_elapsed_time",
+    "external_stream",
+    "from_cuda_array_interface",
+    "get_current_device",
+    "gpus",
+    "is_available",
+    "is_bfloat16_supported",
+    "is_cuda_array",
+    "is_float16_supported",
+    "is_fp8_supported",
+    "is_supported_version",
+    "legacy_default_stream",
+    "list_devices",
+    "managed_array",
+    "mapped",
+    "mapped_array",
+    "mapped_array_like",
+    "open_ipc_array",
+    "per_thread_default_stream",
+    "pinned",
+    "pinned_array",
+    "pinned_array_like",
+    "profile_start",
+    "profile_stop",
+    "profiling",
+    "require_context",
+    "runtime",
+    "select_device",
+    "stream",
+    "synchronize",
+    "to_device",
+]
