@@ -55,8 +55,9 @@ class LibraryFunction:
     ) -> None:
         taken, given = signature.split("->")
         self.name = name
-        self.arguments = tuple(np.dtype(c) for c in taken)
-        self.results = tuple(np.dtype(c) for c in given)
+        # by name, since a type character may stand for another dtype of the same size
+        self.arguments = tuple(np.dtype(np.dtype(c).name) for c in taken)
+        self.results = tuple(np.dtype(np.dtype(c).name) for c in given)
         self.host = host
         self.symbol = symbol
         self.by_pointer = by_pointer

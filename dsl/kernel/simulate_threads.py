@@ -8,10 +8,12 @@ in another OS thread. Nothing here knows what an intrinsic does.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -199,7 +201,8 @@ class Stack:
         def run() -> None:
             if trace is not None and sys.gettrace() is None:
                 sys.settrace(trace)
-            self.carry(thread)
+            with suppress(Abandoned):
+                self.carry(thread)
 
         carrier = threading.Thread(target=run, name="weft kernel", daemon=True)
         try:
@@ -217,10 +220,15 @@ class Stack:
         self._next = thread
         self._baton.release()
 
-    def join(self) -> None:
-        """Wait for the end of the OS thread."""
-        if self._carrier is not None and self._carrier is not threading.current_thread():
-            self._carrier.join()
+    def abandon(self, at_once: bool) -> None:
+        """Unwind what the stack carries, and wait for its end; `at_once` also where it runs and asks for nothing."""
+        carrier = self._carrier
+        if carrier is None or not carrier.is_alive():
+            return
+        if at_once and carrier.ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(carrier.ident), ctypes.py_object(Abandoned))
+        self.resume()
+        carrier.join()
 
     def carry(self, thread: Thread | None) -> None:
         """Run simulated threads to their ends as long as this stack gets any."""
@@ -313,8 +321,7 @@ class Launch:
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one after another, since each may run the user's `finally`
-            stack.resume()
-            stack.join()
+            stack.abandon(isinstance(self.failure, KeyboardInterrupt))
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure

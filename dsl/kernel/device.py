@@ -1,0 +1,52 @@
+"""Device functions and the kernels' own class, as far as calls inside kernels have to know them."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+
+class DeviceFunction:
+    """A function that kernels call; from Python it runs as Python."""
+
+    def __init__(self, function: FunctionType, **options: Any) -> None:
+        if isinstance(function, DeviceFunction):
+            function = function.function
+        if not isinstance(function, FunctionType):
+            raise TypeError(f"a device function is made of a Python function, not of {type(function).__name__}")
+        self.function = function
+        self.options = options
+        functools.update_wrapper(self, function)
+
+    @property
+    def py_func(self) -> FunctionType:
+        """The Python function."""
+        return self.function
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.function(*arguments, **keywords)
+
+    def __repr__(self) -> str:
+        return f"<weft device function {self.function.__name__}>"
+
+
+class KernelFunction:
+    """What `weft.kernel` makes; see `weft.dsl.kernel.dispatcher`."""
+
+    __name__: str
+
+
+def device(function: Any = None, *signature: Any, **options: Any) -> Any:
+    """Make a function callable from kernels: ``@weft.device``.
+
+    It is compiled in place where it is called, for the types it is called with; functions that call themselves become
+    functions of the kernel. Plain Python functions can be called from kernels without it.
+
+    Parameters
+    ----------
+    function : function
+    """
+    if isinstance(function, (FunctionType, DeviceFunction)):
+        return DeviceFunction(function, **options)
+    return lambda inner: DeviceFunction(inner, **options)

@@ -1,0 +1,660 @@
+"""Expressions of the kernel language.
+
+In: a frame and a node of its function's syntax tree. Out: the value it stands for. Always true: operands are evaluated
+in Python's order, `and`, `or` and conditional expressions only as far as Python does; an error carries the node's place.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Pointer
+from weft.dsl.array import Array as LazyArray
+from weft.dsl.kernel import arrays, names
+from weft.dsl.kernel.compiler import Compiler, Frame
+from weft.dsl.kernel.errors import KernelError
+from weft.dsl.kernel.iteration import items_of
+from weft.dsl.kernel.members import attribute
+from weft.dsl.kernel.values import (
+    Array,
+    Closure,
+    Constant,
+    Record,
+    Scalar,
+    Sliced,
+    Text,
+    Tuple,
+    describe,
+    is_number,
+)
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "power",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+}
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+# Constructs that the language has not: what they are called, and the way out.
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Dict: ("a dict", "use local arrays, or a tuple with constant indices"),
+    ast.Set: ("a set", "use a local array or the bits of an integer"),
+    ast.DictComp: ("a dict comprehension", "use local arrays"),
+    ast.SetComp: ("a set comprehension", "use a local array"),
+    ast.Await: ("await", "threads wait for one another with cuda.syncthreads()"),
+    ast.Yield: ("yield", "write the loop where the values are used"),
+    ast.YieldFrom: ("yield from", "write the loop where the values are used"),
+}
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Any:
+    """The value of an expression."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        name, remedy = _REFUSED.get(type(node), (type(node).__name__, "write it with simpler ones"))
+        frame.fail(node, f"{name} is not part of the kernel language: {remedy}", "syntax")
+    try:
+        return handler(frame, node)
+    except KernelError as error:
+        if error.place is not None:
+            raise
+        raise type(error)(error.message, frame.place(node), frame.called) from None
+
+
+def wrap(c: Compiler, value: Any, label: str = "") -> Any:
+    """A Python object from outside the kernel as a value."""
+    if isinstance(value, (tuple, list)):
+        fields = tuple(getattr(type(value), "_fields", ()))
+        return Tuple(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
+    if isinstance(value, np.ndarray):
+        return table(c, value, label)
+    if isinstance(value, LazyArray):
+        return captured(c, value, label)
+    if isinstance(value, names.ThreadNumber):
+        (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
+        return Scalar(c.builder.cast(found, np.int64), True, True)
+    return Constant(value)
+
+
+def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
+    """A host array in constant memory, as it is now."""
+    found = c.tables.get(id(values))
+    if found is not None:
+        return found
+    if values.dtype.names is not None or values.dtype.kind not in "biufc":
+        c.fail(f"an array of {values.dtype} cannot be used as a constant: pass it as an argument")
+    if values.nbytes > 65536:
+        c.fail(f"{label or 'the array'} has {values.nbytes} bytes; constants hold 65536: pass it as an argument")
+    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = flat.astype(flat.dtype.newbyteorder("="), copy=True)
+    with c.at_top():
+        if flat.size == 0:
+            flat = np.zeros(1, flat.dtype)
+        (pointer,) = c.builder.emit("table", (), (Pointer(flat.dtype, "constant"),), values=flat)
+    made = Array(
+        pointer,
+        flat.dtype,
+        values.shape,
+        arrays.contiguous(c, values.shape),
+        "constant",
+        False,
+        label or "the constant",
+        True,
+    )
+    c.tables[id(values)] = made
+    return made
+
+
+def captured(c: Compiler, value: LazyArray, label: str) -> Array:
+    """A weft array that a kernel finds by name: its memory is passed beside the arguments."""
+    found = c.tables.get(id(value))
+    if found is not None:
+        return found
+    with c.at_top():
+        pointer = c.hide("captured", value.dtype, ("array", value))
+        shape = value.shape
+        made = Array(pointer, value.dtype, shape, arrays.contiguous(c, shape), "global", True, label, True)
+    c.tables[id(value)] = made
+    return made
+
+
+def _name(frame: Frame, node: ast.Name) -> Any:
+    return lookup(frame, node, id(node), node.id)
+
+
+def lookup(frame: Frame, node: ast.AST, key: object, name: str) -> Any:
+    """What a name stands for where `node` reads it."""
+    c = frame.compiler
+    if name in frame.source.webs.names:
+        variable = frame.variable(key, name)
+        if variable is None:
+            frame.fail(node, f"name {name!r} is used before it is given a value", "name")
+        try:
+            return c.load(variable)
+        except KeyError:
+            frame.fail(node, f"name {name!r} is used before it is given a value", "name")
+    try:
+        return frame.outer(name)
+    except KeyError:
+        frame.fail(node, f"name {name!r} is not defined", "name")
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Any:
+    if isinstance(node.value, bytes):
+        frame.fail(node, "bytes are not part of the kernel language: use a NumPy array of uint8", "syntax")
+    return Constant(node.value)
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Any:
+    left = evaluate(frame, node.left)
+    right = evaluate(frame, node.right)
+    return binary(frame.compiler, type(node.op), left, right)
+
+
+def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
+    """An operator of Python on two values."""
+    name = _BINARY.get(operator)
+    if name is None:
+        c.fail("the operator @ is not part of the kernel language: write the loops, or multiply the arrays outside", "syntax")
+    sides = (left, right)
+    if any(isinstance(s, Tuple) and s.maker is None for s in sides):
+        return _tuple_operator(c, name, left, right)
+    if any(isinstance(s, Tuple) and getattr(s.maker, "lanes", 0) for s in sides):
+        return componentwise(c, lambda *parts: c.apply(name, *parts), left, right)
+    texts = [s for s in sides if isinstance(s, Text) or (isinstance(s, Constant) and isinstance(s.value, str))]
+    if texts:
+        if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
+            return Constant(left.value + right.value)
+        c.fail("operations on strings are not part of the kernel language", "syntax")
+    if any(isinstance(s, Array) and s.ndim for s in sides):
+        c.fail(
+            f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "
+            "index the arrays, or compute with them outside, where whole arrays are fused"
+        )
+    if all(isinstance(s, Constant) for s in sides) and any(isinstance(s.value, enum.Flag) for s in sides):
+        return Constant({"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value))
+    return c.apply(name, *(arrays.element(c, s) if isinstance(s, Array) else s for s in sides))
+
+
+def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
+    if name == "add" and isinstance(left, Tuple) and isinstance(right, Tuple):
+        return Tuple(left.items + right.items)
+    count = right if isinstance(left, Tuple) else left
+    whole = left if isinstance(left, Tuple) else right
+    if name == "multiply" and isinstance(count, Constant) and isinstance(count.value, int):
+        return Tuple(whole.items * count.value)
+    c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
+
+
+def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> Tuple:
+    """A function of numbers on the components of vectors; numbers stand for every component."""
+    vectors = [o for o in operands if isinstance(o, Tuple)]
+    count = len(vectors[0].items)
+    if any(len(v.items) != count for v in vectors):
+        c.fail(f"vectors of {' and '.join(str(len(v.items)) for v in vectors)} components do not fit")
+    maker = vectors[0].maker
+    made = []
+    for k in range(count):
+        part = function(*(o.items[k] if isinstance(o, Tuple) else o for o in operands))
+        made.append(c.cast(part, maker.dtype))
+    return Tuple(tuple(made), maker, vectors[0].names)
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
+    c = frame.compiler
+    value = evaluate(frame, node.operand)
+    if isinstance(node.op, ast.Not):
+        return negate(c, c.truth(value))
+    name = _UNARY[type(node.op)]
+    if isinstance(value, Tuple) and getattr(value.maker, "lanes", 0):
+        return componentwise(c, lambda part: c.apply(name, part), value)
+    if isinstance(value, Array) and value.ndim == 0:
+        value = arrays.element(c, value)
+    return c.apply(name, value)
+
+
+def negate(c: Compiler, truth: Any) -> Constant | Scalar:
+    """``not`` of a truth."""
+    if isinstance(truth, bool):
+        return Constant(not truth)
+    return Scalar(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Any:
+    left = evaluate(frame, node.left)
+    if len(node.ops) == 1:
+        return compare(frame, node, node.ops[0], left, evaluate(frame, node.comparators[0]))
+    return _chain(frame, node, left, 0)
+
+
+def _chain(frame: Frame, node: ast.Compare, left: Any, k: int) -> Any:
+    # a < b < c: the middle operand is evaluated once, the rest only where the first holds
+    right = evaluate(frame, node.comparators[k])
+    first = compare(frame, node, node.ops[k], left, right)
+    if k + 1 == len(node.ops):
+        return first
+    return both(frame, (node, k), first, lambda: _chain(frame, node, right, k + 1), stop=False)
+
+
+def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
+    """One comparison."""
+    c = frame.compiler
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value
+        if not same and not any(
+            isinstance(s, Constant) and (s.value is None or isinstance(s.value, (bool, enum.Enum, type))) for s in (left, right)
+        ):
+            c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
+        if isinstance(left, Scalar) and isinstance(right, Constant) and isinstance(right.value, bool):
+            same_value = c.apply("equal", left, right)
+            return same_value if isinstance(operator, ast.Is) else negate(c, c.truth(same_value))
+        return Constant(same == isinstance(operator, ast.Is))
+    if isinstance(operator, (ast.In, ast.NotIn)):
+        found = _contains(frame, node, left, right)
+        return found if isinstance(operator, ast.In) else negate(c, c.truth(found))
+    name = _COMPARE[type(operator)]
+    if isinstance(left, Tuple) and isinstance(right, Tuple):
+        return _compare_tuples(frame, node, name, left, right)
+    if name in ("equal", "not_equal") and all(isinstance(s, Constant) for s in (left, right)):
+        return Constant(bool((left.value == right.value) == (name == "equal")))
+    if any(isinstance(s, Constant) and s.value is None for s in (left, right)) and name in ("equal", "not_equal"):
+        return Constant(name == "not_equal")
+    return c.apply(name, *(arrays.element(c, s) if isinstance(s, Array) and not s.ndim else s for s in (left, right)))
+
+
+def _compare_tuples(frame: Frame, node: ast.AST, name: str, left: Tuple, right: Tuple) -> Any:
+    c = frame.compiler
+    if name in ("equal", "not_equal"):
+        if len(left.items) != len(right.items):
+            return Constant(name == "not_equal")
+        truth: Any = Constant(True)
+        for a, b in zip(left.items, right.items, strict=True):
+            equal = compare(frame, node, ast.Eq(), a, b)
+            truth = equal if isinstance(truth, Constant) and truth.value is True else c.apply("bitwise_and", truth, equal)
+        return truth if name == "equal" else negate(c, c.truth(truth))
+    strict = {"less": ast.Lt, "less_equal": ast.Lt, "greater": ast.Gt, "greater_equal": ast.Gt}[name]
+    result: Any = Constant(name.endswith("equal") if len(left.items) == len(right.items) else
+                           (len(left.items) < len(right.items)) == name.startswith("less"))
+    for a, b in reversed(list(zip(left.items, right.items, strict=False))):
+        before = compare(frame, node, strict(), a, b)
+        same = compare(frame, node, ast.Eq(), a, b)
+        result = c.apply("bitwise_or", before, c.apply("bitwise_and", same, result))
+    return result
+
+
+def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
+    c = frame.compiler
+    if isinstance(collection, Constant) and isinstance(item, Constant):
+        try:
+            return Constant(item.value in collection.value)
+        except TypeError:
+            c.fail(f"`in` cannot look into {describe(collection)}")
+    if not isinstance(collection, Tuple):
+        c.fail(f"`in` looks into tuples, not into {describe(collection)}")
+    found: Any = Constant(False)
+    for part in collection.items:
+        equal = compare(frame, node, ast.Eq(), item, part)
+        found = equal if isinstance(found, Constant) and not found.value else c.apply("bitwise_or", found, equal)
+    return found
+
+
+def both(frame: Frame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
+    """``first and rest()`` (`stop` False) or ``first or rest()`` (`stop` True), the second only where it is needed."""
+    c = frame.compiler
+    truth = c.truth(first)
+    if isinstance(truth, bool):
+        return first if truth == stop else rest()
+    variable = c.variable((*frame.path, "short", key if not isinstance(key, tuple) else (id(key[0]), *key[1:])), "and")
+    c.assign(variable, first)
+    condition = truth if not stop else c.ir(negate(c, truth))
+    with c.builder.if_(condition):
+        c.assign(variable, rest())
+    return c.load(variable)
+
+
+def _boolean(frame: Frame, node: ast.BoolOp) -> Any:
+    stop = isinstance(node.op, ast.Or)
+
+    def from_(k: int) -> Any:
+        value = evaluate(frame, node.values[k])
+        if k + 1 == len(node.values):
+            return value
+        return both(frame, (node, k), value, lambda: from_(k + 1), stop)
+
+    return from_(0)
+
+
+def _conditional(frame: Frame, node: ast.IfExp) -> Any:
+    c = frame.compiler
+    truth = c.truth(evaluate(frame, node.test))
+    if isinstance(truth, bool):
+        return evaluate(frame, node.body if truth else node.orelse)
+    variable = c.variable((*frame.path, "choice", id(node)), "the conditional expression")
+    with c.builder.if_(truth):
+        c.assign(variable, evaluate(frame, node.body))
+    with c.builder.else_():
+        c.assign(variable, evaluate(frame, node.orelse))
+    return c.load(variable)
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Any:
+    owner = evaluate(frame, node.value)
+    found = attribute(frame.compiler, owner, node.attr)
+    return wrap(frame.compiler, found.value, node.attr) if isinstance(found, Constant) and _from_outside(owner) else found
+
+
+def _from_outside(owner: Any) -> bool:
+    return isinstance(owner, Constant) and (
+        isinstance(owner.value, (ModuleType, type)) or dataclasses.is_dataclass(owner.value)
+    )
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Any:
+    owner = evaluate(frame, node.value)
+    index = evaluate(frame, node.slice)
+    return subscript(frame, node, owner, index)
+
+
+def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
+    """``owner[index]``."""
+    c = frame.compiler
+    match owner:
+        case Array():
+            return arrays.select(c, owner, index)
+        case Record():
+            if isinstance(index, Constant) and isinstance(index.value, str):
+                return arrays.get_field(c, owner, index.value)
+            c.fail("a record is indexed by the name of a field")
+        case Tuple():
+            return _tuple_item(frame, node, owner, index)
+        case Constant(value=held) if isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant):
+            return Constant(held[index.value])
+        case Constant(value=held) if isinstance(held, dict):
+            c.fail("a dict from outside cannot be read in a kernel: pass what is needed as arguments", "syntax")
+        case Constant(value=held) if hasattr(held, "__getitem__") and not isinstance(held, (str, bytes)):
+            # types.float32[:, ::1] and the like
+            return Constant(held[python_index(c, index)])
+    c.fail(f"{describe(owner)} cannot be indexed")
+
+
+def python_index(c: Compiler, index: Any) -> Any:
+    """An index known when compiling, as Python's object."""
+    match index:
+        case Constant(value=held):
+            return held
+        case Sliced():
+            return slice(*(None if p is None else python_index(c, p) for p in (index.start, index.stop, index.step)))
+        case Tuple(items=items):
+            return tuple(python_index(c, item) for item in items)
+    c.fail("this index has to be known when the kernel is compiled")
+
+
+def _tuple_item(frame: Frame, node: ast.AST, owner: Tuple, index: Any) -> Any:
+    c = frame.compiler
+    if isinstance(index, Sliced):
+        return Tuple(owner.items[python_index(c, index)])
+    known = arrays.known_shape(index)
+    if known is not None:
+        if not -len(owner.items) <= known[0] < len(owner.items):
+            c.fail(f"tuple index {known[0]} is out of range: it has {len(owner.items)} items")
+        return owner.items[known[0]]
+    if not owner.items:
+        c.fail("an empty tuple cannot be indexed")
+    place = arrays.position(c, index, len(owner.items), "a tuple's index")
+    # one after another is compared: items are numbers of one kind
+    result = c.variable((*frame.path, "item", id(node)), "the tuple's item")
+    c.assign(result, owner.items[-1])
+    for k, item in enumerate(owner.items[:-1]):
+        hit = c.builder.op("equal", arrays.extent_ir(c, place), c.builder.constant(k), dtype=np.bool_)
+        with c.builder.if_(hit):
+            c.assign(result, item)
+    return c.load(result)
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Any:
+    parts = []
+    for part in (node.lower, node.upper, node.step):
+        value = None if part is None else evaluate(frame, part)
+        parts.append(None if isinstance(value, Constant) and value.value is None else value)
+    return Sliced(*parts)
+
+
+def _display(frame: Frame, node: ast.Tuple | ast.List) -> Any:
+    items: list[Any] = []
+    for part in node.elts:
+        if isinstance(part, ast.Starred):
+            items.extend(unpack(frame, evaluate(frame, part.value)))
+        else:
+            items.append(evaluate(frame, part))
+    return Tuple(tuple(items))
+
+
+def unpack(frame: Frame, value: Any) -> tuple[Any, ...]:
+    """The items of a value whose number of items is known."""
+    return items_of(frame.compiler, value)
+
+
+def _formatted(frame: Frame, node: ast.JoinedStr) -> Any:
+    pieces, values = [""], []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            pieces[-1] += part.value
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        if part.format_spec is not None:
+            frame.fail(part, "format specifications in f-strings are not part of the kernel language: print the value", "syntax")
+        value = evaluate(frame, part.value)
+        if isinstance(value, Constant):
+            pieces[-1] += str(value.value)
+            continue
+        values.append(value)
+        pieces.append("")
+    return Text(tuple(pieces), tuple(values)) if values else Constant(pieces[0])
+
+
+def _walrus(frame: Frame, node: ast.NamedExpr) -> Any:
+    value = evaluate(frame, node.value)
+    variable = frame.variable(id(node.target), node.target.id)
+    assert variable is not None
+    frame.compiler.assign(variable, value)
+    return frame.compiler.load(variable)
+
+
+def _lambda(frame: Frame, node: ast.Lambda) -> Any:
+    return closure(frame, node)
+
+
+def closure(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> Closure:
+    """A function made inside a kernel."""
+    arguments = node.args
+    positional = (*arguments.posonlyargs, *arguments.args)
+    defaults: dict[str, Any] = {}
+    for argument, default in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+        defaults[argument.arg] = evaluate(frame, default)
+    for argument, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if value is not None:
+            defaults[argument.arg] = evaluate(frame, value)
+    return Closure(frame.source.inner(node), frame, defaults)
+
+
+def _call(frame: Frame, node: ast.Call) -> Any:
+    function = evaluate(frame, node.func)
+    arguments: list[Any] = []
+    for part in node.args:
+        if isinstance(part, ast.Starred):
+            arguments.extend(unpack(frame, evaluate(frame, part.value)))
+        elif isinstance(part, (ast.GeneratorExp, ast.ListComp)):
+            arguments.append(_comprehension(frame, part))
+        else:
+            arguments.append(evaluate(frame, part))
+    keywords = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            frame.fail(node, "** in a call is not part of the kernel language: name the arguments", "syntax")
+        keywords[keyword.arg] = evaluate(frame, keyword.value)
+    return frame.compiler.call(frame, node, function, arguments, keywords)
+
+
+def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    made: list[Any] = []
+
+    def turn(k: int) -> None:
+        if k == len(node.generators):
+            made.append(evaluate(frame, node.elt))
+            return
+        generator = node.generators[k]
+        for item in items_of(frame.compiler, evaluate(frame, generator.iter)):
+            bind(frame, generator.target, item, fresh=True)
+            truths = [frame.compiler.truth(evaluate(frame, test)) for test in generator.ifs]
+            if not all(isinstance(t, bool) for t in truths):
+                frame.fail(node, "a condition in a comprehension has to be known when the kernel is compiled", "syntax")
+            if all(truths):
+                turn(k + 1)
+
+    turn(0)
+    return Tuple(tuple(made))
+
+
+def bind(frame: Frame, target: ast.expr, value: Any, fresh: bool = False) -> None:
+    """Assign a value to a target."""
+    c = frame.compiler
+    match target:
+        case ast.Name(id=name):
+            if name not in frame.source.webs.names:
+                _bind_outer(frame, target, value)
+                return
+            variable = frame.variable(id(target), name)
+            if variable is None:
+                return  # never reached
+            if fresh:
+                c.forget(variable)
+            c.assign(variable, value)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            _bind_parts(frame, target, parts, unpack(frame, value), fresh)
+        case ast.Subscript(value=owner, slice=index):
+            set_item(frame, evaluate(frame, owner), evaluate(frame, index), value, target)
+        case ast.Attribute(value=owner, attr=name):
+            _set_attribute(frame, owner, name, value)
+        case ast.Starred():
+            frame.fail(target, "a starred target stands in a tuple", "syntax")
+
+
+def _bind_outer(frame: Frame, target: ast.Name, value: Any) -> None:
+    """A nonlocal name, or a global one."""
+    parent = frame.parent
+    while parent is not None:
+        if target.id in parent.source.webs.names:
+            variable = named_variable(parent, target.id)
+            if variable is not None:
+                frame.compiler.assign(variable, value)
+                return
+        parent = parent.parent
+    frame.fail(target, f"global {target.id} cannot be assigned in a kernel: pass an array and write to it", "syntax")
+
+
+def named_variable(frame: Frame, name: str) -> Any:
+    """The one variable that a name is which inner functions use."""
+    number = frame.source.webs.shared.get(name)
+    return None if number is None else frame.compiler.variable((*frame.path, number), name)
+
+
+def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tuple[Any, ...], fresh: bool) -> None:
+    starred = [k for k, part in enumerate(parts) if isinstance(part, ast.Starred)]
+    if starred:
+        k = starred[0]
+        after = len(parts) - k - 1
+        if len(items) < len(parts) - 1:
+            frame.fail(target, f"not enough values to unpack: at least {len(parts) - 1} are needed, {len(items)} are there")
+        middle = Tuple(tuple(items[k : len(items) - after]))
+        items = (*items[:k], middle, *items[len(items) - after :])
+    if len(items) != len(parts):
+        frame.fail(target, f"{len(items)} values cannot be unpacked into {len(parts)} names")
+    # all values are read before any is written: a, b = b, a
+    for part, item in zip(parts, items, strict=True):
+        bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)
+
+
+def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
+    """``owner[index] = value``."""
+    c = frame.compiler
+    try:
+        match owner:
+            case Array():
+                arrays.store(c, owner, index, value)
+            case Record() if isinstance(index, Constant) and isinstance(index.value, str):
+                arrays.set_field(c, owner, index.value, value)
+            case Tuple():
+                c.fail("a tuple cannot be changed: use cuda.local.array")
+            case _:
+                c.fail(f"items of {describe(owner)} cannot be assigned")
+    except KernelError as error:
+        if error.place is not None:
+            raise
+        raise type(error)(error.message, frame.place(node), frame.called) from None
+
+
+def _set_attribute(frame: Frame, owner: ast.expr, name: str, value: Any) -> None:
+    c = frame.compiler
+    held = evaluate(frame, owner)
+    if isinstance(held, Record):
+        arrays.set_field(c, held, name, value)
+        return
+    if isinstance(held, Tuple) and name in held.names and getattr(held.maker, "lanes", 0):
+        k = held.names.index(name)
+        changed = (*held.items[:k], c.cast(value, held.maker.dtype), *held.items[k + 1 :])
+        bind(frame, _stored(frame, owner), Tuple(changed, held.maker, held.names))
+        return
+    frame.fail(owner, f"attributes of {describe(held)} cannot be assigned in a kernel")
+
+
+def _stored(frame: Frame, owner: ast.expr) -> ast.expr:
+    if not isinstance(owner, ast.Name):
+        frame.fail(owner, "a component can be assigned in a variable: give the vector a name first")
+    return owner
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+    ast.Name: _name,
+    ast.Constant: _constant,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _boolean,
+    ast.IfExp: _conditional,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+    ast.Tuple: _display,
+    ast.List: _display,
+    ast.JoinedStr: _formatted,
+    ast.NamedExpr: _walrus,
+    ast.Lambda: _lambda,
+    ast.Call: _call,
+    ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+}
+
+__all__ = ["bind", "binary", "closure", "compare", "evaluate", "is_number", "lookup", "subscript", "unpack", "wrap"]

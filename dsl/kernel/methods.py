@@ -1,0 +1,276 @@
+"""Methods of values inside kernels: reductions and reshapes of arrays, conversions of numbers, methods of dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import identity_of
+from weft.dsl.kernel import arrays
+from weft.dsl.kernel.compiler import Compiler
+from weft.dsl.kernel.invocation import Call
+from weft.dsl.kernel.members import flatten
+from weft.dsl.kernel.values import INT, Array, Constant, Scalar, Tuple, describe
+
+
+def call_method(call: Call, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """``owner.name(...)``."""
+    c = call.c
+    match owner:
+        case Array():
+            return _array_method(call, owner, name, arguments, keywords)
+        case Scalar():
+            return _number_method(call, owner, name, arguments)
+        case Constant(value=held):
+            if name in ("astype", "view", "conjugate", "item", "bit_count"):
+                return _number_method(call, c.scalar(owner), name, arguments)
+            return Constant(getattr(held, name)(*(a.value for a in arguments)))
+        case Tuple(maker=maker) if maker is not None:
+            function = getattr(maker, name)
+            if isinstance(function, FunctionType):
+                return c.call(call.frame, call.node, Constant(function), [owner, *arguments], keywords)
+    c.fail(f"method {name} of {describe(owner)} is not part of the kernel language")
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def bit_cast(c: Compiler, value: Scalar, dtype: np.dtype) -> Scalar:
+    """The bits of a number as one of another dtype of the same size."""
+    if value.dtype.itemsize != dtype.itemsize:
+        c.fail(f"the {value.dtype.itemsize} bytes of {value.dtype} cannot be seen as one {dtype}")
+    with c.at_top():
+        place = c.builder.local(value.dtype)
+    c.builder.store(place, c.builder.constant(0), value.ir)
+    return Scalar(c.builder.load(c.builder.reinterpret(place, dtype), c.builder.constant(0)))
+
+
+def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) -> Any:
+    c = call.c
+    from weft.dsl.kernel.functions import dtype_of
+
+    match name:
+        case "conjugate":
+            return c.apply("conjugate", number) if number.dtype.kind == "c" else number
+        case "item":
+            return Scalar(c.builder.cast(number.ir, _python_dtype(number.dtype)), True, number.natural)
+        case "astype":
+            return c.cast(number, dtype_of(c, arguments[0]))
+        case "view":
+            return bit_cast(c, number, dtype_of(c, arguments[0]))
+        case "is_integer":
+            return c.apply("equal", c.apply("trunc", number), number)
+        case "bit_count":
+            return c.cast(c.apply("bitwise_count", number), INT, weak=True)
+    c.fail(f"method {name} of {describe(number)} is not part of the kernel language")
+
+
+def _python_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype({"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}[dtype.kind])
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+
+def _array_method(call: Call, array: Array, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    c = call.c
+    handler = _ARRAY.get(name)
+    if handler is None:
+        c.fail(f"method {name} of arrays is not part of the kernel language", "attribute")
+    if keywords:
+        c.fail(f"{name}() of an array takes no keyword arguments in a kernel (such as {next(iter(keywords))})")
+    return handler(call, array, *arguments)
+
+
+def _fold(call: Call, array: Array, row: str, start: Any) -> Any:
+    """Go through all elements in order."""
+    c = call.c
+    total = c.variable((*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result")
+    c.assign(total, start)
+    with arrays.each(c, array.shape) as place:
+        item = arrays.select(c, array, Tuple(place))
+        c.assign(total, c.cast(c.apply(row, c.load(total), item), c.kind(start)))
+    return c.load(total)
+
+
+def _sum(call: Call, array: Array) -> Any:
+    dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
+    return _fold(call, array, "add", _start(call, 0, dtype))
+
+
+def _prod(call: Call, array: Array) -> Any:
+    dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
+    return _fold(call, array, "multiply", _start(call, 1, dtype))
+
+
+def _start(call: Call, value: Any, dtype: np.dtype) -> Scalar:
+    return Scalar(call.c.builder.constant(dtype.type(value), dtype))
+
+
+def _extreme(row: str) -> Callable[[Call, Array], Any]:
+    def handler(call: Call, array: Array) -> Any:
+        return _fold(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
+
+    return handler
+
+
+def _mean(call: Call, array: Array) -> Any:
+    c = call.c
+    return c.apply("divide", _sum(call, array), arrays.length(c, arrays.size(c, array)))
+
+
+def _any(call: Call, array: Array) -> Any:
+    return _quantified(call, array, "bitwise_or", False)
+
+
+def _all(call: Call, array: Array) -> Any:
+    return _quantified(call, array, "bitwise_and", True)
+
+
+def _quantified(call: Call, array: Array, row: str, start: bool) -> Any:
+    c = call.c
+    total = c.variable((*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result")
+    c.assign(total, Scalar(c.builder.constant(start, np.bool_), True))
+    with arrays.each(c, array.shape) as place:
+        truth = c.truth(arrays.select(c, array, Tuple(place)))
+        c.assign(total, Scalar(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
+    return c.load(total)
+
+
+def _arg(strict: str) -> Callable[[Call, Array], Any]:
+    def handler(call: Call, array: Array) -> Any:
+        c = call.c
+        flat = flatten(c, array)
+        key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
+        best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+        c.assign(best, arrays.select(c, flat, Constant(0)))
+        c.assign(where, Scalar(c.ir(Constant(0), INT), True, True))
+        with arrays.each(c, flat.shape) as (place,):
+            item = arrays.select(c, flat, place)
+            with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
+                c.assign(best, item)
+                c.assign(where, place)
+        return c.load(where)
+
+    return handler
+
+
+def _fill(call: Call, array: Array, value: Any) -> Any:
+    arrays.assign_view(call.c, array, value)
+    return Constant(None)
+
+
+def _reshape(call: Call, array: Array, *shape: Any) -> Array:
+    c = call.c
+    items = shape[0].items if len(shape) == 1 and isinstance(shape[0], Tuple) else shape
+    if not arrays.is_contiguous(array):
+        c.fail(f"{array.label or 'the array'} is not known to be contiguous: it cannot be reshaped in a kernel")
+    extents: list[Any] = []
+    free = None
+    known: Any = 1
+    for k, item in enumerate(items):
+        if isinstance(item, Constant) and item.value == -1:
+            free = k
+            extents.append(-1)
+            continue
+        extent = int(item.value) if isinstance(item, Constant) else c.index(item, "a length")
+        extents.append(extent)
+        known = arrays.multiply(c, known, extent)
+    if free is not None:
+        total = arrays.size(c, array)
+        if isinstance(total, int) and isinstance(known, int):
+            extents[free] = total // known
+        else:
+            extents[free] = c.builder.op("floor_divide", arrays.extent_ir(c, total), arrays.extent_ir(c, known))
+    total = arrays.size(c, array)
+    made: Any = 1
+    for extent in extents:
+        made = arrays.multiply(c, made, extent)
+    if isinstance(total, int) and isinstance(made, int) and total != made:
+        c.fail(f"an array of {total} elements cannot be reshaped to {tuple(extents)}")
+    strides = arrays.contiguous(c, tuple(extents), arrays.unit(array.dtype))
+    return dataclasses.replace(array, shape=tuple(extents), strides=strides, packed=True)
+
+
+def _transpose(call: Call, array: Array, *axes: Any) -> Array:
+    items = axes[0].items if len(axes) == 1 and isinstance(axes[0], Tuple) else axes
+    order = [a.value for a in items] if items else list(range(array.ndim))[::-1]
+    if sorted(order) != list(range(array.ndim)):
+        call.c.fail(f"axes {tuple(order)} are no order of {array.ndim} axes")
+    return dataclasses.replace(
+        array,
+        shape=tuple(array.shape[k] for k in order),
+        strides=tuple(array.strides[k] for k in order),
+        packed=False,
+    )
+
+
+def _view(call: Call, array: Array, dtype: Any) -> Array:
+    c = call.c
+    from weft.dsl.kernel.functions import dtype_of
+
+    kind = dtype_of(c, dtype)
+    if not arrays.is_contiguous(array) or kind.names is not None or array.dtype.names is not None:
+        c.fail("only contiguous arrays of numbers can be seen in another dtype in a kernel")
+    pointer = c.builder.reinterpret(array.pointer, kind)
+    shape = list(array.shape)
+    old, new = array.dtype.itemsize, kind.itemsize
+    last = shape[-1] if shape else 1
+    if old > new:
+        shape[-1:] = [arrays.multiply(c, last, old // new)]
+    elif new > old:
+        part = new // old
+        shape[-1:] = [last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))]
+    strides = arrays.contiguous(c, tuple(shape))
+    return dataclasses.replace(array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True)
+
+
+def _item(call: Call, array: Array, *index: Any) -> Any:
+    return _number_method(call, arrays.select(call.c, array, Tuple(tuple(index))), "item", [])
+
+
+def _dot(call: Call, array: Array, other: Any) -> Any:
+    c = call.c
+    if not isinstance(other, Array) or array.ndim != 1 or other.ndim != 1:
+        c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
+    dtype = np.result_type(array.dtype, other.dtype)
+    total = c.variable((*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result")
+    c.assign(total, _start(call, 0, dtype))
+    with arrays.each(c, array.shape) as (place,):
+        product = c.apply("multiply", arrays.select(c, array, place), arrays.select(c, other, place))
+        c.assign(total, c.cast(c.apply("add", c.load(total), product), dtype))
+    return c.load(total)
+
+
+def _refused(name: str, remedy: str) -> Callable[..., Any]:
+    def handler(call: Call, *ignored: Any) -> Any:
+        call.c.fail(f"{name} of an array needs new memory, which a kernel cannot ask for: {remedy}")
+
+    return handler
+
+
+_ARRAY: dict[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "prod": _prod,
+    "min": _extreme("minimum"),
+    "max": _extreme("maximum"),
+    "mean": _mean,
+    "any": _any,
+    "all": _all,
+    "argmin": _arg("less"),
+    "argmax": _arg("greater"),
+    "fill": _fill,
+    "reshape": _reshape,
+    "ravel": lambda call, array: flatten(call.c, array),
+    "flatten": lambda call, array: flatten(call.c, array),
+    "transpose": _transpose,
+    "view": _view,
+    "item": _item,
+    "dot": _dot,
+    "astype": _refused("astype", "convert the elements as they are used"),
+    "copy": _refused("copy", "use cuda.local.array and copy the elements"),
+}

@@ -1,0 +1,110 @@
+"""The source of a Python function as a syntax tree, and places in it.
+
+In: a function, also a lambda, a nested one or one of a notebook. Out: `Source`. Always true: line and column numbers
+are those of the user's file.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import textwrap
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from weft.dsl.kernel.errors import KernelSyntaxError, Place
+from weft.dsl.kernel.webs import Webs, find_webs
+
+Tree = ast.FunctionDef | ast.Lambda
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One function's tree, the file it is from, and its variables."""
+
+    tree: Tree
+    file: str
+    name: str
+    webs: Webs
+    shift: int = 0  # columns that dedenting took away
+
+    def place(self, node: ast.AST) -> Place:
+        """Where a node stands."""
+        line = getattr(node, "lineno", self.tree.lineno)
+        start = getattr(node, "col_offset", 0) + self.shift
+        end = getattr(node, "end_col_offset", None)
+        if end is None or getattr(node, "end_lineno", line) != line:
+            text = linecache.getline(self.file, line).rstrip("\n")
+            return Place(self.file, line, start, max(len(text), start + 1), text)
+        return Place(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
+
+    def inner(self, tree: Tree) -> Source:
+        """A function inside this one."""
+        name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
+        return Source(tree, self.file, name, find_webs(tree), self.shift)
+
+
+def source_of(function: FunctionType) -> Source:
+    """The source of a function. Raises KernelSyntaxError where there is none."""
+    return _source(function.__code__)
+
+
+@lru_cache(maxsize=1024)
+def _source(code: CodeType) -> Source:
+    file, first = code.co_filename, code.co_firstlineno
+    try:
+        lines, _ = inspect.getsourcelines(code)
+    except (OSError, TypeError, IndentationError):
+        raise KernelSyntaxError(
+            f"{code.co_name} has no source: kernels are compiled from the text of a function, "
+            "so it has to stand in a file or a notebook cell"
+        ) from None
+    if code.co_name == "<lambda>":
+        return _lambda_source(code)
+    text = textwrap.dedent("".join(lines))
+    shift = len(lines[0]) - len(lines[0].lstrip())
+    module = ast.parse(text)
+    tree = module.body[0]
+    ast.increment_lineno(module, first - 1)
+    if isinstance(tree, ast.AsyncFunctionDef):
+        place = Place(file, tree.lineno, shift, shift + 9, linecache.getline(file, tree.lineno).rstrip("\n"))
+        raise KernelSyntaxError("a kernel is no coroutine: leave `async` out", place)
+    assert isinstance(tree, ast.FunctionDef)
+    return Source(tree, file, tree.name, find_webs(tree), shift)
+
+
+def _lambda_source(code: CodeType) -> Source:
+    """The lambda of a code object: several may stand on a line, so the compiled code decides."""
+    module = ast.parse("".join(linecache.getlines(code.co_filename)))
+    found = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2] is not None]
+    inside = [
+        n for n in found if columns and n.col_offset <= min(columns) and max(columns) <= (n.end_col_offset or 1 << 30)
+    ]
+    exact = [n for n in inside if _names(n) == code.co_varnames[: code.co_argcount]]
+    if not exact:
+        raise KernelSyntaxError(f"the lambda in line {code.co_firstlineno} of {code.co_filename} cannot be found")
+    tree = max(exact, key=lambda n: n.col_offset)
+    return Source(tree, code.co_filename, "<lambda>", find_webs(tree))
+
+
+def _names(node: ast.Lambda) -> tuple[str, ...]:
+    return tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args))
+
+
+def outer_value(function: FunctionType, name: str) -> Any:
+    """What a free name of a function is bound to now: in its closure, its module, or Python itself. Raises KeyError."""
+    code = function.__code__
+    if name in code.co_freevars:
+        cell = (function.__closure__ or ())[code.co_freevars.index(name)]
+        try:
+            return cell.cell_contents
+        except ValueError:
+            raise KeyError(name) from None
+    if name in function.__globals__:
+        return function.__globals__[name]
+    return vars(builtins)[name]

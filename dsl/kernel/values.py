@@ -1,0 +1,306 @@
+"""What an expression of a kernel stands for while it is compiled, and what a variable may hold.
+
+A value is known when compiling (`Constant`), a number of the running thread (`Scalar`), or made of such: `Tuple`,
+`Array`, `Record`, and the few helpers that only exist while compiling. A variable's *kind* says which of these it holds
+and in which dtype; `join` is the kind that holds two.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Value
+
+Extent = int | Value  # a length or stride: known when compiling, or an index when running
+
+INT, FLOAT, COMPLEX, BOOL = (np.dtype(t) for t in (np.int64, np.float64, np.complex128, np.bool_))
+WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A Python object known when compiling: a number (a Python one is weak), function, module, type, None, text."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar:
+    """A number of the running thread.
+
+    `weak`: it comes from Python numbers alone (NEP 50), so it takes the dtype of what it meets. `natural`: it is
+    known not to be negative, so that it needs no wrapping as an index.
+    """
+
+    ir: Value
+    weak: bool = False
+    natural: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Its NumPy dtype."""
+        assert isinstance(self.ir.type, np.dtype)
+        return self.ir.type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuple:
+    """A tuple, or what has named fields: a named tuple, a dataclass, a vector type (`maker`)."""
+
+    items: tuple[Any, ...]
+    maker: Any = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """An array in memory. Strides count elements; for structured dtypes the pointer is to bytes and they count bytes.
+
+    `label` is its name in messages; `packed`: it lies in C order without gaps; `origin`: the number of the argument
+    whose memory it is, or -1.
+    """
+
+    pointer: Value
+    dtype: np.dtype
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    space: str = "global"
+    writable: bool = True
+    label: str = ""
+    packed: bool = False
+    origin: int = -1
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """One element of a structured dtype: a pointer to its bytes."""
+
+    pointer: Value
+    dtype: np.dtype
+    writable: bool
+    label: str = ""
+    space: str = "global"
+    origin: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range:
+    """``range(start, stop, step)``."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Zipped:
+    """``zip(*parts)``, and with `count` an ``enumerate``."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reversed:
+    """``reversed(part)``."""
+
+    part: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sliced:
+    """``start:stop:step``; None where left out."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method of a value, or a property of the CUDA model: `name` of `owner`."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """A text with values in it: an f-string. One more piece than values."""
+
+    pieces: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function made inside a kernel: its source, the frame it is made in, its default values."""
+
+    source: Any
+    frame: Any
+    defaults: dict[str, Any]
+
+
+# -- kinds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarKind:
+    """A number of one dtype."""
+
+    dtype: np.dtype
+    weak: bool
+    natural: bool
+
+    def __str__(self) -> str:
+        return f"Python {WEAK[self.dtype.kind].__name__}" if self.weak else self.dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantKind:
+    """Always this one object."""
+
+    key: tuple[Any, ...]
+    value: Any = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"the constant {self.value!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleKind:
+    """So many parts, each a variable of its own."""
+
+    length: int
+    maker: Any
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        name = getattr(self.maker, "__name__", "tuple")
+        return f"{name} of {self.length}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldKind:
+    """An array or another value that only exists while compiling; it cannot change as the kernel runs."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Kind = ScalarKind | ConstantKind | TupleKind | HeldKind
+
+
+def is_number(value: Any) -> bool:
+    """Whether a Python object is a number that kernels compute with."""
+    return isinstance(value, (bool, int, float, complex, np.bool_, np.number)) and not isinstance(
+        value, (np.longdouble, np.clongdouble)
+    )
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind of variable that holds `value`."""
+    match value:
+        case Constant(value=held):
+            return ConstantKind(_key(held), held)
+        case Scalar():
+            return ScalarKind(value.dtype, value.weak, value.natural)
+        case Tuple(items=items, maker=maker, names=names):
+            return TupleKind(len(items), maker, names)
+        case _:
+            return HeldKind(describe(value))
+
+
+def _key(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (float, np.floating)):
+        return type(value), repr(value)
+    if isinstance(value, (bool, int, str, complex, type(None), np.generic, enum.Enum)):
+        return type(value), value
+    return type(value), id(value)
+
+
+def number_kind(kind: ConstantKind) -> ScalarKind | None:
+    """The kind of a constant once it is a number of the running thread."""
+    value = kind.value
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if not is_number(value):
+        return None
+    if isinstance(value, np.generic):
+        return ScalarKind(value.dtype, False, bool(value.dtype.kind in "iu" and value >= 0))
+    dtype = np.dtype(type(value))
+    natural = isinstance(value, int) and value >= 0
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        dtype = np.dtype(np.uint64)
+        return ScalarKind(dtype, False, True)
+    return ScalarKind(dtype, True, natural)
+
+
+def join(first: Kind, second: Kind) -> Kind | None:
+    """The kind that holds both, or None."""
+    if first == second:
+        return first
+    if isinstance(first, ConstantKind):
+        number = number_kind(first)
+        if number is None:
+            return None
+        first = number
+    if isinstance(second, ConstantKind):
+        number = number_kind(second)
+        if number is None:
+            return None
+        second = number
+    if isinstance(first, ScalarKind) and isinstance(second, ScalarKind):
+        weak = first.weak and second.weak
+        natural = first.natural and second.natural
+        operands = [k.dtype if not k.weak else k for k in (first, second)]
+        return ScalarKind(_promote(operands), weak, natural)
+    return None
+
+
+def _promote(kinds: list[Any]) -> np.dtype:
+    parts = [WEAK[k.dtype.kind](0) if isinstance(k, ScalarKind) else k for k in kinds]
+    if not any(isinstance(part, np.dtype) for part in parts):
+        return max((k.dtype for k in kinds), key=lambda d: "bifc".index(d.kind))
+    return np.result_type(*parts)
+
+
+def describe(value: Any) -> str:
+    """A value's type in words, for messages."""
+    match value:
+        case Constant(value=held):
+            if is_number(held):
+                return f"{type(held).__name__} {held!r}" if not isinstance(held, np.generic) else held.dtype.name
+            if isinstance(held, (FunctionType, type)) or callable(held):
+                return f"function {getattr(held, '__name__', held)!s}"
+            return f"{type(held).__name__} {held!r}" if isinstance(held, (str, type(None))) else type(held).__name__
+        case Scalar(weak=weak):
+            return f"Python {WEAK[value.dtype.kind].__name__}" if weak else value.dtype.name
+        case Tuple(items=items, maker=maker):
+            inside = ", ".join(describe(item) for item in items)
+            return f"{getattr(maker, '__name__', 'tuple')}({inside})"
+        case Array():
+            return f"{value.ndim}-d {value.space if value.space != 'global' else ''} array of {value.dtype}".replace(
+                "  ", " "
+            )
+        case Record(dtype=dtype):
+            return f"record {dtype}"
+        case Text():
+            return "str"
+        case Closure(source=source):
+            return f"function {source.name}"
+        case Method(owner=owner, name=name):
+            return f"method {name} of {describe(owner)}"
+        case _:
+            return type(value).__name__.lower()

@@ -1,0 +1,279 @@
+"""Which assignments belong together: a Python name is one variable for each web of definitions that meet.
+
+In: the syntax tree of a function. Out: for every node that binds or reads a local name the number of its variable, so
+that a name used for one thing here and another there has two types. Always true: two definitions that can reach one
+reading are one variable; a name that an inner function uses is one variable everywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+# What may hold at a point of the function: name -> the definitions that reach it.
+State = dict[str, frozenset[int]]
+
+
+@dataclass(slots=True)
+class Webs:
+    """The variables of one function.
+
+    `names` are its local names; `of` maps ``id(node)`` of a name, argument or inner function (and ``(id(node), name)``
+    where a node binds a bare string) to a variable's number; `shared` are the names that inner functions use.
+    """
+
+    names: frozenset[str]
+    of: dict[object, int] = field(default_factory=dict)
+    shared: dict[str, int] = field(default_factory=dict)
+
+
+def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
+    """The variables of a function."""
+    return _Flow(function).run()
+
+
+def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
+    """The nodes of a function that are not inside a function of its own."""
+    body = function.body if isinstance(function.body, list) else [function.body]
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
+    """Names that a function binds: its parameters and what it assigns."""
+    arguments = function.args
+    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+    outside: set[str] = set()
+    for node in own_nodes(function):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.FunctionDef(name=name):
+                names.add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.Nonlocal(names=found) | ast.Global(names=found):
+                outside.update(found)
+    return frozenset(names - outside)
+
+
+class _Flow:
+    def __init__(self, function: ast.FunctionDef | ast.Lambda) -> None:
+        self.function = function
+        self.names = bound_names(function)
+        self.parent: list[int] = []  # union-find over definitions
+        self.definition: dict[object, int] = {}  # binding key -> definition
+        self.uses: dict[object, frozenset[int]] = {}
+        self.whole: dict[str, int] = {}  # names that inner functions use: one definition for all
+        self.breaks: list[list[State]] = []
+        self.continues: list[list[State]] = []
+
+    def run(self) -> Webs:
+        """Follow the function from its parameters to its end."""
+        for node in own_nodes(self.function):
+            if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                inner |= {x for n in ast.walk(node) if isinstance(n, ast.Nonlocal) for x in n.names}
+                for name in (inner & self.names) - bound_names(node):
+                    self.whole.setdefault(name, self._new())
+        state: State | None = {}
+        arguments = self.function.args
+        for argument in (
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            *filter(None, (arguments.vararg, arguments.kwarg)),
+        ):
+            state = self._define(state, id(argument), argument.arg)
+        if isinstance(self.function, ast.Lambda):
+            self._expression(self.function.body, state)
+        else:
+            self._body(self.function.body, state)
+        for key, reaching in self.uses.items():
+            first, *rest = sorted(reaching)
+            for other in rest:
+                self._union(first, other)
+            self.definition.setdefault(key, first)
+        webs = {key: self._find(d) for key, d in self.definition.items()}
+        return Webs(self.names, webs, {name: self._find(d) for name, d in self.whole.items()})
+
+    # -- definitions ------------------------------------------------------------------------
+
+    def _new(self) -> int:
+        self.parent.append(len(self.parent))
+        return len(self.parent) - 1
+
+    def _find(self, number: int) -> int:
+        while self.parent[number] != number:
+            number = self.parent[number]
+        return number
+
+    def _union(self, first: int, second: int) -> None:
+        first, second = sorted((self._find(first), self._find(second)))
+        self.parent[second] = first
+
+    def _define(self, state: State | None, key: object, name: str) -> State | None:
+        if state is None or name not in self.names:
+            return state
+        number = self.definition.get(key)
+        if number is None:
+            number = self.definition[key] = self.whole[name] if name in self.whole else self._new()
+        return {**state, name: frozenset((number,))}
+
+    def _use(self, state: State | None, key: object, name: str) -> None:
+        if state is None or name not in self.names:
+            return
+        reaching = frozenset((self.whole[name],)) if name in self.whole else state.get(name, frozenset())
+        if reaching:
+            self.uses[key] = self.uses.get(key, frozenset()) | reaching
+
+    # -- statements -------------------------------------------------------------------------
+
+    def _body(self, statements: list[ast.stmt], state: State | None) -> State | None:
+        for statement in statements:
+            state = self._statement(statement, state)
+        return state
+
+    def _statement(self, node: ast.stmt, state: State | None) -> State | None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                state = self._expression(value, state)
+                for target in targets:
+                    state = self._target(target, state)
+            case ast.AugAssign(target=ast.Name(id=name) as target, value=value):
+                state = self._expression(value, state)
+                self._use(state, (id(target), "read"), name)
+                state = self._define(state, id(target), name)
+            case ast.AugAssign(target=target, value=value):
+                state = self._expression(target, self._expression(value, state))
+            case ast.AnnAssign(target=target, value=value):
+                if value is not None:
+                    state = self._target(target, self._expression(value, state))
+            case ast.If(test=test, body=body, orelse=orelse):
+                state = self._expression(test, state)
+                state = _merge([self._body(body, state), self._body(orelse, state)])
+            case ast.While() | ast.For():
+                state = self._loop(node, state)
+            case ast.Match(subject=subject, cases=cases):
+                state = self._match(cases, self._expression(subject, state))
+            case ast.Return(value=value):
+                if value is not None:
+                    self._expression(value, state)
+                state = None
+            case ast.Raise():
+                for child in ast.iter_child_nodes(node):
+                    state = self._expression(child, state)
+                state = None
+            case ast.Break() | ast.Continue():
+                stack = self.breaks if isinstance(node, ast.Break) else self.continues
+                if stack and state is not None:
+                    stack[-1].append(state)
+                state = None
+            case ast.FunctionDef(name=name):
+                for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+                    state = self._expression(default, state)
+                state = self._define(state, id(node), name)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    state = self._expression(child, state)
+        return state
+
+    def _loop(self, node: ast.While | ast.For, state: State | None) -> State | None:
+        if isinstance(node, ast.For):
+            state = self._expression(node.iter, state)
+        entry = state
+        while True:
+            self.breaks.append([])
+            self.continues.append([])
+            inside = self._expression(node.test, entry) if isinstance(node, ast.While) else entry
+            ended = inside
+            if isinstance(node, ast.For):
+                inside = self._target(node.target, inside)
+            end = self._body(node.body, inside)
+            again = _merge([state, end, *self.continues.pop()])
+            breaks = self.breaks.pop()
+            if again == entry:
+                return _merge([self._body(node.orelse, ended), *breaks])
+            entry = again
+
+    def _match(self, cases: list[ast.match_case], state: State | None) -> State | None:
+        ends: list[State | None] = [state]
+        for case in cases:
+            inside = self._pattern(case.pattern, state)
+            if case.guard is not None:
+                inside = self._expression(case.guard, inside)
+            ends.append(self._body(case.body, inside))
+        return _merge(ends)
+
+    def _pattern(self, pattern: ast.pattern, state: State | None) -> State | None:
+        for node in ast.walk(pattern):
+            match node:
+                case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                    state = self._define(state, id(node), name)
+                case ast.MatchValue(value=value):
+                    state = self._expression(value, state)
+        return state
+
+    # -- expressions ------------------------------------------------------------------------
+
+    def _target(self, node: ast.expr, state: State | None) -> State | None:
+        match node:
+            case ast.Name(id=name):
+                return self._define(state, id(node), name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    state = self._target(part, state)
+                return state
+            case ast.Starred(value=value):
+                return self._target(value, state)
+            case _:
+                return self._expression(node, state)
+
+    def _expression(self, node: ast.AST, state: State | None) -> State | None:
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                self._use(state, id(node), name)
+            case ast.NamedExpr(target=target, value=value):
+                return self._target(target, self._expression(value, state))
+            case ast.Lambda() | ast.FunctionDef():
+                for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+                    state = self._expression(default, state)
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+                for generator in node.generators:
+                    state = self._expression(generator.iter, state)
+                    state = self._target(generator.target, state)
+                    for test in generator.ifs:
+                        state = self._expression(test, state)
+                for child in ast.iter_child_nodes(node):
+                    if not isinstance(child, ast.comprehension):
+                        state = self._expression(child, state)
+            case ast.BoolOp(values=values):
+                ends = []
+                for value in values:
+                    state = self._expression(value, state)
+                    ends.append(state)
+                return _merge(ends)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                state = self._expression(test, state)
+                return _merge([self._expression(body, state), self._expression(orelse, state)])
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    state = self._expression(child, state)
+        return state
+
+
+def _merge(states: Iterable[State | None]) -> State | None:
+    live = [state for state in states if state is not None]
+    if not live:
+        return None
+    merged: State = dict(live[0])
+    for state in live[1:]:
+        for name, reaching in state.items():
+            merged[name] = merged.get(name, frozenset()) | reaching
+    return merged
