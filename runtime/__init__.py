@@ -30,8 +30,9 @@ from weft.runtime.settings import override, setting
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cuda.device import CudaDevice
-    from weft.runtime.cuda.linker import assemble, disassemble, find_libdevice, find_tool
+    from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
+    from weft.runtime.cuda.toolkit import find_libdevice, find_tool
 
 _LAZY = {
     "CpuDevice": "weft.runtime.cpu.device",
@@ -40,8 +41,8 @@ _LAZY = {
     "probe": "weft.runtime.cuda.probe",
     "assemble": "weft.runtime.cuda.linker",
     "disassemble": "weft.runtime.cuda.linker",
-    "find_libdevice": "weft.runtime.cuda.linker",
-    "find_tool": "weft.runtime.cuda.linker",
+    "find_libdevice": "weft.runtime.cuda.toolkit",
+    "find_tool": "weft.runtime.cuda.toolkit",
 }
 
 

@@ -61,6 +61,7 @@ TABLE = (
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
     Setting("cuda_visible", "CUDA_VISIBLE_DEVICES", str, None, "the GPUs that CUDA shows"),
     Setting("cuda_home", "CUDA_HOME", str, "", "folder of a CUDA toolkit"),
+    Setting("cuda_path", "CUDA_PATH", str, "", "the same, as NVIDIA's installers call it"),
     Setting("conda_prefix", "CONDA_PREFIX", str, "", "folder of a conda environment"),
 )
 

@@ -3,49 +3,16 @@ or from a CUDA toolkit on the machine."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sysconfig
 import tempfile
-from pathlib import Path
 from typing import Any
 
+from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
-from weft.runtime.settings import setting
 
 MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvjitlink)"
-
-
-def toolkit_folders() -> list[Path]:
-    """Where parts of CUDA may lie: wheels, conda, CUDA_HOME, the usual place."""
-    site = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
-    found = [folder for folder in sorted(site.glob("*"), reverse=True) if folder.is_dir()]
-    for name in (setting("conda_prefix"), setting("cuda_home"), "/usr/local/cuda"):
-        if name:
-            found += [Path(name), Path(name) / "targets" / "x86_64-linux"]
-    return found
-
-
-def find_tool(name: str) -> str | None:
-    """Path of a command of the toolkit, or None."""
-    for folder in toolkit_folders():
-        path = folder / "bin" / name
-        if os.access(path, os.X_OK):
-            return str(path)
-    return shutil.which(name)
-
-
-def find_libdevice() -> Path | None:
-    """Path of libdevice's bitcode, or None."""
-    for folder in toolkit_folders():
-        for place in ("nvvm/libdevice", "libdevice"):
-            path = folder / place / "libdevice.10.bc"
-            if path.exists():
-                return path
-    return None
 
 
 def load_nvjitlink() -> Any:

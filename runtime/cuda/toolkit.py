@@ -1,0 +1,71 @@
+"""Where parts of CUDA's toolkit lie on this machine.
+
+In: the environment. Out: folders, commands, libdevice. Always true: the order is pip's wheels, the conda environment,
+CUDA_HOME (or CUDA_PATH), then the places where installers put it; the first one that has the part is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from weft.runtime.settings import setting
+
+SYSTEM = Path("/usr/local")
+# Debian's packages
+DISTRIBUTION = (Path("/usr/lib/cuda"), Path("/usr/lib/nvidia-cuda-toolkit"))
+TARGETS = ("targets/x86_64-linux", "targets/sbsa-linux", "Library")
+
+
+def toolkit_folders() -> list[Path]:
+    """Folders that may hold parts of the toolkit, best first."""
+    found = []
+    for root in (*_wheels(), *_environments(), *_installed()):
+        found += [folder for folder in (root, *(root / target for target in TARGETS)) if folder.is_dir()]
+    return list(dict.fromkeys(found))
+
+
+def _wheels() -> list[Path]:
+    """The folders of NVIDIA's wheels, newest major version first: nvidia/cu13, nvidia/cuda_nvcc ..."""
+    spec = find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
+
+
+def _environments() -> list[Path]:
+    """The conda environment that is active, or that this interpreter lives in, and what CUDA_HOME names."""
+    named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
+    return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
+
+
+def _installed() -> list[Path]:
+    """/usr/local/cuda, beside it the newest version, and the distribution's own."""
+    versions = sorted(SYSTEM.glob("cuda-*"), key=_version, reverse=True)
+    return [SYSTEM / "cuda", *versions, *DISTRIBUTION]
+
+
+def _version(folder: Path) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", folder.name))
+
+
+def find_tool(name: str) -> str | None:
+    """Path of a command of the toolkit, or None."""
+    for folder in toolkit_folders():
+        path = folder / "bin" / name
+        if os.access(path, os.X_OK):
+            return str(path)
+    return shutil.which(name)
+
+
+def find_libdevice() -> Path | None:
+    """Path of libdevice's bitcode, or None."""
+    for folder in toolkit_folders():
+        for place in ("nvvm/libdevice", "libdevice"):
+            path = folder / place / "libdevice.10.bc"
+            if path.exists():
+                return path
+    return None
