@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from weft.dsl.array import Array
-from weft.dsl.cuda import arguments, arrays, devices, errors, sharing, streams
+from weft.dsl.kernel import hints
+from weft.dsl.cuda import arrays, devices, errors, sharing, streams
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.kernel import names, types, vector_types
 from weft.runtime import DeviceNotFoundError, find_libdevice, probe
@@ -79,7 +80,7 @@ def _make() -> dict[str, ModuleType]:
     made: dict[str, Any] = {
         "types": types,
         "errors": errors,
-        "args": arguments,
+        "args": hints,
         "vector_types": vector_types,
         **{
             name: import_module(f"weft.dsl.cuda.{name}")

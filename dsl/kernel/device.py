@@ -6,6 +6,9 @@ import functools
 from types import FunctionType
 from typing import Any
 
+import weft.runtime as runtime
+from weft.runtime import Device
+
 
 class DeviceFunction:
     """A function that kernels call; from Python it runs as Python."""
@@ -38,15 +41,17 @@ class KernelFunction:
 
 
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:
-    """Make a function callable from kernels: ``@weft.device``.
+    """Make a function callable from kernels, ``@weft.device``; or choose where new arrays go, ``with weft.device("cpu")``.
 
-    It is compiled in place where it is called, for the types it is called with; functions that call themselves become
-    functions of the kernel. Plain Python functions can be called from kernels without it.
+    A device function is compiled in place where it is called, for the types it is called with; functions that call
+    themselves become functions of the kernel. Plain Python functions can be called from kernels without it.
 
     Parameters
     ----------
-    function : function
+    function : function, or name of a device
     """
     if isinstance(function, (FunctionType, DeviceFunction)):
         return DeviceFunction(function, **options)
+    if isinstance(function, Device) or (isinstance(function, str) and "(" not in function):
+        return runtime.device(function)
     return lambda inner: DeviceFunction(inner, **options)

@@ -24,11 +24,12 @@ from weft.dsl.array import whole
 from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.device import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelTypeError, LaunchError
+from weft.dsl.kernel.hints import ArgHint
 from weft.dsl.kernel.inspection import Inspection
 from weft.dsl.kernel.intrinsics import NeedsLaunch
+from weft.dsl.kernel.simulate import run_python
 from weft.dsl.kernel.source import source_of
 from weft.dsl.kernel.specialise import Options, Specialisation, specialise
-from weft.dsl.kernel.transfers import Transfer
 from weft.dsl.kernel.types import Signature, as_signatures
 from weft.fusion import evaluate, exclusive
 from weft.fusion.kernels import obtain_function
@@ -348,9 +349,8 @@ def _prepared(value: Any, device: Device) -> Any:
     """An argument ready for the device: host arrays copied there unless it is the CPU."""
     if isinstance(value, (LazyArray, int, float)) or hasattr(value, "kernel_type"):
         return value
-    transfer = value if isinstance(value, Transfer) else None
-    if transfer is not None:
-        value = transfer.value
+    if isinstance(value, ArgHint):
+        value = value.value
     view = getattr(value, "device_view", None)
     if view is not None:
         return view
@@ -393,9 +393,19 @@ def _report(device: Device, record: Any, found: Specialisation) -> None:
 
 
 def _run_in_python(kernel: Kernel, launcher: Launcher, given: tuple[Any, ...]) -> None:
-    from weft.dsl.kernel.python_mode import run_launch
-
-    run_launch(kernel.py_func, launcher.grid, launcher.block, launcher.shared_bytes, given)
+    """Every thread as plain Python, on host copies of what lies on a device."""
+    hosts: list[Any] = []
+    back: list[tuple[Any, Any]] = []
+    for value in given:
+        value = value.value if isinstance(value, ArgHint) else value
+        if isinstance(value, LazyArray) or hasattr(value, "kernel_type"):
+            host = np.array(value.copy_to_host())  # type: ignore[union-attr]
+            back.append((value, host))
+            value = host
+        hosts.append(value)
+    run_python(kernel.py_func, launcher.grid, launcher.block, launcher.shared_bytes, hosts)
+    for value, host in back:
+        value.copy_to_device(host)
 
 
 def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:

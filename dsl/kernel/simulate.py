@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.dsl.kernel.errors import LaunchError
 from weft.dsl.kernel.simulate_arrays import as_kernel_array
+from weft.dsl.kernel.simulate_functions import with_kernel_math
 from weft.dsl.kernel.simulate_intrinsics import ACTIONS
 from weft.dsl.kernel.simulate_threads import DivergenceError, Launch, Triple
 
@@ -52,7 +53,9 @@ def run_python(
     go on in another OS thread while it sleeps, so a debugger always sees one thread run.
     """
     passed = tuple(_as_seen(argument) for argument in arguments)
-    launch = Launch(function, passed, _triple("grid", grid), _triple("block", block), int(shared_bytes), ACTIONS)
+    launch = Launch(
+        with_kernel_math(function), passed, _triple("grid", grid), _triple("block", block), int(shared_bytes), ACTIONS
+    )
     launch.run()
 
 

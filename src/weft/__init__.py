@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
+from weft.dsl.kernel.device import device
+from weft.dsl.kernel.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
 from weft.fusion import Explanation, reset_statistics, statistics
 from weft.runtime import (
     CacheWarning,
@@ -23,12 +25,14 @@ from weft.runtime import (
     SettingError,
     WeftError,
     default_device,
-    device,
     devices,
     set_default_device,
 )
 
 __version__ = "0.1.0"
+
+# loaded with the compiler of explicit kernels
+_KERNELS = frozenset({"guvectorize", "kernel", "reduce", "sanitize", "vectorize", "SanitizerError"})
 
 globals().update({name: value for name, value in OWN.items() if name not in ("compile",)})
 
@@ -36,6 +40,8 @@ globals().update({name: value for name, value in OWN.items() if name not in ("co
 def __getattr__(name: str) -> Any:
     if name == "cuda":  # explicit kernels load when somebody asks for them
         return import_module("weft.cuda")
+    if name in _KERNELS:
+        return getattr(import_module("weft.dsl.kernel"), name)
     return find_name(name)
 
 
@@ -54,6 +60,10 @@ __all__ = [
     "DeviceMismatchError",
     "DeviceNotFoundError",
     "Explanation",
+    "KernelError",
+    "KernelSyntaxError",
+    "KernelTypeError",
+    "LaunchError",
     "OutOfMemoryError",
     "PerformanceWarning",
     "SettingError",

@@ -10,7 +10,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from weft.dsl.cuda import methods as _methods
-from weft.dsl.cuda.arguments import In, InOut, Out
+from weft.dsl.kernel.hints import In, InOut, Out
 from weft.dsl.cuda.arrays import (
     as_cuda_array,
     device_array,

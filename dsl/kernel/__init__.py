@@ -1,0 +1,33 @@
+"""Explicit kernels: the kernel language, its compiler, launches."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_LAZY = {
+    "DeviceFunction": "device",
+    "Kernel": "dispatcher",
+    "compile": "ahead",
+    "compile_all": "ahead",
+    "compile_for_current_device": "ahead",
+    "compile_ptx": "ahead",
+    "compile_ptx_for_current_device": "ahead",
+    "declare_device": "jit",
+    "device": "device",
+    "jit": "jit",
+    "kernel": "dispatcher",
+    "literal_unroll": "jit",
+    "KernelAttributeError": "errors",
+    "KernelError": "errors",
+    "KernelNameError": "errors",
+    "KernelSyntaxError": "errors",
+    "KernelTypeError": "errors",
+    "LaunchError": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"weft.dsl.kernel.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

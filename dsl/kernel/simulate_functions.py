@@ -1,0 +1,144 @@
+"""Module math as kernels know it, for kernels that run as plain Python.
+
+In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and give NaN
+or infinity where Python's would raise. Always true: the code object is the user's own, so breakpoints hold; a function
+that reaches no such name is returned as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op
+from weft.dsl.kernel.conversion import common_dtype, convert
+from weft.dsl.kernel.device import DeviceFunction
+
+# math's name -> the row that says what comes out where Python raises
+ROWS = {
+    **{
+        name: name
+        for name in (
+            "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fmod hypot copysign erf erfc gamma lgamma "
+            "fabs ldexp cbrt nextafter"
+        ).split()
+    },
+    "pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh",
+    "asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad", "remainder": "remainder",
+}  # fmt: skip
+
+
+def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
+    """The dtype of a float function's result; None where all are Python's own numbers, whose result is one too."""
+    if not any(isinstance(value, np.generic) for value in values):
+        return None
+    found = common_dtype(*values)
+    return found if found.kind == "f" else np.result_type(found, np.float16)
+
+
+def _kernel_function(name: str) -> Callable[..., Any]:
+    """A function of math with the operand's dtype, and without exceptions."""
+    function = getattr(math, name)
+    row = find_op(ROWS[name])
+    reference: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
+
+    def call(*values: Any) -> Any:
+        dtype = _float_dtype(values)
+        if name == "nextafter" and dtype is not None:
+            return np.nextafter(*(convert(value, dtype) for value in values))
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        try:
+            found = function(*plain)
+        except (ValueError, OverflowError):
+            with np.errstate(all="ignore"):
+                found = _raised(reference, plain)
+        return found if dtype is None else dtype.type(found)
+
+    call.__name__ = name
+    return call
+
+
+def _raised(reference: Any, plain: list[Any]) -> float:
+    """What the row gives, in float64; a logarithm to a base is a quotient."""
+    numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
+    if reference is np.log and len(numbers) == 2:
+        return float(np.log(numbers[0]) / np.log(numbers[1]))
+    return float(reference(*numbers))
+
+
+class _KernelMath:
+    """Stands for module math: its functions as kernels know them, everything else its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _BY_NAME.get(name) or getattr(math, name)
+
+
+_BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
+_REPLACED: Mapping[Any, Any] = {math: _KernelMath(), **{getattr(math, n): f for n, f in _BY_NAME.items()}}
+_FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
+
+
+class _Forms:
+    """The functions that one function reaches, each over globals with the replacements."""
+
+    def __init__(self) -> None:
+        self.replaced = False
+        self._made: dict[FunctionType, FunctionType] = {}
+        self._globals: dict[int, dict[str, Any]] = {}
+
+    def function(self, function: FunctionType) -> FunctionType:
+        """The same code over other globals."""
+        if function in self._made:
+            return self._made[function]
+        own = function.__globals__
+        world = self._globals.setdefault(id(own), dict(own))
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        made = FunctionType(function.__code__, world, function.__name__, function.__defaults__, cells or None)
+        made.__kwdefaults__ = function.__kwdefaults__
+        made.__qualname__ = function.__qualname__
+        self._made[function] = made
+        for name in _names(function.__code__):
+            if name in own:
+                world[name] = self.value(own[name])
+        for cell, held in zip(cells, function.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = self.value(held.cell_contents)
+            except ValueError:  # a name that has no value yet keeps none
+                continue
+        return made
+
+    def value(self, held: Any) -> Any:
+        """What a name stands for."""
+        if isinstance(held, DeviceFunction):
+            return self.function(held.function)
+        if isinstance(held, FunctionType):
+            foreign = (held.__module__ or "").partition(".")[0] in _FOREIGN
+            return held if foreign else self.function(held)
+        try:
+            found = _REPLACED.get(held)
+        except TypeError:  # what cannot be hashed is none of math's
+            return held
+        self.replaced = self.replaced or found is not None
+        return held if found is None else found
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a function and those inside it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def with_kernel_math(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it runs in kernels; `function` itself where it reaches nothing of module math."""
+    if not isinstance(function, FunctionType):
+        return function
+    forms = _Forms()
+    made = forms.function(function)
+    return made if forms.replaced else function
