@@ -11,6 +11,7 @@ in x*x below 4; in x from 4 to 8; from 8 on in (8/x)**2 of the modulus and phase
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,8 @@ def jn(n: Any, x: Any) -> Any:
         result = j1(size)
     elif size == 0 or size == np.inf:
         result = size * 0 if size == 0 else 1 / size
+    elif size < 1e-7:
+        result = _first_term(n, size)
     elif n < size:
         result = _recurrence(n, size, j0(size), j1(size))
     else:
@@ -161,6 +164,25 @@ def yn(n: Any, x: Any) -> Any:
         result = y1(x)
     else:
         result = _recurrence(n, x, y0(x), y1(x))
+    return result
+
+
+def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of an order and a float64 on float32: computed in float64, rounded once."""
+
+    def apply(n: Any, x: Any) -> Any:
+        return np.float32(function(n, np.float64(x)))
+
+    return apply
+
+
+def _first_term(n: Any, x: Any) -> Any:
+    """(x/2)**n / n!, which is Jn(x) where x*x does not count."""
+    result = np.float64(1.0)
+    k = np.int32(1)
+    while k <= n and result > 0:
+        result *= 0.5 * x / np.float64(k)
+        k += 1
     return result
 
 

@@ -36,21 +36,6 @@ def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def many_in_double(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """A float64 function of 2, 3 or 4 numbers on float32."""
-
-    def two(x: Any, y: Any) -> Any:
-        return np.float32(function(np.float64(x), np.float64(y)))
-
-    def three(x: Any, y: Any, z: Any) -> Any:
-        return np.float32(function(np.float64(x), np.float64(y), np.float64(z)))
-
-    def four(x: Any, y: Any, z: Any, w: Any) -> Any:
-        return np.float32(function(np.float64(x), np.float64(y), np.float64(z), np.float64(w)))
-
-    return {2: two, 3: three, 4: four}[count]
-
-
 def exp10(x: Any) -> Any:
     """10**x, 2 units."""
     return np.power(10.0, x)
@@ -67,7 +52,7 @@ def integer_power_single(x: Any, n: Any) -> Any:
 
 
 def reciprocal_sqrt(x: Any) -> Any:
-    """1 / sqrt(x), 1 unit."""
+    """1 / sqrt(x), 2 units."""
     return 1 / np.sqrt(x)
 
 

@@ -1,0 +1,234 @@
+"""`weft.cuda.random`: random numbers in kernels, a generator a thread.
+
+In: an array of states, one a generator, and an index into it. Out: the next number, and the state moved on. Always true: the
+generator is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64, with the states, the streams 2**64 numbers apart,
+and the integers and uniform numbers of Numba CUDA, bit for bit. Normal numbers follow from them by the transform of Box and
+Muller; float64 ones take float64 uniform numbers, where Numba takes float32 ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.cuda.arrays import device_array
+from weft.dsl.kernel.device import device
+from weft.dsl.kernel.types import from_dtype
+
+xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
+xoroshiro128p_type = from_dtype(xoroshiro128p_dtype)
+
+# The polynomial that moves a state on by 2**64 numbers, lowest coefficient first.
+XOROSHIRO128P_JUMP = (np.uint64(0xBEAC0467EBA5FACB), np.uint64(0xD86B048B86AA9922))
+TWO_PI_FLOAT32, TWO_PI_FLOAT64 = np.float32(2 * math.pi), np.float64(2 * math.pi)
+_STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_UNIT = 2.0**-53
+_MASK = 2**64 - 1
+
+
+# -- in kernels ----------------------------------------------------------------------------------
+
+
+@device
+def rotl(x: Any, k: Any) -> Any:
+    """The bits of a uint64 turned left by k places."""
+    return (x << k) | (x >> (64 - k))
+
+
+@device
+def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
+    """Set a state from a 64-bit seed, through splitmix64, so that small seeds are no worse than others."""
+    z = np.uint64(seed) + _STEP
+    z = (z ^ (z >> 30)) * _FIRST
+    z = (z ^ (z >> 27)) * _SECOND
+    z ^= z >> 31
+    states[index]["s0"] = z
+    states[index]["s1"] = z
+
+
+@device
+def xoroshiro128p_next(states: Any, index: Any) -> Any:
+    """The next random uint64; the state moves on.
+
+    Parameters
+    ----------
+    states : array of xoroshiro128p_dtype, one axis
+    index : int
+    """
+    s0 = states[index]["s0"]
+    s1 = states[index]["s1"]
+    result = s0 + s1
+    s1 ^= s0
+    states[index]["s0"] = rotl(s0, 55) ^ s1 ^ (s1 << 14)
+    states[index]["s1"] = rotl(s1, 36)
+    return result
+
+
+@device
+def xoroshiro128p_jump(states: Any, index: Any) -> None:
+    """Move a state on by 2**64 numbers."""
+    s0 = np.uint64(0)
+    s1 = np.uint64(0)
+    for word in XOROSHIRO128P_JUMP:
+        for bit in range(64):
+            if (word >> bit) & 1 != 0:
+                s0 ^= states[index]["s0"]
+                s1 ^= states[index]["s1"]
+            xoroshiro128p_next(states, index)
+    states[index]["s0"] = s0
+    states[index]["s1"] = s1
+
+
+@device
+def uint64_to_unit_float64(x: Any) -> Any:
+    """The upper 53 bits of a uint64 as a float64 in [0, 1)."""
+    return np.float64(x >> 11) * _UNIT
+
+
+@device
+def uint64_to_unit_float32(x: Any) -> Any:
+    """A uint64 as a float32 in [0, 1]: the float64 number, rounded."""
+    return np.float32(np.float64(x >> 11) * _UNIT)
+
+
+@device
+def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
+    """A float32 of the uniform distribution on [0, 1); the state moves on."""
+    return uint64_to_unit_float32(xoroshiro128p_next(states, index))
+
+
+@device
+def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
+    """A float64 of the uniform distribution on [0, 1); the state moves on."""
+    return uint64_to_unit_float64(xoroshiro128p_next(states, index))
+
+
+@device
+def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
+    """A float32 of the normal distribution with mean 0 and variance 1; the state moves on by two numbers."""
+    u1 = xoroshiro128p_uniform_float32(states, index)
+    u2 = xoroshiro128p_uniform_float32(states, index)
+    return np.sqrt(np.float32(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT32 * u2)
+
+
+@device
+def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
+    """A float64 of the normal distribution with mean 0 and variance 1; the state moves on by two numbers."""
+    u1 = xoroshiro128p_uniform_float64(states, index)
+    u2 = xoroshiro128p_uniform_float64(states, index)
+    return np.sqrt(np.float64(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT64 * u2)
+
+
+# -- on the host ---------------------------------------------------------------------------------
+
+
+def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> Any:
+    """A device array of `n` generators.
+
+    Parameters
+    ----------
+    n : int
+    seed : int
+        Taken modulo 2**64.
+    subsequence_start : int
+        Generator 0 starts so many times 2**64 numbers into the sequence, and each one 2**64 numbers behind the one before.
+    stream : stream
+    """
+    states = device_array(n, dtype=xoroshiro128p_dtype, stream=stream)
+    init_xoroshiro128p_states(states, seed, subsequence_start, stream)
+    return states
+
+
+def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: Any = 0) -> None:
+    """Set a device array (or a NumPy array) of generators, as `create_xoroshiro128p_states` does."""
+    if isinstance(states, np.ndarray):
+        init_xoroshiro128p_states_cpu(states, seed, subsequence_start)
+        return
+    made = np.empty(states.shape, xoroshiro128p_dtype)
+    init_xoroshiro128p_states_cpu(made, seed, subsequence_start)
+    states.copy_to_device(made, stream=stream)
+
+
+def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_start: int = 0) -> None:
+    """Set a NumPy array of generators.
+
+    Moving on by 2**64 numbers is linear in the bits of a state. Its powers by squaring double the states that are set.
+    """
+    if states.dtype != xoroshiro128p_dtype:
+        raise TypeError(f"states have the dtype xoroshiro128p_dtype (uint64 s0 and s1), not {states.dtype}")
+    if states.ndim != 1:
+        raise ValueError(f"states are an array with one axis, not with {states.ndim}")
+    if subsequence_start < 0:
+        raise ValueError(f"subsequence_start is not negative: {subsequence_start}")
+    if states.size == 0:
+        return
+    words = np.empty((states.size, 2), np.uint64)
+    words[0] = _seeded(int(seed) & _MASK)
+    jump = _jump_images()
+    power, left = jump, int(subsequence_start)
+    while left:
+        if left & 1:
+            words[:1] = _map(power, words[:1])
+        power, left = _map(power, power), left >> 1
+    power, known = jump, 1
+    while known < len(words):
+        words[known : 2 * known] = _map(power, words[: min(known, len(words) - known)])
+        power, known = _map(power, power), 2 * known
+    states["s0"], states["s1"] = words[:, 0], words[:, 1]
+
+
+def _seeded(seed: int) -> int:
+    """Splitmix64's first number."""
+    z = (seed + int(_STEP)) & _MASK
+    z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
+    z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
+    return z ^ (z >> 31)
+
+
+def _jump_images() -> np.ndarray:
+    """What a jump makes of each state with one bit set: 64 bits of s0, then of s1. Shape (128, 2)."""
+    s = np.zeros((128, 2), np.uint64)
+    s[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
+    total = np.zeros_like(s)
+    s0, s1 = s.T.copy()
+    for word in XOROSHIRO128P_JUMP:
+        for bit in range(64):
+            if (int(word) >> bit) & 1:
+                total ^= np.stack((s0, s1), axis=1)
+            s1 ^= s0
+            s0 = (s0 << 55 | s0 >> 9) ^ s1 ^ s1 << 14
+            s1 = s1 << 36 | s1 >> 28
+    return total
+
+
+def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """States under the linear map with these images of single bits: a table of 256 for each of the 16 bytes."""
+    result = np.zeros_like(words)
+    for place in range(16):
+        table = np.zeros((1, 2), np.uint64)
+        for image in images[8 * place : 8 * place + 8]:
+            table = np.concatenate((table, table ^ image))
+        byte = (words[:, place // 8] >> np.uint64(8 * (place % 8))) & np.uint64(255)
+        result ^= table[byte]
+    return result
+
+
+__all__ = [
+    "XOROSHIRO128P_JUMP",
+    "create_xoroshiro128p_states",
+    "init_xoroshiro128p_state",
+    "init_xoroshiro128p_states",
+    "init_xoroshiro128p_states_cpu",
+    "uint64_to_unit_float32",
+    "uint64_to_unit_float64",
+    "xoroshiro128p_dtype",
+    "xoroshiro128p_jump",
+    "xoroshiro128p_next",
+    "xoroshiro128p_normal_float32",
+    "xoroshiro128p_normal_float64",
+    "xoroshiro128p_type",
+    "xoroshiro128p_uniform_float32",
+    "xoroshiro128p_uniform_float64",
+]
