@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -405,3 +407,18 @@ def test_launches_of_several_python_threads() -> None:
     for worker in workers:
         worker.join()
     assert all(x.tolist() == [5] * 8 for x in arrays)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal ends the process there")
+@pytest.mark.parametrize("looping", [0, 1])
+def test_ctrl_c_ends_a_kernel_that_loops(looping: int) -> None:
+    def kernel() -> None:
+        if cuda.threadIdx.x == looping:
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                pass
+        cuda.syncthreads()
+
+    with pytest.raises(KeyboardInterrupt):
+        run(kernel, 1, 3)
+    assert not any(thread.name == "weft kernel" for thread in threading.enumerate())

@@ -1,0 +1,75 @@
+"""What the code of explicit kernels has to look like: weak numbers, narrow indices, few parameters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from weft import cuda
+from weft.runtime import CompileError, assemble
+
+
+def axpby(x: Any, y: Any, out: Any) -> None:
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = 0.5 * x[i] + 2 * y[i]
+
+
+def vector_add(x: Any, y: Any, out: Any) -> None:
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] + y[i]
+
+
+def matrix_scale(m: Any, out: Any) -> None:
+    x, y = cuda.grid(2)
+    if y < m.shape[0] and x < m.shape[1]:
+        out[y, x] = 2 * m[y, x]
+
+
+def ptx_of(function: Any, *types: str) -> str:
+    """PTX for sm_80."""
+    ptx: str = cuda.compile_ptx(function, f"void({', '.join(types)})", cc=(8, 0))[0]
+    return ptx
+
+
+def parameters(ptx: str) -> int:
+    """Parameters of the kernel."""
+    head = ptx[ptx.index(".visible .entry") :]
+    return head[: head.index(")")].count(".param")
+
+
+@pytest.mark.parametrize("layout", ["[::1]", "[:]"])
+def test_float32_stays_float32(layout: str) -> None:
+    ptx = ptx_of(axpby, *[f"float32{layout}"] * 3)
+    assert not re.search(r"\.f64|\bcvt\.f64|%fd", ptx)
+    assert re.search(r"\.(rn\.)?f32", ptx)
+
+
+@pytest.mark.parametrize("layout", ["[::1]", "[:]"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_vector_add_is_lean(layout: str, dtype: str) -> None:
+    ptx = ptx_of(vector_add, *[f"{dtype}{layout}"] * 3)
+    assert parameters(ptx) <= 12
+    assert not re.search(r"\bmul\.lo\.[su]64|\bmad\.lo\.[su]64|\bdiv\.[su]64|\brem\.[su]64", ptx)
+
+
+def test_matrices_without_64_bit_products() -> None:
+    ptx = ptx_of(matrix_scale, "float32[:, ::1]", "float32[:, ::1]")
+    assert not re.search(r"\bmul\.lo\.[su]64|\bmad\.lo\.[su]64", ptx)
+
+
+@pytest.mark.parametrize("arch", [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)])
+def test_every_architecture_assembles_it(arch: tuple[int, int]) -> None:
+    ptx, _ = cuda.compile_ptx(vector_add, "void(float32[::1], float32[::1], float32[::1])", cc=arch)
+    try:
+        code = assemble(ptx.encode(), f"sm_{arch[0]}{arch[1]}")
+    except CompileError as error:
+        if "not installed" not in str(error):
+            raise
+        pytest.skip("nvJitLink is not installed")
+    resources = code.launch
+    assert resources["spills"] == 0 and resources["stack"] == 0
+    assert resources["registers"] <= 24

@@ -1,0 +1,249 @@
+"""The kernel object: ways to launch, to specialise ahead, to look inside; compiling without launching."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import cuda
+from weft.runtime import CompileError
+
+pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
+
+
+def fill(x: Any, value: Any) -> None:
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = value
+
+
+@pytest.mark.parametrize(
+    "brackets", [(2, 4), ((2,), (4,)), ((2, 1), (4, 1)), ((2, 1, 1), [4, 1, 1]), (2, 4, 0), (2, 4, None), (2, 4, 0, 0)]
+)
+def test_brackets(brackets: Any) -> None:
+    x = np.zeros(8)
+    weft.kernel(fill)[brackets](x, 3)
+    np.testing.assert_array_equal(x, 3.0)
+
+
+def test_brackets_take_numpy_integers() -> None:
+    x = np.zeros(8)
+    weft.kernel(fill)[np.int64(2), np.uint8(4)](x, 3)
+    np.testing.assert_array_equal(x, 3.0)
+
+
+def test_stream_and_configure() -> None:
+    kernel = weft.kernel(fill)
+    x = cuda.device_array(8)
+    stream = cuda.stream()
+    kernel.configure(2, 4, stream=stream)(x, 2.5)
+    stream.synchronize()
+    np.testing.assert_array_equal(x.copy_to_host(), 2.5)
+    kernel[1, 8, cuda.default_stream()](x, 1)
+    cuda.synchronize()
+    np.testing.assert_array_equal(x.copy_to_host(), 1.0)
+
+
+@pytest.mark.parametrize("n", [1, 31, 1000])
+def test_forall(n: int) -> None:
+    x = np.zeros(n + 5)
+    weft.kernel(fill).forall(n)(x[:n], 1)
+    assert x.sum() == n
+    weft.kernel(fill).forall(n, 16)(x[:n], 2)
+    assert x.sum() == 2 * n
+
+
+def test_a_launch_of_nothing() -> None:
+    weft.kernel(fill).forall(0)(np.zeros(0), 1)
+
+
+def test_one_kernel_for_many_types() -> None:
+    kernel = weft.kernel(fill)
+    for dtype in (np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex64, np.bool_):
+        x = np.zeros(5, dtype)
+        kernel[1, 8](x, 1)
+        np.testing.assert_array_equal(x, np.ones(5, dtype))
+    assert len(kernel.signatures) == 9
+    x = np.zeros(5)
+    kernel[1, 8](x, 2)
+    assert len(kernel.signatures) == 9
+    assert x.sum() == 10
+
+
+def test_signature_ahead() -> None:
+    @cuda.jit("void(float64[:], float64)")
+    def one(x: Any, value: Any) -> None:
+        x[cuda.grid(1)] = value
+
+    @cuda.jit([(cuda.types.float32[:], cuda.types.float32), "float64[:], float64"])
+    def several(x: Any, value: Any) -> None:
+        x[cuda.grid(1)] = value
+
+    x = np.zeros(4)
+    one[1, 4](x, 2)
+    several[1, 4](x[::-1], 3)
+    np.testing.assert_array_equal(x, 3.0)
+    assert len(one.signatures) == 1 and len(several.signatures) == 2
+    single = np.zeros(4, np.float32)
+    several[1, 4](single, 0.1)
+    np.testing.assert_array_equal(single, np.float32(0.1))
+
+
+def test_signature_casts_arguments() -> None:
+    @cuda.jit("void(int32[:], int8, float32, boolean)")
+    def kernel(out: Any, small: Any, real: Any, flag: Any) -> None:
+        out[0] = small
+        out[1] = int(real * 10)
+        out[2] = flag
+
+    out = np.zeros(3, np.int32)
+    kernel[1, 1](out, np.int64(-3), 2, 1)
+    np.testing.assert_array_equal(out, [-3, 20, 1])
+
+
+def test_signature_refuses_another_array() -> None:
+    @cuda.jit("void(float64[::1])")
+    def kernel(x: Any) -> None:
+        x[0] = 1
+
+    with pytest.raises(TypeError, match="float32"):
+        kernel[1, 1](np.zeros(3, np.float32))
+    with pytest.raises(TypeError):
+        kernel[1, 1](np.zeros(6)[::2])
+
+
+def test_device_functions() -> None:
+    @cuda.jit(device=True)
+    def scaled(v: Any, by: Any = 2) -> Any:
+        return v * by
+
+    @weft.device
+    def shifted(v: Any) -> Any:
+        return scaled(v) + 1
+
+    @cuda.jit("float64(float64, float64)", device=True, inline=True)
+    def added(a: Any, b: Any) -> Any:
+        return a + b
+
+    @weft.kernel
+    def kernel(x: Any) -> None:
+        i = cuda.grid(1)
+        x[i] = added(shifted(x[i]), scaled(x[i], by=10))
+
+    x = np.arange(4.0)
+    kernel[1, 4](x)
+    np.testing.assert_array_equal(x, 12 * np.arange(4.0) + 1)
+    assert shifted(3) == 7
+
+
+def test_a_kernel_made_twice_sees_its_own_closure() -> None:
+    def make(factor: Any) -> Any:
+        @weft.kernel
+        def kernel(x: Any) -> None:
+            x[cuda.grid(1)] = factor
+
+        return kernel
+
+    x = np.zeros(2)
+    for factor in (2, 0.5, 7):
+        make(factor)[1, 2](x)
+        np.testing.assert_array_equal(x, factor)
+
+
+def test_looking_inside() -> None:
+    kernel = weft.kernel(fill)
+    kernel[1, 4](np.zeros(4), 1.0)
+    (signature,) = kernel.signatures
+    assert kernel.py_func is fill
+    for name in ("inspect_llvm", "inspect_asm", "inspect_types"):
+        method = getattr(kernel, name)
+        if name == "inspect_types":
+            method()
+            continue
+        every = method()
+        assert isinstance(every, dict) and len(every) == 1
+        assert "fill" in next(iter(every.values()))
+        assert "fill" in method(signature)
+
+
+def test_resources() -> None:
+    @cuda.jit("void(float64[:])")
+    def kernel(x: Any) -> None:
+        part = cuda.shared.array(32, np.float64)
+        t = cuda.threadIdx.x
+        part[t] = x[t]
+        cuda.syncthreads()
+        x[t] = part[31 - t]
+
+    (signature,) = kernel.signatures
+    assert kernel.get_shared_mem_per_block(signature) == 256
+    assert kernel.get_regs_per_thread(signature) >= 0
+    assert kernel.get_local_mem_per_thread(signature) >= 0
+    assert kernel.get_const_mem_size(signature) >= 0
+    assert kernel.get_max_threads_per_block(signature) >= 32
+
+
+def scaled_sum(a: Any, b: Any) -> Any:
+    return a + 2 * b
+
+
+def test_compile_to_ptx() -> None:
+    ptx, result = cuda.compile_ptx(fill, "void(float32[::1], float32)", cc=(9, 0))
+    assert ".target sm_90" in ptx and "fill" in ptx and str(result) in ("void", "none")
+    ptx, result = cuda.compile_ptx_for_current_device(fill, (cuda.types.float32[:], cuda.types.float32))
+    assert ".visible .entry" in ptx
+    ptx, result = cuda.compile_ptx(scaled_sum, "float32, float32", device=True, cc=(7, 5), abi="c")
+    assert re.search(r"\.visible \.func\s+\(\.param \.b32 \S+\) scaled_sum", ptx) and str(result) == "float32"
+    ptx, result = cuda.compile(scaled_sum, "int32(int32, int32)", device=True, cc=(8, 0), output="ptx")
+    assert ".visible .func" in ptx and str(result) == "int32"
+
+
+def test_compile_with_device_functions() -> None:
+    """What numba-cuda cannot do without a GPU: a kernel that calls device functions."""
+
+    @cuda.jit(device=True)
+    def inner(v: Any) -> Any:
+        return v * 3
+
+    def kernel(x: Any) -> None:
+        x[cuda.grid(1)] = inner(x[cuda.grid(1)])
+
+    ptx, _ = cuda.compile_ptx(kernel, "void(float64[:])", cc=(8, 6))
+    assert ".target sm_86" in ptx
+
+
+def test_fast_math() -> None:
+    def divide(x: Any, y: Any) -> None:
+        i = cuda.grid(1)
+        x[i] = x[i] / y[i]
+
+    exact, _ = cuda.compile_ptx(divide, "void(float32[::1], float32[::1])", cc=(8, 0))
+    fast, _ = cuda.compile_ptx(divide, "void(float32[::1], float32[::1])", cc=(8, 0), fastmath=True)
+    assert "div.rn.f32" in exact
+    assert "div.rn.f32" not in fast
+
+
+def test_launch_bounds_and_registers() -> None:
+    @cuda.jit(launch_bounds=(128, 2), max_registers=40)
+    def kernel(x: Any) -> None:
+        x[cuda.grid(1)] = 1
+
+    x = np.zeros(4)
+    kernel[1, 4](x)
+    assert x.sum() == 4
+    with pytest.raises(weft.LaunchError, match="128"):
+        kernel[1, 256](np.zeros(256))
+
+
+def test_assembly_is_for_gpus() -> None:
+    def kernel(out: Any) -> None:
+        out[0] = cuda.inline_ptx("add.s32 $0, $1, $2;", "=r,r,r", np.int32(1), np.int32(2))
+
+    ptx, _ = cuda.compile_ptx(kernel, "void(int32[:])", cc=(8, 0))
+    assert "add.s32" in ptx
+    with pytest.raises(CompileError, match="GPU"):
+        weft.kernel(kernel)[1, 1](np.zeros(1, np.int32))
