@@ -2,37 +2,32 @@
 
 In: a kernel and one argument a parameter: a 1-D array or an (array, start) pair for a pointer, a number else. Out:
 the arrays, written in place. Always true: no access leaves its array unnoticed; at the threaded level the
-threads of a block are switched at barriers and shuffles only, and one that not all threads reach is an error.
+threads of a block are switched where they meet only, and a barrier that not all threads reach is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, product
 from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir import interpret_memory
+from weft.codegen.kernel_ir.interpret_memory import access
+from weft.codegen.kernel_ir.interpret_threads import WARP, DivergenceError, Thread, finish, run_blocks
+from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import find_op
 
-WARP = 32
-_GARBAGE = 0xA5  # what uninitialised shared and local memory is filled with
 
-# A thread stops with the operation that it waits at and, for a shuffle, the value that it offers.
-Stop = tuple[Operation, Any]
-Thread = Generator[Stop, Any, list[Any]]
-
-
-class DivergenceError(RuntimeError):
-    """Threads of a block wait at different barriers or shuffles, or some have ended."""
+class _LeaveError(Exception):
+    """On its way out to the scope of a label."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """One thread's values, and where it stands in the grid."""
+    """One thread's values, and where it stands in the grid; a call of a function has one of its own."""
 
     kernel: Kernel
     values: dict[Value, Any]
@@ -41,6 +36,8 @@ class Frame:
     block_size: tuple[int, ...] = (1, 1, 1)
     grid_size: tuple[int, ...] = (1, 1, 1)
     shared: dict[Operation, np.ndarray] = field(default_factory=dict)
+    dynamic: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
+    local: dict[Operation, np.ndarray] = field(default_factory=dict)
 
 
 def cast_scalar(value: Any, dtype: np.dtype) -> Any:
@@ -66,6 +63,7 @@ def interpret_kernel(
     grid: tuple[int, ...] = (1,),
     block: tuple[int, ...] | None = None,
     backwards: bool = False,
+    shared_bytes: int = 0,
 ) -> None:
     """Run a kernel.
 
@@ -79,6 +77,8 @@ def interpret_kernel(
         Threaded kernels: blocks and threads along each axis; `block` is the kernel's own where left out.
     backwards : bool
         Run blocks and threads in reverse: what comes out must not depend on it.
+    shared_bytes : int
+        Dynamic shared memory of each block.
 
     Raises
     ------
@@ -90,18 +90,22 @@ def interpret_kernel(
     given = _arguments(kernel, arguments)
     with np.errstate(all="ignore"):
         if kernel.level == "logical":
-            _finish(_run(kernel.body, Frame(kernel, given)))
+            finish(_run(kernel.body, Frame(kernel, given)))
             return
         size = _three(block if block is not None else (kernel.attributes.get("block", 1),))
         grid = _three(grid)
-        blocks = list(product(*(range(n) for n in reversed(grid))))
-        for place in reversed(blocks) if backwards else blocks:
+        places = list(product(*(range(n) for n in reversed(grid))))
+        blocks = []
+        for place in reversed(places) if backwards else places:
             shared: dict[Operation, np.ndarray] = {}
-            threads = [
-                _run(kernel.body, Frame(kernel, dict(given), t[::-1], place[::-1], size, grid, shared))
-                for t in product(*(range(n) for n in reversed(size)))
-            ]
-            _run_block(kernel, threads, backwards)
+            dynamic = interpret_memory.new_array(np.dtype(np.uint8), shared_bytes)
+            blocks.append(
+                [
+                    _run(kernel.body, Frame(kernel, dict(given), t[::-1], place[::-1], size, grid, shared, dynamic))
+                    for t in product(*(range(n) for n in reversed(size)))
+                ]
+            )
+        run_blocks(kernel, blocks, backwards)
 
 
 def _three(axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -126,53 +130,6 @@ def _arguments(kernel: Kernel, arguments: Sequence[Any] | Mapping[str, Any]) -> 
     return given
 
 
-# -- threads --------------------------------------------------------------------------------------
-
-
-def _finish(thread: Thread) -> None:
-    for operation, _ in thread:
-        raise DivergenceError(f"{operation.opcode} in a kernel without threads")
-
-
-def _run_block(kernel: Kernel, threads: list[Thread], backwards: bool) -> None:
-    """Run the threads of a block, warp by warp, from barrier to barrier."""
-    warps = [threads[k : k + WARP] for k in range(0, len(threads), WARP)]
-    if backwards:
-        warps.reverse()
-    while True:
-        stops = [_run_warp(kernel, warp, backwards) for warp in warps]
-        if all(stop is None for stop in stops):
-            return
-        if any(stop is not stops[0] for stop in stops):
-            raise DivergenceError(f"kernel {kernel.name}: a barrier that not all threads of the block reach")
-
-
-def _run_warp(kernel: Kernel, warp: list[Thread], backwards: bool) -> Operation | None:
-    """Run the threads of a warp to the next barrier, or to their end (None)."""
-    offers: list[Any] = [None] * len(warp)
-    order = range(len(warp) - 1, -1, -1) if backwards else range(len(warp))
-    while True:
-        stops: list[Stop | None] = [None] * len(warp)
-        for lane in order:
-            with suppress(StopIteration):  # a thread that ended stands nowhere
-                stops[lane] = warp[lane].send(offers[lane])
-        at = {id(stop[0]) if stop is not None else None for stop in stops}
-        if len(at) > 1:
-            names = sorted({stop[0].opcode if stop is not None else "the end" for stop in stops})
-            raise DivergenceError(f"kernel {kernel.name}: threads of a warp stand at {' and '.join(names)}")
-        first = stops[0]
-        if first is None:
-            return None
-        operation = first[0]
-        if operation.opcode == "barrier":
-            return operation
-        if len(warp) != WARP:
-            raise DivergenceError(f"kernel {kernel.name}: a shuffle in a warp of {len(warp)} threads")
-        mask = operation.attributes["mask"]
-        values = [stop[1] for stop in stops if stop is not None]
-        offers = [values[lane ^ mask] for lane in range(WARP)]
-
-
 # -- operations -----------------------------------------------------------------------------------
 
 
@@ -188,16 +145,29 @@ def _run(block: Block, frame: Frame) -> Thread:
                 results = yield from _loop(operation, operands, frame)
             case "if":
                 results = yield from _run(operation.regions[0 if operands[0] else 1], frame)
-            case "barrier":
-                yield operation, None
-                results = ()
-            case "shuffle_xor":
-                results = ((yield operation, operands[0]),)
+            case "scope":
+                results = yield from _scope(operation, frame)
+            case "repeat":
+                while True:
+                    yield from _run(operation.regions[0], frame)
+            case "leave":
+                raise _LeaveError(operation.attributes["label"])
+            case name if name in MEETINGS:
+                results = yield operation, operands
             case name if name in _STRUCTURAL:
                 results = _STRUCTURAL[name](operation, operands, frame)
             case _:
                 results = (_row(operation, operands),)
         values.update(zip(operation.results, results, strict=True))
+    return []
+
+
+def _scope(operation: Operation, frame: Frame) -> Thread:
+    try:
+        yield from _run(operation.regions[0], frame)
+    except _LeaveError as leaving:
+        if leaving.args[0] != operation.attributes["label"]:
+            raise
     return []
 
 
@@ -222,36 +192,42 @@ def _row(operation: Operation, operands: list[Any]) -> Any:
     return np.asarray(function(*operands)).astype(result)[()]
 
 
-def _access(operation: Operation, operands: list[Any]) -> tuple[np.ndarray, int]:
-    (array, start), index = operands[:2]
-    position = int(index) + start
-    if not 0 <= position < len(array):
-        raise IndexError(
-            f"{operation.opcode} of element {position} of %{operation.operands[0].name}, which has {len(array)}"
-        )
-    return array, position
+def _call(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    function = next(f for f in frame.kernel.functions if f.name == operation.attributes["function"])
+    inner = replace(frame, values=dict(zip(function.parameters, operands, strict=True)), local={})
+    thread = _run(function.body, inner)
+    try:
+        next(thread)
+    except StopIteration as end:
+        results: Sequence[Any] = end.value
+        return results
+    raise DivergenceError(f"function {function.name}: threads cannot meet inside a function")
 
 
 def _load(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    array, position = _access(operation, operands)
+    array, position = access(operation, operands)
     return (array[position],)
 
 
 def _store(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    array, position = _access(operation, operands)
+    array, position = access(operation, operands)
     array[position] = operands[2]
     return ()
 
 
-def _atomic(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    array, position = _access(operation, operands)
-    old = array[position]
-    kind = operation.attributes["kind"]
-    if kind == "exchange":
-        array[position] = operands[2]
-    else:
-        array[position] = getattr(np, find_op(kind).ufunc)(old, operands[2])
-    return (old,)
+def _print(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    pieces, formats = operation.attributes["pieces"], operation.attributes.get("formats", ())
+    line = pieces[0]
+    for value, form, piece in zip(operands, formats or ("",) * len(operands), pieces[1:], strict=True):
+        default = "g" if value.dtype.kind == "f" else "d"
+        plain = value.dtype.kind == "b" and not form
+        line += (str(bool(value)) if plain else f"%{form or default}" % value.item()) + piece
+    print(line)
+    return ()
+
+
+def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    raise NotImplementedError(f"{operation.opcode} exists on a GPU only")
 
 
 def _constant(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
@@ -264,22 +240,18 @@ def _cast(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[A
     return (cast_scalar(operands[0], target),)
 
 
-def _array(operation: Operation) -> np.ndarray:
-    kind = operation.results[0].type
-    assert isinstance(kind, Pointer)
-    size = operation.attributes["count"] * kind.dtype.itemsize
-    filler = np.full(size, _GARBAGE if kind.dtype.kind != "b" else 1, np.uint8)
-    return filler.view(kind.dtype)
+def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence[Any]:
+    """The array of an operation: made the first time it comes by."""
+    if operation not in memory:
+        kind = operation.results[0].type
+        assert isinstance(kind, Pointer)
+        memory[operation] = interpret_memory.new_array(kind.dtype, operation.attributes["count"])
+    return ((memory[operation], 0),)
 
 
-def _shared(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    if operation not in frame.shared:
-        frame.shared[operation] = _array(operation)
-    return ((frame.shared[operation], 0),)
-
-
-def _local(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    return ((_array(operation), 0),)
+def _offset(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (array, start), index = operands
+    return ((array, start + int(index)),)
 
 
 def _place(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
@@ -288,18 +260,41 @@ def _place(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[
         "block_index": frame.block,
         "block_size": frame.block_size,
         "grid_size": frame.grid_size,
+        "lane_index": (_lane(frame),),
     }[operation.opcode]
     return (frame.kernel.index_dtype.type(where[operation.attributes.get("axis", 0)]),)
 
 
+def _lane(frame: Frame) -> int:
+    (x, y, z), (width, height, _) = frame.thread, frame.block_size
+    return (x + width * (y + height * z)) % WARP
+
+
+_clock = count()
+
 _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] = {
     "load": _load,
     "store": _store,
-    "atomic": _atomic,
+    "atomic": lambda operation, operands, frame: (interpret_memory.atomic(operation, operands),),
+    "atomic_cas": lambda operation, operands, frame: (interpret_memory.atomic_cas(operation, operands),),
+    "offset": _offset,
+    "reinterpret": lambda operation, operands, frame: (
+        interpret_memory.reinterpreted(operands[0], operation.results[0].type),
+    ),
+    "table": lambda operation, operands, frame: ((operation.attributes["values"], 0),),
+    "dynamic_shared": lambda operation, operands, frame: ((frame.dynamic, 0),),
+    "call": _call,
+    "fence": lambda operation, operands, frame: (),
+    "sleep": lambda operation, operands, frame: (),
+    "clock": lambda operation, operands, frame: (np.int64(next(_clock)),),
+    "print": _print,
+    "external": _missing,
+    "assembly": _missing,
     "constant": _constant,
     "cast": _cast,
-    "shared": _shared,
-    "local": _local,
+    "shared": lambda operation, operands, frame: _kept(operation, frame.shared),
+    "local": lambda operation, operands, frame: _kept(operation, frame.local),
+    "lane_index": _place,
     "thread_index": _place,
     "block_index": _place,
     "block_size": _place,

@@ -1,0 +1,82 @@
+"""What the reference interpreter does with memory: pointers are pairs of a 1-D array and an element's number.
+
+Always true: no access leaves its array unnoticed; uninitialised shared and local memory holds garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Type
+from weft.codegen.ops import find_op
+
+_GARBAGE = 0xA5
+
+Place = tuple[np.ndarray, int]
+
+
+def access(operation: Operation, operands: list[Any]) -> Place:
+    """The array and the element that an operation reads or writes. Raises IndexError."""
+    (array, start), index = operands[:2]
+    position = int(index) + start
+    if not 0 <= position < len(array):
+        raise IndexError(
+            f"{operation.opcode} of element {position} of %{operation.operands[0].name}, which has {len(array)}"
+        )
+    return array, position
+
+
+def new_array(dtype: np.dtype, count: int) -> np.ndarray:
+    """Memory that nobody has written yet."""
+    filler = np.full(count * dtype.itemsize, _GARBAGE if dtype.kind != "b" else 1, np.uint8)
+    return filler.view(dtype)
+
+
+def reinterpreted(pointer: Place, type: Type) -> Place:
+    """A pointer to the same place that sees elements of another dtype. What does not fit whole is out of bounds."""
+    assert isinstance(type, Pointer)
+    array, start = pointer
+    size = type.dtype.itemsize
+    at = start * array.itemsize
+    first = at % size
+    memory = array.view(np.uint8)
+    whole = (len(memory) - first) // size * size
+    return memory[first : first + whole].view(type.dtype), (at - first) // size
+
+
+def _row(name: str) -> Callable[[Any, Any], Any]:
+    function: Callable[[Any, Any], Any] = getattr(np, find_op(name).ufunc)
+    return function
+
+
+def changed(kind: str, old: Any, value: Any) -> Any:
+    """What an atomic leaves behind."""
+    match kind:
+        case "exchange":
+            return value
+        case "increment":
+            return old.dtype.type(0) if old >= value else old + old.dtype.type(1)
+        case "decrement":
+            return value if old == 0 or old > value else old - old.dtype.type(1)
+        case _:
+            return _row(kind)(old, value)
+
+
+def atomic(operation: Operation, operands: list[Any]) -> Any:
+    """The old element."""
+    array, position = access(operation, operands)
+    old = array[position]
+    array[position] = changed(operation.attributes["kind"], old, operands[2])
+    return old
+
+
+def atomic_cas(operation: Operation, operands: list[Any]) -> Any:
+    """The old element; swapped where its bits are the expected ones."""
+    array, position = access(operation, operands)
+    old = array[position]
+    if old.tobytes() == operands[2].tobytes():
+        array[position] = operands[3]
+    return old
