@@ -215,13 +215,22 @@ def _store(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[
     return ()
 
 
+def _shown(value: Any, form: str) -> str:
+    """A value as C's printf shows it."""
+    match value.dtype.kind:
+        case "c":
+            return f"({_shown(value.real, form)}{_shown(value.imag, '+' + (form or 'g'))}j)"
+        case "b" if not form:
+            return str(bool(value))
+        case kind:
+            return f"%{form or ('g' if kind == 'f' else 'd')}" % value.item()
+
+
 def _print(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
     pieces, formats = operation.attributes["pieces"], operation.attributes.get("formats", ())
     line = pieces[0]
     for value, form, piece in zip(operands, formats or ("",) * len(operands), pieces[1:], strict=True):
-        default = "g" if value.dtype.kind == "f" else "d"
-        plain = value.dtype.kind == "b" and not form
-        line += (str(bool(value)) if plain else f"%{form or default}" % value.item()) + piece
+        line += _shown(value, form) + piece
     print(line)
     return ()
 

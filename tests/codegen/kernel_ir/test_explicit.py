@@ -1,0 +1,202 @@
+"""Explicit kernels as text, before the verifier, and run by the interpreter, before and after the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.codegen.explicit_kernels import ALL, I4, I8, PROGRAMS, U4, Builder, Program
+from tests.codegen.kernels import GPU
+from weft.codegen import Kernel, KernelError, Target, interpret_kernel, parse_kernel, print_kernel, verify_kernel
+from weft.codegen.kernel_ir.interpret import DivergenceError
+from weft.codegen.kernel_ir.operation import Pointer
+from weft.codegen.passes import run_passes
+
+OLD_GPU = Target("sm_75", "cuda", "nvptx64-nvidia-cuda", "sm_75")
+
+
+def run(program: Program, kernel: Kernel, *, backwards: bool = False) -> None:
+    """Interpret a form of the program's kernel, and compare."""
+    arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in program.arguments]
+    given = []
+    for parameter, argument in zip(kernel.parameters, arguments, strict=True):
+        kind = parameter.value.type
+        given.append(argument.view(kind.dtype) if isinstance(kind, Pointer) else argument)
+    interpret_kernel(
+        kernel, given, grid=program.grid, block=program.block, backwards=backwards, shared_bytes=program.shared_bytes
+    )
+    for found, wanted in zip(arguments, program.expected, strict=True):
+        if wanted is not None:
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    program = PROGRAMS[name]()
+    verify_kernel(program.kernel)
+    text = print_kernel(program.kernel)
+    again = parse_kernel(text)
+    verify_kernel(again)
+    assert print_kernel(again) == text
+    run(program, again)
+    run(program, program.kernel, backwards=True)
+    for target in (GPU, OLD_GPU):
+        ready = run_passes(program.kernel, target)
+        verify_kernel(ready)
+        assert print_kernel(parse_kernel(print_kernel(ready))) == print_kernel(ready)
+        run(program, ready)
+
+
+def test_blocks_meet() -> None:
+    """Every block sees what every other one wrote before the grid met; twice over."""
+    b = Builder("meets")
+    x, out = b.pointer("x", "i4", writable=True), b.pointer("out", "i4", writable=True)
+    i = b.place()
+    with b.loop(b.constant(2), "serial"):
+        b.emit("atomic", (x, b.constant(0), b.constant(1)), (I4,), kind="add")
+        b.emit("grid_barrier")
+        b.store(out, i, b.op("add", b.load(out, i), b.load(x, b.constant(0))))
+        b.emit("grid_barrier")
+    out_values = np.zeros(12, np.int32)
+    interpret_kernel(b.finish(), [np.zeros(1, np.int32), out_values], grid=(3,), block=(4,))
+    assert list(out_values) == [12 + 24] * 12
+
+
+def test_print(capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("says")
+    n = b.scalar("n")
+    values = (n, b.test("less", n, b.constant(3)), b.constant(0.25, "f4"), b.constant(255, "u1"))
+    b.emit("print", values, pieces=('n="', '" ', " 100% ", "", "\n(ü)"), formats=("04d", "", ".3f", "x"))
+    b.emit("print", (b.constant(1 - 2j, "c16"),), pieces=("", ""))
+    kernel = b.finish()
+    verify_kernel(kernel)
+    again = parse_kernel(print_kernel(kernel))
+    ready = run_passes(again, GPU)
+    verify_kernel(ready)
+    for form in (again, ready):
+        interpret_kernel(form, [2], block=(1,))
+        assert capsys.readouterr().out == 'n="0002" True 100% 0.250ff\n(ü)\n(1-2j)\n'
+
+
+def test_lanes_that_never_come() -> None:
+    b = Builder("alone")
+    x = b.pointer("x", "i4")
+    with b.if_(b.test("less", b.one("lane_index"), b.constant(3))):
+        b.emit("shuffle", (b.constant(ALL, U4), b.load(x, b.constant(0)), b.constant(0)), (I4,), mode="idx")
+    b.emit("barrier")
+    with pytest.raises(DivergenceError, match="stand at barrier and shuffle"):
+        interpret_kernel(b.finish(), [np.zeros(1, np.int32)], block=(32,))
+
+
+def test_lanes_outside_their_mask() -> None:
+    b = Builder("outside")
+    b.emit("warp_barrier", (b.constant(1, U4),))
+    with pytest.raises(DivergenceError, match="lane 1 is at warp_barrier with the mask 0x00000001"):
+        interpret_kernel(b.finish(), [], block=(2,))
+
+
+def test_threads_that_ended_keep_nobody_waiting() -> None:
+    b = Builder("early")
+    out, n = b.pointer("out", "i4", writable=True), b.scalar("n")
+    with b.scope("kernel"):
+        i = b.place()
+        with b.if_(b.test("greater_equal", i, n)):
+            b.leave("kernel")
+        b.emit("barrier")
+        b.store(out, i, i)
+    values = np.full(8, -1, np.int32)
+    interpret_kernel(b.finish(), [values, 5], block=(8,))
+    assert list(values) == [0, 1, 2, 3, 4, -1, -1, -1]
+
+
+BAD: list[tuple[str, Callable[[Builder], object]]] = [
+    ("no scope around it has the label there", lambda b: b.leave("there")),
+    ("a uint32 is needed", lambda b: b.emit("warp_barrier", (b.constant(1),))),
+    ("its mode is one of 'idx', 'up'", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I4,))),
+    ("its result is of another dtype", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I8,), mode="up")),
+    ("its width is one of", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I4,), mode="up", width=5)),
+    ("its kind is one of", lambda b: b.emit("atomic", (b.shared(I4, 1), b.constant(0), b.constant(1)), (I4,), kind="multiply")),
+    ("no such atomic of int32", lambda b: b.emit("atomic", (b.shared(I4, 1), b.constant(0), b.constant(1)), (I4,), kind="increment")),
+    ("atomics are for global and shared memory", lambda b: b.emit("atomic", (b.local(I4), b.constant(0), b.constant(1)), (I4,), kind="add")),
+    ("is not writable", lambda b: b.store(b.offset(b.reinterpret(b.pointer("x", "f4"), I4), b.constant(1)), b.constant(0), b.constant(0))),
+    ("constant memory is not written", lambda b: b.store(b.one("table", type=Pointer(I4, "constant"), values=np.zeros(1, I4)), b.constant(0), b.constant(0))),
+    ("its values are a 1-D array of int32", lambda b: b.one("table", type=Pointer(I4, "constant"), values=np.zeros(1))),
+    ("it points to bytes that are shared", lambda b: b.one("dynamic_shared", type=Pointer(I4, "shared"))),
+    ("a pointer stays in its memory", lambda b: b.emit("reinterpret", (b.local(I4),), (Pointer(I4, "shared"),))),
+    ("its hint is one of", lambda b: b.load(b.local(I4), b.constant(0), hint="wb")),
+    ("2 pieces", lambda b: b.emit("print", (b.constant(0),), pieces=("a",))),
+    ("'5s' is no format of int32", lambda b: b.emit("print", (b.constant(0),), pieces=("", ""), formats=("5s",))),
+    ("a symbol is one of libdevice's", lambda b: b.emit("external", (), (I4,), symbol="system")),
+    ("its template is a text", lambda b: b.emit("assembly", (), (), constraints="")),
+    ("there is no function 'f'", lambda b: b.emit("call", (), (), function="f")),
+    ("its scope is one of 'block', 'device', 'system', not None", lambda b: b.emit("fence")),
+    ("a warp cannot fold float32 with bitwise_or", lambda b: b.one("warp_reduce", (b.constant(1, U4), b.constant(1, "f4")), np.dtype("f4"), kind="bitwise_or")),
+    ("an index is int32", lambda b: b.one("lane_index", type=I8)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "build"), BAD, ids=[says for says, _ in BAD])
+def test_what_breaks_a_rule(says: str, build: Callable[[Builder], object]) -> None:
+    b = Builder("bad")
+    build(b)
+    with pytest.raises(KernelError) as caught:
+        verify_kernel(b.finish())
+    assert says in str(caught.value)
+    assert "kernel bad" in str(caught.value)
+
+
+def test_scopes_and_functions_that_break_rules() -> None:
+    b = Builder("bad")
+    with b.scope("a"), b.scope("a"):
+        pass
+    with pytest.raises(KernelError, match="inside another one with the label a"):
+        verify_kernel(b.finish())
+    b = Builder("bad")
+    with b.function("f", [I4], [I8]) as (n,):
+        b.yield_(n)
+    with pytest.raises(KernelError, match=r"function f yields \(int64\)"):
+        verify_kernel(b.finish())
+    b = Builder("bad")
+    with b.function("f", [], []):
+        b.emit("barrier")
+    with pytest.raises(KernelError, match="threads cannot meet inside a function: f"):
+        verify_kernel(b.finish())
+    b = Builder("bad")
+    with b.function("f", [I4], [I4]) as (n,):
+        b.yield_(n)
+    b.emit("call", (b.constant(1, I8),), (I4,), function="f")
+    with pytest.raises(KernelError, match=r"f takes \(int32\)"):
+        verify_kernel(b.finish())
+    b = Builder("bad", device="g")
+    with pytest.raises(KernelError, match="no function 'g' for others to call"):
+        verify_kernel(b.finish())
+    b = Builder("bad")
+    b.kernel.level = "logical"
+    b.emit("grid_barrier")
+    with pytest.raises(KernelError, match="threads exist at the threaded level only"):
+        verify_kernel(b.finish())
+
+
+def test_builder_refuses_what_follows_the_end_of_a_block() -> None:
+    b = Builder("dead")
+    with b.scope("a"):
+        b.leave("a")
+        assert b.ended
+        with pytest.raises(AssertionError, match="behind the end"):
+            b.constant(1)
+    assert not b.ended
+
+
+def test_lines_stay_with_what_a_pass_makes_of_an_operation() -> None:
+    b = Builder("lines")
+    out = b.pointer("out", "c8", writable=True)
+    b.line = 12
+    value = b.load(out, b.constant(0))
+    b.line = 13
+    b.store(out, b.constant(0), b.op("multiply", value, value))
+    ready = run_passes(b.finish(), GPU)
+    assert {o.attributes["line"] for o in ready.walk() if o.opcode == "load"} == {12}
+    assert {o.attributes["line"] for o in ready.walk() if o.opcode == "multiply"} >= {13}
+    assert all("line" in o.attributes for o in ready.walk())
