@@ -56,18 +56,25 @@ def _kernel_function(name: str) -> Callable[..., Any]:
             found = function(*plain)
         except (ValueError, OverflowError):
             with np.errstate(all="ignore"):
-                found = _raised(reference, plain)
+                found = _raised(name, reference, plain)
         return found if dtype is None else dtype.type(found)
 
     call.__name__ = name
     return call
 
 
-def _raised(reference: Any, plain: list[Any]) -> float:
-    """What the row gives, in float64; a logarithm to a base is a quotient."""
+def _raised(name: str, reference: Any, plain: list[Any]) -> float:
+    """What comes out where Python raises, in float64; a logarithm to a base is a quotient."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
-    if reference is np.log and len(numbers) == 2:
-        return float(np.log(numbers[0]) / np.log(numbers[1]))
+    match name:
+        case "lgamma":  # a pole, or too large
+            return math.inf
+        case "gamma" if numbers[0] == 0:
+            return math.copysign(math.inf, numbers[0])
+        case "gamma":  # too large; on the other side the poles
+            return math.inf if numbers[0] > 0 else math.nan
+        case "log" if len(numbers) == 2:
+            return float(np.log(numbers[0]) / np.log(numbers[1]))
     return float(reference(*numbers))
 
 

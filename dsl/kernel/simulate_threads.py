@@ -204,16 +204,15 @@ class Stack:
             with suppress(Abandoned):
                 self.carry(thread)
 
-        carrier = threading.Thread(target=run, name="weft kernel", daemon=True)
+        self._carrier = threading.Thread(target=run, name="weft kernel", daemon=True)
+        self._launch.stacks.append(self)
         try:
-            carrier.start()
+            self._carrier.start()
         except RuntimeError as error:
             raise KernelError(
                 f"{error}: threads of a kernel that wait for one another each need an OS thread in Python mode "
-                f"({len(self._launch.stacks)} run); launch fewer or smaller blocks"
+                f"({len(self._launch.stacks) - 1} run); launch fewer or smaller blocks"
             ) from None
-        self._carrier = carrier
-        self._launch.stacks.append(self)
 
     def resume(self, thread: Thread | None = None) -> None:
         """Give this sleeping stack the baton, and where it is idle a simulated thread to carry."""
@@ -236,7 +235,7 @@ class Stack:
         before = running.thread
         try:
             with np.errstate(all="ignore"):
-                while thread is not None:
+                while thread is not None and not launch.over:
                     thread.stack = self
                     running.thread = thread
                     try:
