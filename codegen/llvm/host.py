@@ -7,16 +7,18 @@ of the outermost parallel loop that this call runs.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 
-from weft.codegen.kernel_ir.operation import Kernel, Pointer
+from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Pointer
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
+from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_grid import emit_loops
-from weft.codegen.passes import expand_complex, expand_ops, run_passes
+from weft.codegen.passes import run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode, setting
 
@@ -50,15 +52,28 @@ def host_target() -> Target:
     return _host_target(setting("threads") or usable)
 
 
-def emit_host(kernel: Kernel, target: Target) -> tuple[str, tuple[str, ...]]:
-    """LLVM text of a kernel for the host, and the outside symbols that it calls."""
-    if kernel.attributes.get("explicit"):
-        text, symbols = emit_loops(expand_ops(expand_complex(kernel)), target)
-    else:
+@dataclass(frozen=True, slots=True)
+class HostText:
+    """LLVM text of a kernel for the host, the outside symbols that it calls, and the sites where its threads meet."""
+
+    text: str
+    symbols: tuple[str, ...]
+    sites: tuple[str, ...] = ()
+
+
+def emit_host(kernel: Kernel, target: Target) -> HostText:
+    """LLVM text of a logical or an explicit kernel for the host."""
+    ready = run_passes(kernel, target)
+    sites: list[str] = []
+    if kernel.level == "logical":
         dialect = HostDialect(target)
-        text, symbols = Emitter(run_passes(kernel, target), dialect).emit(), dialect.symbols
+        text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
+    elif any(operation.opcode in MEETINGS for operation in ready.walk()):
+        text, symbols, sites = emit_coroutines(ready, target)
+    else:
+        text, symbols = emit_loops(ready, target)
     check_declarations(text, (*COMMON, *HOST), symbols)
-    return text, tuple(sorted(symbols))
+    return HostText(text, tuple(sorted(symbols)), tuple(sites))
 
 
 def _machine(target: Target) -> llvm.TargetMachine:
@@ -86,29 +101,27 @@ def _optimised(text: str, machine: llvm.TargetMachine, explicit: bool) -> llvm.M
     return module
 
 
-def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine, tuple[str, ...]]:
+def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine, HostText]:
     _initialise()
-    text, symbols = emit_host(kernel, target)
+    made = emit_host(kernel, target)
     machine = _machine(target)
-    module = _optimised(text, machine, bool(kernel.attributes.get("explicit")))
+    module = _optimised(made.text, machine, kernel.level == "threaded")
     module.triple = target.triple
-    return module, machine, symbols
+    return module, machine, made
 
 
 def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a logical or an explicit kernel for the host."""
-    module, machine, symbols = _build(kernel, target)
+    module, machine, made = _build(kernel, target)
     parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
-    if kernel.attributes.get("explicit"):
-        launch = {"scheme": "threads", "parallel": True, "cooperative": _has(kernel, "grid_barrier")}
+    if kernel.level == "threaded":
+        cooperative = any(operation.opcode == "grid_barrier" for operation in kernel.walk())
+        launch = {"scheme": "threads", "parallel": True, "cooperative": cooperative, "sites": list(made.sites)}
     else:
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in kernel.body.operations)
         launch = {"scheme": "chunks", "parallel": outer}
-    return ObjectCode("object", kernel.name, machine.emit_object(module), target.name, parameters, symbols, launch)
-
-
-def _has(kernel: Kernel, opcode: str) -> bool:
-    return any(operation.opcode == opcode for operation in kernel.walk())
+    data = machine.emit_object(module)
+    return ObjectCode("object", kernel.name, data, target.name, parameters, made.symbols, launch)
 
 
 def host_stages(kernel: Kernel, target: Target) -> dict[str, str]:

@@ -47,6 +47,11 @@ class GridDialect(HostDialect):
         self.open_entry(emitter)
         emitter.place_allocas()
         self.bind_parameters(emitter)
+        self.read_sizes(emitter)
+        emitter.notes = self.notes
+
+    def read_sizes(self, emitter: Emitter) -> None:
+        """The sizes of the grid and of a block."""
         kind = scalar_type(emitter.kernel.index_dtype)
         first = len(emitter.kernel.parameters)
         for k, name in enumerate(("grid_size", "block_size")):
@@ -56,7 +61,6 @@ class GridDialect(HostDialect):
                     text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
                 )
         self.shared_bytes = self.read_slot(emitter, first + 6)
-        emitter.notes = self.notes
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:

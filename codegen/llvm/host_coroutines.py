@@ -1,0 +1,312 @@
+"""Explicit kernels on the host whose threads meet anywhere: each thread is a coroutine.
+
+In: a kernel in the CUDA model after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread
+suspends where it meets others, with its record saying what it waits for, and at the end of each block: one set of
+coroutines runs all blocks of a call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer
+from weft.codegen.llvm import host_scheduler as scheduler
+from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.host_exchange import fold, from_bits, source_lane, to_bits
+from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, walk
+from weft.codegen.target import Target
+
+FULL = "-1"  # the mask of all lanes
+_INTRINSICS = (
+    "declare token @llvm.coro.id(i32, ptr readnone, ptr readonly captures(none), ptr)",
+    "declare i64 @llvm.coro.size.i64()",
+    "declare ptr @llvm.coro.begin(token, ptr writeonly)",
+    "declare i8 @llvm.coro.suspend(token, i1)",
+    "declare void @llvm.coro.end(ptr, i1, token)",
+    "declare void @llvm.coro.resume(ptr)",
+    "declare noalias ptr @malloc(i64)",
+    "declare void @free(ptr)",
+)
+
+
+class CoroutineDialect(GridDialect):
+    """A thread's own function; meetings suspend it."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.sites: list[str] = []
+        self.shared_size = 0
+        self.lane = ""  # i32
+        self.warp = ""  # the record of the warp's first lane
+
+    def notes(self, operation: Operation) -> str:
+        """Threads take turns: nothing is said of how their accesses depend on each other."""
+        return ""
+
+    def reserve_shared(self, emitter: Emitter) -> None:
+        """Shared memory is a part of the block that the entry hands over."""
+        for operation in emitter.kernel.walk():
+            if operation.opcode == "shared":
+                self.shared.append(operation)
+                kind = operation.results[0].type
+                assert isinstance(kind, Pointer)
+                place = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
+                emitter.set(operation, Item(place))
+                size = kind.dtype.itemsize * operation.attributes["count"]
+                self.shared_size += -(-size // 64) * 64
+        self.dynamic = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
+
+    # -- meetings -----------------------------------------------------------------------------
+
+    def operation(self, emitter: Emitter, operation: Operation) -> bool:
+        """Meetings; all else as where threads are loops."""
+        if operation.opcode not in MEETINGS:
+            return super().operation(emitter, operation)
+        texts = [emitter.scalar_of(v) for v in operation.operands]
+        kinds = [v.type for v in operation.operands]
+        match operation.opcode:
+            case "barrier":
+                self.meet(emitter, operation, scheduler.BARRIER)
+            case "grid_barrier":
+                self.meet(emitter, operation, scheduler.GRID)
+            case "warp_barrier":
+                self.meet(emitter, operation, scheduler.WARP, texts[0])
+            case "barrier_vote":
+                self.meet(emitter, operation, scheduler.BARRIER, mail=emitter.line(f"zext i1 {texts[0]} to i64"))
+                emitter.set(operation, Item(self.counted_votes(emitter, operation.attributes["kind"])))
+            case "active_mask":
+                self.meet(emitter, operation, scheduler.ACTIVE)
+                emitter.set(operation, Item(self.field(emitter, scheduler.MEMBERS)))
+            case "vote":
+                mail = emitter.line(f"zext i1 {texts[1]} to i64")
+                self.meet(emitter, operation, scheduler.WARP, texts[0], mail)
+                emitter.set(operation, Item(self.votes(emitter, operation.attributes["kind"])))
+            case "shuffle" | "shuffle_xor":
+                self.shuffle(emitter, operation, texts)
+            case "match":
+                self.match(emitter, operation, texts, kinds[1])  # type: ignore[arg-type]
+            case _:
+                self.reduce(emitter, operation, texts, kinds[1])  # type: ignore[arg-type]
+        return True
+
+    def meet(self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0") -> None:
+        """Say what the thread waits for, and suspend."""
+        self.suspend(emitter, state, len(self.sites), mask, mail)
+        line = operation.attributes.get("line")
+        self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
+
+    def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
+        """Suspend in a state."""
+        for field, kind, text in (
+            (scheduler.STATE, "i32", str(state)),
+            (scheduler.SITE, "i32", str(site)),
+            (scheduler.MASK, "i32", mask),
+            (scheduler.MAIL, "i64", mail),
+        ):
+            emitter.do(f"store {kind} {text}, ptr {self.place(emitter, '%record', '0', field)}, align {kind[1:]}")
+        _suspend(emitter)
+
+    @staticmethod
+    def place(emitter: Emitter, record: str, number: str, field: int) -> str:
+        """Where a field of a record lies."""
+        return emitter.line(f"getelementptr inbounds {scheduler.RECORD}, ptr {record}, i32 {number}, i32 {field}")
+
+    def field(self, emitter: Emitter, field: int) -> str:
+        """A 32-bit field of the thread's record."""
+        return emitter.line(f"load i32, ptr {self.place(emitter, '%record', '0', field)}, align 4")
+
+    def copy_of(self, emitter: Emitter, lane: str) -> str:
+        """What a lane brought, as 64 bits."""
+        return emitter.line(f"load i64, ptr {self.place(emitter, self.warp, lane, scheduler.COPY)}, align 8")
+
+    # -- what comes of them ---------------------------------------------------------------------
+
+    def counted_votes(self, emitter: Emitter, kind: str) -> str:
+        """The result of `barrier_vote`: votes were counted over the block."""
+        votes = self.field(emitter, scheduler.BALLOT)
+        if kind == "count":
+            return votes
+        members = self.field(emitter, scheduler.MEMBERS)
+        held = emitter.line(f"icmp eq i32 {votes}, {members}" if kind == "and" else f"icmp ne i32 {votes}, 0")
+        return emitter.line(f"zext i1 {held} to i32")
+
+    def votes(self, emitter: Emitter, kind: str) -> str:
+        """The result of `vote`: bit k says what lane k voted."""
+        ballot = self.field(emitter, scheduler.BALLOT)
+        if kind == "ballot":
+            return ballot
+        none = emitter.line(f"icmp eq i32 {ballot}, 0")
+        if kind == "any":
+            return emitter.line(f"xor i1 {none}, true")
+        every = emitter.line(f"icmp eq i32 {ballot}, {self.field(emitter, scheduler.MEMBERS)}")
+        return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
+
+    def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
+        """The value of another lane, if it takes part and lies in the group; else the thread's own."""
+        attributes = operation.attributes
+        if operation.opcode == "shuffle_xor":
+            mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32
+        else:
+            mask, value, other = texts
+            mode, width = attributes["mode"], attributes.get("width", 32)
+        dtype = operation.results[0].type
+        assert isinstance(dtype, np.dtype)
+        own = to_bits(emitter, value, dtype)
+        self.meet(emitter, operation, scheduler.WARP, mask, own)
+        source, inside = source_lane(emitter, mode, width, self.lane, other)
+        safe = emitter.line(f"and i32 {source}, 31")
+        there = emitter.line(
+            f"trunc i32 {emitter.line(f'lshr i32 {self.field(emitter, scheduler.MEMBERS)}, {safe}')} to i1"
+        )
+        take = emitter.line(f"and i1 {inside}, {there}")
+        lane = emitter.line(f"select i1 {take}, i32 {safe}, i32 {self.lane}")
+        emitter.set(operation, Item(from_bits(emitter, self.copy_of(emitter, lane), dtype)))
+
+    def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
+        """The lanes that brought the same bits."""
+        bits = to_bits(emitter, texts[1], dtype)
+        self.meet(emitter, operation, scheduler.WARP, texts[0], bits)
+        members = self.field(emitter, scheduler.MEMBERS)
+        found = emitter.line(f"call i32 @weft_match(ptr {self.warp}, i32 {members}, i64 {bits})")
+        if operation.attributes["kind"] == "any":
+            emitter.set(operation, Item(found))
+            return
+        same = emitter.line(f"icmp eq i32 {found}, {members}")
+        first, second = operation.results
+        emitter.environment[first] = Item(emitter.line(f"select i1 {same}, i32 {members}, i32 0"))
+        emitter.environment[second] = Item(same)
+
+    def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
+        """Fold what the lanes brought, lowest lane first."""
+        self.meet(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
+        members = self.field(emitter, scheduler.MEMBERS)
+        kind, number = scalar_type(dtype), emitter.fresh_number()
+        before = emitter.label
+        emitter.do(f"br label %lane{number}")
+        emitter.start_label(f"lane{number}")
+        lane, total, some = emitter.name(), emitter.name(), emitter.name()
+        slot = len(emitter.lines)
+        emitter.lines += ["", "", ""]
+        inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
+        value = from_bits(emitter, self.copy_of(emitter, lane), dtype)
+        both = fold(emitter, operation.attributes["kind"], dtype, total, value)
+        started = emitter.line(f"select i1 {some}, {kind} {both}, {kind} {value}")
+        following = emitter.line(f"select i1 {inside}, {kind} {started}, {kind} {total}")
+        any_yet = emitter.line(f"or i1 {some}, {inside}")
+        lane_next = emitter.line(f"add nuw nsw i32 {lane}, 1")
+        start, end = before, emitter.label
+        zero = "0.0" if dtype.kind == "f" else "0"
+        emitter.lines[slot] = f"  {lane} = phi i32 [ 0, %{start} ], [ {lane_next}, %{end} ]"
+        emitter.lines[slot + 1] = f"  {total} = phi {kind} [ {zero}, %{start} ], [ {following}, %{end} ]"
+        emitter.lines[slot + 2] = f"  {some} = phi i1 [ false, %{start} ], [ {any_yet}, %{end} ]"
+        more = emitter.line(f"icmp ult i32 {lane_next}, 32")
+        emitter.do(f"br i1 {more}, label %lane{number}, label %folded{number}")
+        emitter.start_label(f"folded{number}")
+        emitter.set(operation, Item(following))
+
+
+def _suspend(emitter: Emitter) -> None:
+    number = emitter.fresh_number()
+    how = emitter.line("call i8 @llvm.coro.suspend(token none, i1 false)")
+    emitter.do(f"switch i8 {how}, label %out [ i8 0, label %resumed{number} i8 1, label %out ]")
+    emitter.start_label(f"resumed{number}")
+
+
+def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
+    """LLVM text of a kernel whose threads meet, the outside symbols it calls, and what its sites are called."""
+    dialect = CoroutineDialect(target)
+    emitter = Emitter(kernel, dialect)
+    dialect.open_entry(emitter)
+    emitter.lines = [
+        f"define internal ptr @{kernel.name}__thread(ptr noalias readonly %slots, ptr %record, i64 %thread, i64 %place, "
+        "i64 %total, ptr %arena, ptr %shared, i64 %begin, i64 %end) presplitcoroutine #0 {",
+        "entry:",
+    ]
+    emitter.place_allocas()
+    _begin_coroutine(emitter)
+    dialect.bind_parameters(emitter)
+    dialect.read_sizes(emitter)
+    _place_thread(emitter, dialect)
+    dialect.reserve_shared(emitter)
+    _suspend(emitter)
+    number = emitter.fresh_number()
+    before = emitter.label
+    emitter.do(f"br label %block{number}")
+    emitter.start_label(f"block{number}")
+    block, slot = emitter.name(), len(emitter.lines)
+    emitter.lines.append("")
+    dialect.place_block(emitter, block)
+    _clear_locals(emitter, kernel)
+    dialect.give_context(emitter)
+    emitter.block(kernel.body)
+    dialect.suspend(emitter, scheduler.ENDED, -1, FULL, "0")
+    following = emitter.line(f"add nuw nsw i64 {block}, 1")
+    emitter.lines[slot] = f"  {block} = phi i64 [ %begin, %{before} ], [ {following}, %{emitter.label} ]"
+    more = emitter.line(f"icmp slt i64 {following}, %end")
+    emitter.do(f"br i1 {more}, label %block{number}, label %out")
+    emitter.start_label("out")
+    emitter.do("call void @llvm.coro.end(ptr %handle, i1 false, token none)")
+    emitter.close_function("ret ptr %handle")
+    finish(emitter, dialect)
+    emitter.attributes.append(scheduler.ATTRIBUTES)
+    cooperative = any(o.opcode == "grid_barrier" for o in walk(kernel.body))
+    emitter.lines += [
+        scheduler.RUN_BLOCK,
+        scheduler.entry_text(kernel.name, len(kernel.parameters), cooperative, dialect.shared_size),
+        *_INTRINSICS,
+    ]
+    return emitter.text(), {*dialect.symbols, "malloc", "free"}, dialect.sites
+
+
+def _begin_coroutine(emitter: Emitter) -> None:
+    """Take the frame from the arena, which the first thread makes large enough for all."""
+    emitter.lines += """\
+  %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
+  %size = call i64 @llvm.coro.size.i64()
+  %size.up = add nuw nsw i64 %size, 63
+  %frame.bytes = and i64 %size.up, -64
+  %arena.old = load ptr, ptr %arena, align 8
+  %first = icmp eq ptr %arena.old, null
+  br i1 %first, label %allocate, label %allocated
+allocate:
+  %frames.bytes = mul nuw nsw i64 %frame.bytes, %total
+  %arena.new = call ptr @malloc(i64 %frames.bytes)
+  store ptr %arena.new, ptr %arena, align 8
+  br label %allocated
+allocated:
+  %frames = phi ptr [ %arena.old, %entry ], [ %arena.new, %allocate ]
+  %frame.at = mul nuw nsw i64 %frame.bytes, %place
+  %frame = getelementptr inbounds i8, ptr %frames, i64 %frame.at
+  %handle = call ptr @llvm.coro.begin(token %id, ptr %frame)""".split("\n")
+    emitter.label = "allocated"
+
+
+def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
+    """The thread's numbers from its place in the block."""
+    kind = scalar_type(emitter.kernel.index_dtype)
+    dialect.linear = dialect.narrow(emitter, "%thread", kind)
+    rest = dialect.linear
+    for axis in AXES[:2]:
+        extent = dialect.numbers["block_size", axis]
+        dialect.numbers["thread_index", axis] = emitter.line(f"urem {kind} {rest}, {extent}")
+        rest = emitter.line(f"udiv {kind} {rest}, {extent}")
+    dialect.numbers["thread_index", 2] = rest
+    lane = emitter.line("and i64 %thread, 31")
+    dialect.lane = emitter.line(f"trunc i64 {lane} to i32")
+    back = emitter.line(f"sub nsw i64 0, {lane}")
+    dialect.warp = emitter.line(f"getelementptr inbounds {scheduler.RECORD}, ptr %record, i64 {back}")
+
+
+def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
+    """Variables begin as zeros in every block."""
+    for operation in walk(kernel.body):
+        if operation.opcode != "local":
+            continue
+        emitter.local(operation)
+        pointer = operation.results[0].type
+        assert isinstance(pointer, Pointer)
+        if operation.attributes["count"] == 1:
+            kind = "i8" if pointer.dtype.kind == "b" else scalar_type(pointer.dtype)
+            zero = "0.0" if pointer.dtype.kind == "f" else "0"
+            place = emitter.environment[operation.results[0]].text
+            emitter.do(f"store {kind} {zero}, ptr {place}, align {pointer.dtype.itemsize}")

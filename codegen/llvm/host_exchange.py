@@ -1,0 +1,63 @@
+"""Values that threads of a warp exchange on the host: as 64 bits, and folded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.llvm.emit import Emitter, scalar_type
+from weft.codegen.llvm.host_atomics import FLOAT_FOLDS
+from weft.runtime import CompileError
+
+_INTEGER_FOLDS = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+
+
+def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+    """A value as an i64."""
+    kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
+    if dtype.kind == "f":
+        text = emitter.line(f"bitcast {kind} {text} to i{size}")
+    return text if size == 64 else emitter.line(f"zext i{size} {text} to i64")
+
+
+def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+    """The value that an i64 stands for."""
+    kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
+    if size != 64:
+        text = emitter.line(f"trunc i64 {text} to i{size}")
+    return emitter.line(f"bitcast i{size} {text} to {kind}") if dtype.kind == "f" else text
+
+
+def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
+    """Two values in one: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor."""
+    kind = scalar_type(dtype)
+    if dtype.kind == "f":
+        if name not in FLOAT_FOLDS:
+            raise CompileError(f"no {name} of {dtype} across a warp")
+        if dtype.itemsize != 2:
+            return FLOAT_FOLDS[name](emitter, kind, x, y)
+        wide = [emitter.line(f"fpext half {text} to float") for text in (x, y)]
+        return emitter.line(f"fptrunc float {FLOAT_FOLDS[name](emitter, 'float', *wide)} to half")
+    if name in _INTEGER_FOLDS:
+        return emitter.line(f"{_INTEGER_FOLDS[name]} {kind} {x}, {y}")
+    word = f"llvm.{'u' if dtype.kind == 'u' else 's'}{'min' if name == 'minimum' else 'max'}"
+    return emitter.call(f"{word}.{kind}", kind, [(kind, x), (kind, y)])
+
+
+def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
+    """The lane (i32) that a shuffle reads from, and whether it lies in the group (i1). As PTX defines it."""
+    first = emitter.line(f"and i32 {lane}, {32 - width}")
+    last = emitter.line(f"or i32 {lane}, {width - 1}")
+    near = emitter.line(f"and i32 {other}, 31")
+    match mode:
+        case "idx":
+            inner = emitter.line(f"and i32 {near}, {width - 1}")
+            return emitter.line(f"or i32 {first}, {inner}"), "true"
+        case "up":
+            source = emitter.line(f"sub i32 {lane}, {near}")
+            return source, emitter.line(f"icmp sge i32 {source}, {first}")
+        case "down":
+            source = emitter.line(f"add i32 {lane}, {near}")
+            return source, emitter.line(f"icmp sle i32 {source}, {last}")
+        case _:
+            source = emitter.line(f"xor i32 {lane}, {near}")
+            return source, emitter.line(f"icmp sle i32 {source}, {last}")
