@@ -4,7 +4,8 @@ One row a function: name, dtypes, what computes it on the host, what it computes
 called; elsewhere its host form: a row of the op table, or a function in the kernel language (host_forms/). Always true: names,
 argument and result dtypes are those of Numba CUDA, which writes unsigned integers as signed ones of the same bits, and returns
 what libdevice writes through pointers as a tuple. Integer functions, conversions, bit patterns and every rounding direction are
-exact on the host; the others keep within the units in the last place that their row or host form says, 1 where nothing is said.
+exact on the host; the others keep within the units in the last place that their row or host form says, 1 where nothing is
+said, over the scalar functions of the C library; its vector variants may add up to 3.
 The fast_ functions are ordinary ones there, and so more accurate than on a GPU.
 """
 
@@ -345,5 +346,5 @@ for _family in (
 ):
     _family()
 
-__all__ = sorted(FUNCTIONS)  # noqa: PLE0605
+__all__ = sorted(FUNCTIONS)
 globals().update(FUNCTIONS)

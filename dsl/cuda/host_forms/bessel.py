@@ -135,20 +135,19 @@ def jn(n: Any, x: Any) -> Any:
     negligible, scaled so that it meets J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
     """
     size = abs(x)
+    first, second = j0(size), j1(size)
     if n < 0 or x != x:
         result = x * np.nan
     elif n == 0:
-        result = j0(size)
+        result = first
     elif n == 1:
-        result = j1(size)
-    elif size == 0 or size == np.inf:
-        result = size * 0 if size == 0 else 1 / size
+        result = second
     elif size < 1e-7:
         result = _first_term(n, size)
     elif n < size:
-        result = _recurrence(n, size, j0(size), j1(size))
+        result = _recurrence(n, size, first, second)
     else:
-        result = _downwards(n, size)
+        result = _downwards(n, size, first, second)
     if x < 0 and n & 1 == 1:
         result = -result
     return result
@@ -156,14 +155,15 @@ def jn(n: Any, x: Any) -> Any:
 
 def yn(n: Any, x: Any) -> Any:
     """The Bessel function of the second kind of order n; NaN for n < 0 and below 0, -inf at 0."""
+    first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
         result = x * np.nan
     elif n == 0:
-        result = y0(x)
-    elif n == 1 or x == 0 or x == np.inf:
-        result = y1(x)
+        result = first
+    elif n == 1:
+        result = second
     else:
-        result = _recurrence(n, x, y0(x), y1(x))
+        result = _recurrence(n, x, first, second)
     return result
 
 
@@ -196,8 +196,8 @@ def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
     return now
 
 
-def _downwards(n: Any, x: Any) -> Any:
-    """Jn(x) for n >= x > 0."""
+def _downwards(n: Any, x: Any, first: Any, second: Any) -> Any:
+    """Jn(x) for n >= x > 0, from J0(x) and J1(x)."""
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:
@@ -209,7 +209,7 @@ def _downwards(n: Any, x: Any) -> Any:
             after, now, wanted = after * 1e-250, now * 1e-250, wanted * 1e-250
         k -= 1
     # now is J0, after is J1, up to the scale: the larger one gives it
-    scale = j0(x) / now
+    scale = first / now
     if abs(after) > abs(now):
-        scale = j1(x) / after
+        scale = second / after
     return wanted * scale

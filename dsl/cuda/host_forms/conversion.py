@@ -131,7 +131,7 @@ def scale(x: Any, n: Any) -> Any:
         x, k = x * TINY_SAFE, k + 969
         if k < -1022:
             x, k = x * TINY_SAFE, k + 969
-    k = np.int64(min(max(k, -1022), 1023))
+    k = np.minimum(np.maximum(k, -1022), 1023)
     return x * ((k + 1023) << 52).view(np.float64)
 
 
