@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 _LAZY = {
@@ -31,3 +33,14 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"weft.dsl.kernel.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Face(ModuleType):
+    """Names win over files: once ``jit.py`` is imported, `jit` is still the decorator."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _LAZY or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face
