@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array
 from weft.dsl.creation import as_shape
 from weft.dsl.cuda.arrays import byte_strides, over_memory, strides_like
 from weft.runtime import HostKind, HostMemory, default_device
@@ -28,7 +27,7 @@ class SharedArray(np.ndarray):
         The same memory as a weft array, which kernels take in its place; None for parts and copies of such an array.
     """
 
-    device_view: Array | None = None
+    device_view: Any = None
 
     def __array_finalize__(self, source: Any) -> None:
         self.device_view = None

@@ -125,7 +125,7 @@ class MemoryArray:
 
     def _at(self, key: Any) -> MemoryArray:
         shadow = self._shadow()
-        if not isinstance(key, (str, list)):
+        if not (isinstance(key, str) or (isinstance(key, list) and all(isinstance(name, str) for name in key))):
             items = key if isinstance(key, tuple) else (key,)
             for item in items:
                 if not (item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))):

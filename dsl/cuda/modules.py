@@ -6,16 +6,13 @@ is the one that weft itself uses, or a namespace that holds the same objects.
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from weft.dsl.array import Array
-from weft.dsl.kernel import hints
-from weft.dsl.cuda import arrays, devices, errors, sharing, streams
+from weft.dsl.cuda import arrays, devices, errors, libdevice, random, sharing, streams
 from weft.dsl.cuda.memory_array import MemoryArray
-from weft.dsl.kernel import names, types, vector_types
+from weft.dsl.kernel import hints, names, types, vector_types
 from weft.runtime import DeviceNotFoundError, find_libdevice, probe
 
 NEEDED = "no NVIDIA driver library was found"
@@ -82,11 +79,8 @@ def _make() -> dict[str, ModuleType]:
         "errors": errors,
         "args": hints,
         "vector_types": vector_types,
-        **{
-            name: import_module(f"weft.dsl.cuda.{name}")
-            for name in ("libdevice", "random")
-            if find_spec(f"weft.dsl.cuda.{name}")
-        },
+        "libdevice": libdevice,
+        "random": random,
         **{space: names.NAMES[space] for space in ("cg", "fp16", "bf16")},
     }
     inner = {name: _namespace(f"cudadrv.{name}", "Objects of weft.cuda.", rows) for name, rows in _DRIVER.items()}

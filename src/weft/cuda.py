@@ -9,8 +9,6 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from weft.dsl.cuda import methods as _methods
-from weft.dsl.kernel.hints import In, InOut, Out
 from weft.dsl.cuda.arrays import (
     as_cuda_array,
     device_array,
@@ -63,11 +61,11 @@ from weft.dsl.cuda.streams import (
     per_thread_default_stream,
     stream,
 )
+from weft.dsl.kernel.hints import In, InOut, Out
 from weft.dsl.kernel.names import NAMES as _NAMES
 from weft.dsl.kernel.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
 from weft.dsl.kernel.vector_types import VECTOR_TYPES as _VECTOR_TYPES
 
-_installed = _methods  # the methods of device arrays
 # the names of the CUDA model, the vector types
 globals().update({_name: _object for _name, _object in _NAMES.items() if "." not in _name})
 globals().update(_VECTOR_TYPES)
