@@ -207,7 +207,7 @@ STRUCTURAL: dict[str, str] = {
     "clock": "() -> int64, a counter of cycles",
     "sleep": "(nanoseconds) suspends the thread for about so long (uint32)",
     "print": (
-        "(*values) {pieces, formats=()} prints the texts and values, alternating: one more piece than values, a line. "
+        "(*values) {pieces, formats=()} prints the texts and values, alternating: one more piece than values. "
         "A format a value, as C's printf has them without the %: `.3f`, `08x`; where it is empty (or there are none): "
         "d for integers, g for floats, True or False for bools"
     ),

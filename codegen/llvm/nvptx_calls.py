@@ -31,7 +31,7 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
         line += conversion + pieces[k + 1]
         place = emitter.line(f"getelementptr inbounds i64, ptr {arguments}, i64 {k}")
         emitter.do(f"store {kind} {text}, ptr {place}, align 8")
-    emitter.call("vprintf", "i32", [("ptr", text_global(emitter, line + "\n")), ("ptr", arguments)])
+    emitter.call("vprintf", "i32", [("ptr", text_global(emitter, line)), ("ptr", arguments)])
 
 
 def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]:

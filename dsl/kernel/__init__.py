@@ -8,18 +8,18 @@ from types import ModuleType
 from typing import Any
 
 _LAZY = {
-    "DeviceFunction": "device",
+    "DeviceFunction": "device_function",
     "Kernel": "dispatcher",
     "compile": "ahead",
     "compile_all": "ahead",
     "compile_for_current_device": "ahead",
     "compile_ptx": "ahead",
     "compile_ptx_for_current_device": "ahead",
-    "declare_device": "jit",
-    "device": "device",
-    "jit": "jit",
+    "declare_device": "decorators",
+    "device": "device_function",
+    "jit": "decorators",
     "kernel": "dispatcher",
-    "literal_unroll": "jit",
+    "literal_unroll": "decorators",
     "KernelAttributeError": "errors",
     "KernelError": "errors",
     "KernelNameError": "errors",

@@ -13,7 +13,7 @@ import numpy as np
 from weft.codegen import compile_kernel, resolve_target
 from weft.dsl.kernel import types
 from weft.dsl.kernel.arguments import from_type
-from weft.dsl.kernel.device import DeviceFunction
+from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.dispatcher import Kernel, make_options
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.specialise import specialise

@@ -21,7 +21,7 @@ from weft.dsl.array import Array as LazyArray
 from weft.dsl.array import whole
 from weft.dsl.kernel import arrays, types
 from weft.dsl.kernel.compiler import Compiler
-from weft.dsl.kernel.device import DeviceFunction
+from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.values import Array, Constant, Record, Scalar, Tuple
 from weft.dsl.kernel.vector_types import Vector
@@ -109,7 +109,9 @@ def describe(value: Any) -> Descriptor:
     found = describe_scalar(value)
     if found is not None:
         return found
-    if isinstance(value, enum.Enum) or value is None or isinstance(value, (str, type, np.dtype)):
+    if isinstance(value, list):
+        raise KernelTypeError("a list cannot be passed to a kernel: pass a tuple, or an array")
+    if isinstance(value, enum.Enum) or value is None or isinstance(value, (type, np.dtype)):
         return ("constant", Same(value))
     if isinstance(value, (FunctionType, DeviceFunction)):
         return ("constant", Same(value))
@@ -127,7 +129,7 @@ def parts_of(value: Any) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
     """A bundle of arguments: its maker, the names of its parts, the parts."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, tuple):
         names = tuple(getattr(type(value), "_fields", ()))
         return (type(value) if names else None), names, tuple(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -118,7 +118,7 @@ def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | 
         if c.checked and not isinstance(extent, int):
             _check(c, c.builder.constant(held), extent, array, axis)
         return held
-    value = c.index(index, what)
+    value = asked = c.index(index, what)
     if not (isinstance(index, Scalar) and index.natural) and not (
         isinstance(index, Scalar) and index.dtype.kind in "ub"
     ):
@@ -126,11 +126,11 @@ def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | 
         wrapped = c.builder.op("add", value, extent_ir(c, extent))
         value = c.builder.op("where", below, wrapped, value)
     if c.checked:
-        _check(c, value, extent, array, axis)
+        _check(c, value, extent, array, axis, asked)
     return value
 
 
-def _check(c: Compiler, value: Value, extent: Extent, array: Array | None, axis: int) -> None:
+def _check(c: Compiler, value: Value, extent: Extent, array: Array | None, axis: int, asked: Value | None = None) -> None:
     unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
     b = c.builder
     outside = b.op("greater_equal", b.cast(value, unsigned), b.cast(extent_ir(c, extent), unsigned), dtype=np.bool_)
@@ -139,7 +139,7 @@ def _check(c: Compiler, value: Value, extent: Extent, array: Array | None, axis:
         outside,
         IndexError,
         f"index {{}} is out of bounds for axis {axis} of {name} with size {{}}",
-        (b.cast(value, np.int64), b.cast(extent_ir(c, extent), np.int64)),
+        (b.cast(asked or value, np.int64), b.cast(extent_ir(c, extent), np.int64)),
     )
 
 
@@ -270,6 +270,8 @@ def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None
             assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
         return
     inner = value
+    if isinstance(value, Array):
+        _check_fits(c, value, view)
     if isinstance(value, Array) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
     with each(c, view.shape) as place:
@@ -277,6 +279,26 @@ def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None
         if isinstance(value, Array):
             inner = select(c, value, Tuple(aligned(value, place)))
         assign_view(c, view_of(c, view, spots), inner, **attributes)
+
+
+def _check_fits(c: Compiler, value: Array, view: Array) -> None:
+    """Lengths that are known have to agree; checked kernels look at the others."""
+    for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
+        if isinstance(extent, int) and extent == 1:
+            continue
+        if isinstance(extent, int) and isinstance(wanted, int):
+            if extent != wanted:
+                c.fail(f"an array of length {extent} cannot be assigned to {wanted} elements")
+        elif c.checked:
+            b = c.builder
+            lengths = [extent_ir(c, n) for n in (extent, wanted)]
+            other = b.op("not_equal", *lengths, dtype=np.bool_)
+            c.report(
+                other,
+                ValueError,
+                "an array of length {} cannot be assigned to {} elements",
+                tuple(b.cast(n, np.int64) for n in lengths),
+            )
 
 
 def aligned(array: Array, place: tuple[Any, ...]) -> tuple[Any, ...]:

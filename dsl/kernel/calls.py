@@ -19,7 +19,7 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.kernel import functions, intrinsics, methods, names, recursion
 from weft.dsl.kernel.compiler import Compiler, Frame
-from weft.dsl.kernel.device import DeviceFunction, KernelFunction
+from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import LibraryFunction

@@ -32,6 +32,7 @@ from weft.dsl.kernel.values import (
     INT,
     WEAK,
     Array,
+    Closure,
     Constant,
     ConstantKind,
     HeldKind,
@@ -461,7 +462,7 @@ class Compiler:
         if variable.held is None:
             raise KeyError(variable.name)
         value, blocks = variable.held
-        if any(block not in self.builder.blocks for block in blocks):
+        if not isinstance(value, Closure) and any(block not in self.builder.blocks for block in blocks):
             self.fail(f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here")
         return value
 

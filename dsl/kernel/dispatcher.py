@@ -21,8 +21,9 @@ import numpy as np
 from weft.codegen import choose_index_dtype
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.array import whole
+from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel import arguments as args
-from weft.dsl.kernel.device import DeviceFunction, KernelFunction
+from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelTypeError, LaunchError
 from weft.dsl.kernel.hints import ArgHint
 from weft.dsl.kernel.inspection import Inspection
@@ -38,7 +39,7 @@ from weft.runtime import Device, PerformanceWarning, default_device, setting
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
-WARN_BELOW_BLOCKS = 0
+MAX_SHARED = 227 * 1024  # of a block, of recent GPUs
 Triple = tuple[int, int, int]
 
 
@@ -132,9 +133,15 @@ class Kernel(KernelFunction, Inspection):
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Launcher:
         """The kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
         shared = int(sharedmem)
-        if shared < 0:
-            raise LaunchError(f"{shared} bytes of shared memory")
-        return Launcher(self, triple("grid", griddim), triple("block", blockdim), stream, shared)
+        if not 0 <= shared <= MAX_SHARED:
+            raise LaunchError(f"{shared} bytes of shared memory for a block: it has 0 to {MAX_SHARED}")
+        if stream is None:
+            raise LaunchError("the stream is 0 for the default one, or what cuda.stream() makes; it cannot be None")
+        try:
+            queue = as_queue(stream)
+        except TypeError as error:
+            raise LaunchError(str(error)) from None
+        return Launcher(self, triple("grid", griddim), triple("block", blockdim), queue, shared)
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Launcher:
         """The kernel with so many blocks that there is a thread for each of `ntasks`."""
@@ -238,7 +245,7 @@ class Launch:
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
         self.device.launch_grid(
-            function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), _queue(launcher.stream)
+            function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
         )
         for action in self.after:
             action()
@@ -366,10 +373,6 @@ def _foreign(value: Any) -> Any:
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
         return np.from_dlpack(value)
     return value
-
-
-def _queue(stream: Any) -> Any:
-    return getattr(stream, "queue", None)
 
 
 def _report(device: Device, record: Any, found: Specialisation) -> None:

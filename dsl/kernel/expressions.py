@@ -18,7 +18,7 @@ import numpy as np
 from weft.codegen import Pointer
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.kernel import arrays, names
-from weft.dsl.kernel.compiler import Compiler, Frame
+from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.iteration import items_of
 from weft.dsl.kernel.members import attribute
@@ -282,7 +282,12 @@ def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: 
         return Constant(bool((left.value == right.value) == (name == "equal")))
     if any(isinstance(s, Constant) and s.value is None for s in (left, right)) and name in ("equal", "not_equal"):
         return Constant(name == "not_equal")
-    return c.apply(name, *(arrays.element(c, s) if isinstance(s, Array) and not s.ndim else s for s in (left, right)))
+    sides = [arrays.element(c, s) if isinstance(s, Array) and not s.ndim else s for s in (left, right)]
+    if name not in ("equal", "not_equal"):
+        kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
+        if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):
+            c.fail("complex numbers have no order: compare their parts or abs()")
+    return c.apply(name, *sides)
 
 
 def _compare_tuples(frame: Frame, node: ast.AST, name: str, left: Tuple, right: Tuple) -> Any:
@@ -354,10 +359,20 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Any:
         return evaluate(frame, node.body if truth else node.orelse)
     variable = c.variable((*frame.path, "choice", id(node)), "the conditional expression")
     with c.builder.if_(truth):
-        c.assign(variable, evaluate(frame, node.body))
+        _choose(frame, variable, node.body)
     with c.builder.else_():
-        c.assign(variable, evaluate(frame, node.orelse))
+        _choose(frame, variable, node.orelse)
+    if variable.kind is None:
+        raise Unresolved
     return c.load(variable)
+
+
+def _choose(frame: Frame, variable: Variable, node: ast.expr) -> None:
+    """One side of a conditional expression; the other may be what tells the type of a recursive call in it."""
+    try:
+        frame.compiler.assign(variable, evaluate(frame, node))
+    except Unresolved:
+        frame.compiler.pending = True
 
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Any:

@@ -283,7 +283,18 @@ def _frexp(call: Call, x: Any) -> Any:
 @handles(math.remainder)
 def _ieee_remainder(call: Call, x: Any, y: Any) -> Any:
     c = call.c
-    return c.apply("subtract", x, c.apply("multiply", y, c.apply("rint", c.apply("divide", x, y))))
+    return c.call(call.frame, call.node, Constant(_exact_remainder), [c.number(x), c.number(y)], {})
+
+
+def _exact_remainder(x: float, y: float) -> float:
+    """Compiled into kernels: IEEE 754's remainder; as FreeBSD's msun, by fmod and at most two subtractions."""
+    size = abs(y)
+    rest = math.fmod(abs(x), size + size)
+    if rest + rest > size:
+        rest -= size
+        if rest + rest >= size:
+            rest -= size
+    return math.copysign(1.0, x) * rest
 
 
 @handles(math.dist)

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.codegen import Value
 from weft.dsl.kernel.compiler import Frame
-from weft.dsl.kernel.expressions import compare, evaluate
+from weft.dsl.kernel.expressions import compare, evaluate, negate
 from weft.dsl.kernel.members import attribute
 from weft.dsl.kernel.values import Constant, Scalar, Tuple
 
@@ -29,6 +29,8 @@ def test(frame: Frame, pattern: ast.pattern, subject: Any) -> Truth:
         case ast.MatchValue(value=value):
             return c.truth(compare(frame, pattern, ast.Eq(), subject, evaluate(frame, value)))
         case ast.MatchSingleton(value=value):
+            if isinstance(subject, Scalar) and subject.dtype.kind == "b" and isinstance(value, bool):
+                return c.truth(subject if value else negate(c, c.truth(subject)))
             return isinstance(subject, Constant) and subject.value is value
         case ast.MatchOr(patterns=options):
             return _fold(frame, "bitwise_or", [lambda p=p: test(frame, p, subject) for p in options], True)

@@ -26,6 +26,7 @@ class Recursive:
     result: Variable
     run: int = -1
     tried: int = 0
+    declared: Any = None  # the result's kind when the function was begun in this run
 
 
 def marked(c: Compiler) -> set[Any]:
@@ -48,8 +49,7 @@ def call_recursive(call: Call, function: Any, key: Any, arguments: list[Any], ke
     if entry.run != c.run:
         entry.run = c.run
         _define(call, function, entry, arguments, [v.type for v in flat])
-    kind = entry.result.kind
-    if kind is None:
+    if entry.declared is None:
         entry.tried += 1
         if entry.tried > 8:
             c.fail(f"{_name(function)} has no return that does not call it again: a recursion without a bound")
@@ -104,7 +104,7 @@ def _restore(value: Any, values: list[Any]) -> Any:
 def _define(call: Call, function: Any, entry: Recursive, arguments: list[Any], types: list[Any]) -> None:
     c = call.c
     saved = (c.tables, c.exit, c.checked, c.stack, c.place)
-    known = entry.result.kind
+    known = entry.declared = entry.result.kind
     c.tables, c.checked, c.stack = {}, False, []
     with c.builder.function(entry.name, types, _result_types(entry.result)) as parameters:
         values = list(parameters)

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.kernel.conversion import common_dtype, convert
-from weft.dsl.kernel.device import DeviceFunction
+from weft.dsl.kernel.device_function import DeviceFunction
 
 # math's name -> the row that says what comes out where Python raises
 ROWS = {

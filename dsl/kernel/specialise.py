@@ -18,7 +18,7 @@ from weft.codegen import KernelError as InvalidKernel
 from weft.dsl.kernel.arguments import Descriptor, declare
 from weft.dsl.kernel.calls import call_value
 from weft.dsl.kernel.compiler import Compiler, Frame, Restart
-from weft.dsl.kernel.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, Place
+from weft.dsl.kernel.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, LaunchError, Place
 from weft.dsl.kernel.expressions import evaluate, wrap
 from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.source import outer_value, source_of
@@ -26,6 +26,7 @@ from weft.dsl.kernel.statements import lower_body
 from weft.dsl.kernel.values import Constant, Scalar, Tuple, describe, kind_of
 
 RUNS_LIMIT = 60
+MAX_STATIC_SHARED = 48 * 1024  # bytes that every GPU gives a block without being asked
 RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another without end"
 
 
@@ -139,6 +140,17 @@ def _run(
 
 def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
     kernel = c.builder.finish()
+    shared = sum(
+        o.attributes["count"] * o.results[0].type.dtype.itemsize  # type: ignore[union-attr]
+        for o in kernel.walk()
+        if o.opcode == "shared"
+    )
+    if shared > MAX_STATIC_SHARED:
+        raise LaunchError(
+            f"the kernel's shared arrays have {shared} bytes; a block has {MAX_STATIC_SHARED}: for more use dynamic shared "
+            "memory, cuda.shared.array(0, dtype), and give its bytes in the launch's brackets",
+            source.place(source.tree),
+        )
     try:
         if not c.pending:
             verify_kernel(kernel)

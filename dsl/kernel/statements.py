@@ -400,7 +400,7 @@ def _expression(frame: Frame, node: ast.Expr) -> None:
 
 def _function(frame: Frame, node: ast.FunctionDef) -> None:
     if node.decorator_list:
-        frame.fail(node, "a function inside a kernel takes no decorators", "syntax")
+        frame.fail(node.decorator_list[0], "a function inside a kernel takes no decorators", "syntax")
     variable = frame.variable(id(node), node.name)
     if variable is not None:
         frame.compiler.assign(variable, closure(frame, node))

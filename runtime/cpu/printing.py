@@ -20,7 +20,7 @@ def print_line(told: int, values: int) -> None:
     for k, (piece, dtype) in enumerate(zip(pieces[1:], dtypes, strict=True)):
         word = ctypes.string_at(values + 8 * k, dtype.itemsize)
         parts += [str(np.frombuffer(word, dtype)[0]), piece]
-    sys.stdout.write("".join(parts) + "\n")
+    sys.stdout.write("".join(parts))
 
 
 @lru_cache(maxsize=256)

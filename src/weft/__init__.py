@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
-from weft.dsl.kernel.device import device
+from weft.dsl.kernel.device_function import device
 from weft.dsl.kernel.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
 from weft.fusion import Explanation, reset_statistics, statistics
 from weft.runtime import (

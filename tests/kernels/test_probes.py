@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,11 @@ def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == probe.printed
 
 
-@EACH
+@pytest.mark.parametrize("probe", [p for p in PROBES if p.ahead], ids=lambda probe: probe.name)
 def test_for_a_gpu(probe: Probe) -> None:
     """Compiled for sm_80 where there is no GPU, and assembled where the assembler is installed."""
-    keywords = tuple(typeof(value) for value in bound(probe))
-    ptx, result = cuda.compile_ptx(probe.function, keywords, cc=(8, 0), **compiling(probe))
+    types = tuple(typeof(value) for value in bound(probe))
+    ptx, result = cuda.compile_ptx(probe.function, types, cc=(8, 0), **compiling(probe))
     assert str(result) in ("void", "none")
     assert ".visible .entry" in ptx and ".target sm_80" in ptx
     try:
@@ -71,14 +72,22 @@ def test_for_a_gpu(probe: Probe) -> None:
         if "not installed" not in str(error):
             raise
         pytest.skip("nvJitLink is not installed")
-    assert code.data
+    assert code.code
 
 
 def bound(probe: Probe) -> list[Any]:
-    """The arguments in the order of the parameters."""
-    return [*probe.arguments, *(probe.keywords[n] for n in probe.function.__code__.co_varnames if n in probe.keywords)]
+    """The arguments in the order of the parameters, defaults with them."""
+    given = inspect.signature(probe.function).bind(*probe.arguments, **probe.keywords)
+    given.apply_defaults()
+    return list(given.arguments.values())
 
 
 def compiling(probe: Probe) -> dict[str, Any]:
     """The options that `compile_ptx` takes too."""
     return {name: value for name, value in probe.options.items() if name in ("debug", "lineinfo", "fastmath", "opt")}
+
+
+def test_shape_from_the_launch_cannot_be_compiled_ahead() -> None:
+    (probe,) = (p for p in PROBES if not p.ahead)
+    with pytest.raises(weft.KernelTypeError, match="launch"):
+        cuda.compile_ptx(probe.function, tuple(typeof(a) for a in probe.arguments), cc=(8, 0))

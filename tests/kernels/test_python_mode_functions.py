@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.python_mode import f32, run
-from weft.dsl.kernel.device import device
+from weft.dsl.kernel.device_function import device
 from weft.dsl.kernel.simulate_functions import with_kernel_math
 
 INF = math.inf

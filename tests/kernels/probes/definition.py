@@ -19,8 +19,8 @@ class Probe:
     """A kernel, its arguments (arrays are copied for every run), launch and oracle.
 
     `ulps` is how far floats may be off, in units in the last place; 0 asks for the same bits. `printed` is what the
-    kernel prints. `keywords` are passed by name. `make` may turn the function into the kernel itself (decorators'
-    options). `ptx` says whether the kernel compiles for a GPU as well.
+    kernel prints. `keywords` are passed by name. `options` are the decorator's. `ahead`
+    says whether the kernel can be compiled without a launch.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Probe:
     printed: str = ""
     keywords: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    ahead: bool = True
 
     def copies(self) -> tuple[Any, ...]:
         """The arguments for one run."""

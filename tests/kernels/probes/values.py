@@ -300,7 +300,7 @@ def truth_values(x, out):
             out[i] = 1
         if not x[i]:
             out[i] = -1
-        out[i] += (x[i] > 0) + (x[i] > 5) + True
+        out[i] += int(x[i] > 0) + int(x[i] > 5) + True
 
 
 @probe(INTS, IOUT)

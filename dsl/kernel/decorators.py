@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from weft.dsl.kernel.device import DeviceFunction
+from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.dispatcher import Kernel, kernel
 from weft.dsl.kernel.errors import KernelTypeError
 
