@@ -231,7 +231,7 @@ def _print(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[
     line = pieces[0]
     for value, form, piece in zip(operands, formats or ("",) * len(operands), pieces[1:], strict=True):
         line += _shown(value, form) + piece
-    print(line)
+    print(line, end="")
     return ()
 
 

@@ -52,7 +52,9 @@ class ValueEmitter(Writer):
                 value = wide(scalar_type(result), lanes)
                 text = self.line(f"select {kind} {texts[0]}, {value} {texts[1]}, {value} {texts[2]}")
             case "intrinsic":
-                arguments = [(kind, t) for t in texts] + ([("i1", "false")] if word in ("llvm.abs", "llvm.ctlz") else [])
+                arguments = [(kind, t) for t in texts] + (
+                    [("i1", "false")] if word in ("llvm.abs", "llvm.ctlz") else []
+                )
                 text = self.call(f"{word}.{suffix(scalar_type(first), lanes)}", kind, arguments)
             case "math":
                 text = self.dialect.math(self, word, first, texts, lanes)

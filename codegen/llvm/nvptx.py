@@ -20,6 +20,7 @@ from weft.codegen.llvm import libdevice, nvptx_calls, nvptx_memory, nvptx_thread
 from weft.codegen.llvm.allowlist import COMMON, NVPTX, check_declarations
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.nvptx_device import emit_device
+from weft.codegen.llvm.nvptx_lines import describe_module
 from weft.codegen.passes import map_axes, run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
@@ -38,6 +39,7 @@ ARCHITECTURES = {
     "sm_121": 88,
 }
 TRIPLE = "nvptx64-nvidia-cuda"
+_FAST_FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"})
 # What may be computed approximately where a kernel says so.
 _FAST = re.compile(r"( = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.(?:sqrt|fma)\.)))(?= )")
 _SPACES = {
@@ -61,6 +63,7 @@ class NvptxDialect:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.symbols: set[str] = set()  # of libdevice
+        self.marks: list[tuple[int, int]] = []  # from which line of the code on it is for which of the user's
 
     def pointer(self, type: Pointer) -> str:
         """A pointer in its address space."""
@@ -100,6 +103,8 @@ class NvptxDialect:
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
         """A libdevice call a lane."""
         kind = scalar_type(dtype)
+        if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
+            name = f"fast_{name}"
         symbol = libdevice.device_name(name, dtype.itemsize * 8)
         self.symbols.add(symbol)
         if not lanes:
@@ -114,6 +119,8 @@ class NvptxDialect:
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """What GPU code does in its own way."""
+        if "line" in operation.attributes:
+            self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)
         return own is not None and own(emitter, operation) is not False
 
@@ -148,9 +155,11 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     emitter = Emitter(ready, dialect)
     if "device" in ready.attributes:
         dialect.head(emitter)
-        text = emit_device(emitter)
+        emit_device(emitter)
     else:
-        text = emitter.emit()
+        emitter.emit()
+    describe_module(emitter, dialect.marks)
+    text = emitter.text()
     check_declarations(text, (*COMMON, *NVPTX), dialect.symbols)
     if ready.attributes.get("fast"):
         text = _FAST.sub(r"\1 contract afn arcp nsz reassoc", text)

@@ -13,8 +13,8 @@ from weft.codegen.kernel_ir.operation import Function, Type, Value
 from weft.codegen.llvm.emit import Emitter, memory_type
 
 
-def emit_device(emitter: Emitter) -> str:
-    """The module of the function that the kernel's attribute ``device`` names, with all that it may call."""
+def emit_device(emitter: Emitter) -> None:
+    """Write the function that the kernel's attribute ``device`` names, with all that it may call."""
     kernel = emitter.kernel
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
@@ -34,7 +34,6 @@ def emit_device(emitter: Emitter) -> str:
         emitter.lines += ["  ret i32 0", "}"]
     else:
         emitter.lines += [f"  ret {result} {text}".rstrip(), "}"]
-    return emitter.text()
 
 
 def _outside(emitter: Emitter, type: Type) -> str:

@@ -1,0 +1,84 @@
+"""What a GPU module says of itself: flags, and the lines of the user's file for profilers and error reports.
+
+In: an emitter that has written its functions, and from which of its lines on the code stems from which line of the
+user's. Out: the same code with metadata. Always true: where lines are asked for, every instruction has one, as LLVM
+wants it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.llvm.emit import Emitter
+
+_DEFINED = re.compile(r"define .*@(\w+)\(.*\{$")
+
+
+class _Nodes:
+    """Metadata nodes by number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def add(self, text: str) -> str:
+        """The name of the node with this text, which exists once."""
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"!{self.texts.index(text)}"
+
+
+def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
+    """Add flags and, where the kernel asks for them, lines.
+
+    `marks` are pairs (line of the emitter, line of the user's file).
+    """
+    nodes, attributes = _Nodes(), emitter.kernel.attributes
+    flags = []
+    if attributes.get("fast"):
+        # libdevice may take subnormal numbers for 0 too
+        flags.append(nodes.add('!{i32 4, !"nvvm-reflect-ftz", i32 1}'))
+    if attributes.get("line_info"):
+        flags.append(nodes.add('!{i32 2, !"Debug Info Version", i32 3}'))
+        emitter.metadata.append(f"!llvm.dbg.cu = !{{{_add_lines(emitter, nodes, marks)}}}")
+    if flags:
+        emitter.metadata.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}")
+    emitter.metadata += [f"!{k} = {text}" for k, text in enumerate(nodes.texts)]
+
+
+def _add_lines(emitter: Emitter, nodes: _Nodes, marks: list[tuple[int, int]]) -> str:
+    """Give instructions their locations; the name of the compile unit."""
+    directory, name = os.path.split(str(emitter.kernel.attributes.get("file", "kernel")))
+    file = nodes.add(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(directory)}")')
+    unit = nodes.add(
+        f'distinct !DICompileUnit(language: DW_LANG_C_plus_plus_14, file: {file}, producer: "weft", isOptimized: true, '
+        "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
+    )
+    type = nodes.add("!DISubroutineType(types: !{})")
+    first, starts = _first_line(emitter.kernel), dict(marks)
+    scope, line = "", first
+    for k, text in enumerate(emitter.lines):
+        line = starts.get(k, line)
+        defined = _DEFINED.match(text)
+        if defined:
+            line = first
+            scope = nodes.add(
+                f'distinct !DISubprogram(name: "{defined[1]}", scope: {file}, file: {file}, line: {first}, type: {type}, '
+                f"unit: {unit}, spFlags: DISPFlagDefinition | DISPFlagOptimized)"
+            )
+            emitter.lines[k] = f"{text[:-1]}!dbg {scope} {{"
+        elif text.startswith("  "):
+            place = nodes.add(f"!DILocation(line: {line}, column: 1, scope: {scope})")
+            emitter.lines[k] = "\n".join(f"{part}, !dbg {place}" for part in text.split("\n"))
+    return unit
+
+
+def _first_line(kernel: Kernel) -> int:
+    return min((o.attributes["line"] for o in kernel.walk() if "line" in o.attributes), default=1)
+
+
+def _quoted(text: str) -> str:
+    """A path as the assembler reads it: it knows no quotes or escapes in names."""
+    plain = text.replace("\\", "/").replace('"', "'")
+    return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in plain)
