@@ -34,6 +34,7 @@ from weft.dsl.kernel.values import (
     describe,
     is_number,
 )
+from weft.dsl.kernel.vector_types import vector_type
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -215,12 +216,12 @@ def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> 
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
         c.fail(f"vectors of {' and '.join(str(len(v.items)) for v in vectors)} components do not fit")
-    maker = vectors[0].maker
-    made = []
-    for k in range(count):
-        part = function(*(o.items[k] if isinstance(o, Tuple) else o for o in operands))
-        made.append(c.cast(part, maker.dtype))
-    return Tuple(tuple(made), maker, vectors[0].names)
+    parts = [c.scalar(function(*(o.items[k] if isinstance(o, Tuple) else o for o in operands))) for k in range(count)]
+    try:
+        maker = vector_type(parts[0].dtype, count)
+    except TypeError as error:
+        c.fail(str(error))
+    return Tuple(tuple(parts), maker, vectors[0].names)
 
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Any:

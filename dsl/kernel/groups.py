@@ -203,21 +203,21 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedGroup:
-    """The lanes of a warp that ran together where the group was made: `lanes`, as bits."""
+    """The lanes of a warp that ran together where the group was made: `members`, as bits."""
 
-    lanes: int
+    members: int
 
     def size(self) -> int:
         """Threads of the group."""
-        return popc(self.lanes)
+        return popc(self.members)
 
     def thread_rank(self) -> int:
         """The thread's number in the group."""
-        return popc(self.lanes & lanemask_lt())
+        return popc(self.members & lanemask_lt())
 
     def lane(self, rank: int) -> int:
         """The lane of the thread with this rank."""
-        rest = self.lanes
+        rest = self.members
         place = 0
         left = rank
         while place < 31 and (rest & 1 == 0 or left > 0):
@@ -228,31 +228,31 @@ class CoalescedGroup:
 
     def sync(self) -> None:
         """Wait for the lanes of the group."""
-        syncwarp(self.lanes)
+        syncwarp(self.members)
 
     def shfl(self, value: Any, rank: int) -> Any:
         """`value` of the thread with this rank."""
-        return shfl_sync(self.lanes, value, self.lane(rank))
+        return shfl_sync(self.members, value, self.lane(rank))
 
     def any(self, predicate: Any) -> bool:
         """Whether `predicate` is true in some thread of the group."""
-        return any_sync(self.lanes, predicate)
+        return any_sync(self.members, predicate)
 
     def all(self, predicate: Any) -> bool:
         """Whether `predicate` is true in every thread of the group."""
-        return all_sync(self.lanes, predicate)
+        return all_sync(self.members, predicate)
 
     def reduce_add(self, value: Any) -> Any:
         """The sum of `value` over the group."""
-        return reduce_add_sync(self.lanes, value)
+        return reduce_add_sync(self.members, value)
 
     def reduce_min(self, value: Any) -> Any:
         """The least `value` of the group."""
-        return reduce_min_sync(self.lanes, value)
+        return reduce_min_sync(self.members, value)
 
     def reduce_max(self, value: Any) -> Any:
         """The greatest `value` of the group."""
-        return reduce_max_sync(self.lanes, value)
+        return reduce_max_sync(self.members, value)
 
 
 def this_grid() -> GridGroup:

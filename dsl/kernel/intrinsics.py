@@ -62,7 +62,9 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 
 def _place(c: Compiler, axis: int) -> Scalar:
     b = c.builder
-    numbers = [b.emit(word, (), (c.index_dtype,), axis=axis)[0] for word in ("block_index", "block_size", "thread_index")]
+    numbers = [
+        b.emit(word, (), (c.index_dtype,), axis=axis)[0] for word in ("block_index", "block_size", "thread_index")
+    ]
     found = b.op("add", b.op("multiply", numbers[0], numbers[1]), numbers[2])
     return Scalar(b.cast(found, INT), True, True)
 
@@ -196,7 +198,14 @@ def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offs
     if dtype.names is None and dtype != np.uint8:
         pointer = c.builder.reinterpret(pointer, dtype)
     return Array(
-        pointer, dtype, shape, arrays.contiguous(c, shape, arrays.unit(dtype)), "shared", True, "the dynamic shared array", True
+        pointer,
+        dtype,
+        shape,
+        arrays.contiguous(c, shape, arrays.unit(dtype)),
+        "shared",
+        True,
+        "the dynamic shared array",
+        True,
     )
 
 
@@ -397,7 +406,9 @@ def _compare_and_swap(call: Call, ary: Any, old: Any, val: Any) -> Any:
 
 @handles("popc")
 def _popc(call: Call, x: Any) -> Any:
-    return call.c.cast(call.c.apply("bitwise_count", _integer(call, "popc", x)), INT, weak=True)
+    number = _integer(call, "popc", x)  # the row counts the bits of the absolute value, as NumPy does
+    unsigned = call.c.cast(number, np.dtype(f"u{number.dtype.itemsize}"))
+    return call.c.cast(call.c.apply("bitwise_count", unsigned), INT, weak=True)
 
 
 def _integer(call: Call, name: str, x: Any) -> Scalar:
@@ -405,8 +416,8 @@ def _integer(call: Call, name: str, x: Any) -> Scalar:
     if number.dtype.kind not in "biu":
         call.c.fail(f"cuda.{name} takes an integer, not {describe(number)}")
     if number.dtype.itemsize < 4:
-        number = call.c.scalar(call.c.cast(number, UINT32 if number.dtype.kind != "i" else INT32))
-    return number
+        return call.c.scalar(call.c.cast(number, UINT32 if number.dtype.kind != "i" else INT32))
+    return Scalar(number.ir)  # Python's own have 64 bits here
 
 
 def _counted(row: str) -> Handler:

@@ -289,10 +289,8 @@ def _ffs(thread: Thread, x: Any) -> int:
 
 def _brev(thread: Thread, x: Any) -> Any:
     bits, width = _bits(x)
-    turned = int(f"{bits:0{width}b}"[::-1], 2)
-    return convert(
-        turned, x.dtype if isinstance(x, np.integer) and x.dtype.itemsize >= 4 else np.dtype(f"u{width // 8}")
-    )
+    signed = not isinstance(x, (bool, np.bool_, np.unsignedinteger))
+    return convert(int(f"{bits:0{width}b}"[::-1], 2), np.dtype(f"{'i' if signed else 'u'}{width // 8}"))
 
 
 def _float_function(function: Callable[[Any], Any]) -> Action:
