@@ -16,6 +16,7 @@ from weft.dsl.kernel.arguments import from_type
 from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.dispatcher import Kernel, make_options
 from weft.dsl.kernel.errors import KernelTypeError
+from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.specialise import specialise
 from weft.dsl.kernel.types import as_signatures
 from weft.runtime import default_device
@@ -89,15 +90,20 @@ def compile_ptx(
     if not device and wanted is not None and not isinstance(wanted, types.NoneType):
         raise KernelTypeError(f"a kernel returns nothing (void), but the signature says {wanted}")
     result = None if wanted is None or isinstance(wanted, types.NoneType) else wanted.dtype
-    made = specialise(
-        function,
-        descriptors,
-        target,
-        np.dtype(np.int64),
-        options,
-        reporting=False,
-        device=(result, abi or "c") if device else None,
-    )
+    try:
+        made = specialise(
+            function,
+            descriptors,
+            target,
+            np.dtype(np.int64),
+            options,
+            reporting=False,
+            device=(result, abi or "c") if device else None,
+        )
+    except NeedsLaunch as needed:
+        raise KernelTypeError(
+            "this shape depends on the launch, and nothing is launched here: give a constant", needed.args[0]
+        ) from None
     name = (abi_info or {}).get("abi_name")
     if name:
         _rename(made.kernel, name)

@@ -81,7 +81,8 @@ def _lambda_source(code: CodeType) -> Source:
     """The lambda of a code object: several may stand on a line, so the compiled code decides."""
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
     found = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
-    columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2] is not None]
+    # instructions that stand for nothing in the source have no width
+    columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2] is not None and p[2] != p[3]]
     inside = [
         n for n in found if columns and n.col_offset <= min(columns) and max(columns) <= (n.end_col_offset or 1 << 30)
     ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import weft
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "examples" / "kernels"
@@ -42,10 +45,17 @@ def test_every_program_has_its_cases() -> None:
     assert {path.stem for path in PROGRAMS.glob("*.py")} == set(CASES)
 
 
+@pytest.mark.gpu
 def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
-    with pytest.warns(match="cop") as warned:
+    with pytest.warns(weft.PerformanceWarning, match="cop"):
         load("stride_loop").main(100)
-    assert any(issubclass(w.category, Warning) and w.category.__name__ == "PerformanceWarning" for w in warned)
+
+
+def test_no_warning_where_nothing_is_copied() -> None:
+    """The CPU device works in the memory of NumPy arrays."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load("stride_loop").main(100)
 
 
 def test_as_a_script() -> None:

@@ -22,7 +22,7 @@ def fill(x: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "brackets", [(2, 4), ((2,), (4,)), ((2, 1), (4, 1)), ((2, 1, 1), [4, 1, 1]), (2, 4, 0), (2, 4, None), (2, 4, 0, 0)]
+    "brackets", [(2, 4), ((2,), (4,)), ((2, 1), (4, 1)), ((2, 1, 1), [4, 1, 1]), (2, 4, 0), (2, 4, 0, 0)]
 )
 def test_brackets(brackets: Any) -> None:
     x = np.zeros(8)
@@ -152,6 +152,22 @@ def test_a_kernel_made_twice_sees_its_own_closure() -> None:
     for factor in (2, 0.5, 7):
         make(factor)[1, 2](x)
         np.testing.assert_array_equal(x, factor)
+
+
+def test_functions_as_arguments() -> None:
+    @weft.device
+    def negated(v: Any) -> Any:
+        return -v
+
+    @weft.kernel
+    def kernel(x: Any, f: Any) -> None:
+        i = cuda.grid(1)
+        x[i] = f(x[i])
+
+    x = np.arange(4.0)
+    kernel[1, 4](x, lambda v: v + 41)
+    kernel[1, 4](x, negated)
+    np.testing.assert_array_equal(x, -41 - np.arange(4.0))
 
 
 def test_looking_inside() -> None:

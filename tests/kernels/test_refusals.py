@@ -71,6 +71,10 @@ def _local(x: Any, where: int) -> None:
     x[0] = own[where]
 
 
+def _assign_slice(x: Any, stop: int) -> None:
+    x[0:stop] = x[0:2]
+
+
 CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
     (_write, np.zeros(8), 5, IndexError, r"8.*(size|shape|8)"),
     (_write, np.zeros(8), -20, IndexError, r"-20"),
@@ -78,6 +82,7 @@ CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
     (_assert, np.zeros(8), 2, AssertionError, r"too far"),
     (_raise, np.zeros(8), 1, ValueError, r"no such thread"),
     (_local, np.zeros(8), 4, IndexError, r"4"),
+    (_assign_slice, np.zeros(8), 3, ValueError, r"2.*3"),
 ]
 
 
