@@ -136,7 +136,7 @@ class Order:
 
     def create(self, handle: int | None) -> CudaStream:
         """A new stream, one that somebody else made, or (0) the device's own."""
-        if handle == 0:
+        if handle is not None and handle in (0, self._own.number):
             return self._own
         if handle is None:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
