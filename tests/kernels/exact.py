@@ -1,0 +1,49 @@
+"""Exact arithmetic that library functions are compared with: rationals, rounded in any direction."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from weft.dsl.kernel.conversion import round_fraction
+
+
+def directed(exact: Fraction, dtype: np.dtype, direction: str) -> float:
+    """A rational number as a float of a dtype; `direction` is rn, rd, ru or rz. The sign of 0 is that of the number."""
+    nearest = round_fraction(exact, dtype)
+    if direction == "rn" or exact == 0:
+        return float(nearest)
+    if direction == "rz":
+        direction = "rd" if exact > 0 else "ru"
+    with np.errstate(over="ignore"):
+        return _stepped(nearest, exact, dtype, direction)
+
+
+def _stepped(nearest: np.floating, exact: Fraction, dtype: np.dtype, direction: str) -> float:
+    if direction == "rd" and ((math.isinf(nearest) and nearest > 0) or _fraction(nearest, exact) > exact):
+        return float(np.nextafter(nearest, dtype.type(-math.inf)))
+    if direction == "ru" and ((math.isinf(nearest) and nearest < 0) or _fraction(nearest, exact) < exact):
+        return float(np.nextafter(nearest, dtype.type(math.inf)))
+    return float(nearest)
+
+
+def _fraction(value: np.floating, exact: Fraction) -> Fraction:
+    return exact if math.isinf(value) else Fraction(float(value))
+
+
+def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
+    """The square root of a positive rational, so: by integers with more digits than any float has."""
+    scale = 1 << 1400
+    digits = math.isqrt(exact.numerator * scale * scale // exact.denominator)
+    below = Fraction(digits, scale)
+    if below * below != exact:
+        below += Fraction(1, 2 * scale)  # between two rationals finer than every float: rounds like the root
+    return directed(below, dtype, direction)
+
+
+def same(found: object, wanted: object) -> bool:
+    """Whether two numbers are the same, NaN and the sign of 0 counted."""
+    a, b = float(found), float(wanted)  # type: ignore[arg-type]
+    return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
