@@ -7,6 +7,8 @@ one dtype wherever they occur.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Type
@@ -136,3 +138,27 @@ def _type_fault(kernel: Kernel, bound: dict[str, Type], word: str, type: Type) -
             return "" if bound.setdefault(word, type) == type else "its result is of another dtype"
         case _:
             return "" if type == np.dtype(word) else f"a {word} is needed"
+
+
+# The register of a constraint -> the dtypes that it holds; pointers are 64 bits wide.
+_REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
+
+
+def assembly_fault(operation: Operation) -> str:
+    """What is wrong with inline assembly; empty where nothing is. LLVM ends the process for most of it."""
+    template, constraints = operation.attributes["template"], operation.attributes["constraints"]
+    given = [text for text in constraints.split(",") if text and text != "~{memory}"]
+    values = (*operation.results, *operation.operands)
+    if len(given) != len(values):
+        return f"{len(values)} results and operands need as many constraints, not {len(given)}"
+    for k, (text, value) in enumerate(zip(given, values, strict=True)):
+        prefix = "=" if k < len(operation.results) else ""
+        letters = "l" if isinstance(value.type, Pointer) else [c for c, d in _REGISTERS.items() if value.type.char in d]
+        if not letters:
+            return f"no register of inline assembly holds a {value.type}"
+        if text not in [prefix + letter for letter in letters]:
+            return f"the constraint of operand {k} is {prefix}{letters[0]}, not {text}"
+    for place in re.findall(r"\$(\$|\d+|)", template):
+        if place != "$" and (not place or int(place) >= len(values)):
+            return f"${place} in its template is none of the operands ($$ is a dollar)"
+    return ""

@@ -23,7 +23,7 @@ from weft.codegen.kernel_ir.operation import (
     Type,
     Value,
 )
-from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, signature_fault
+from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, assembly_fault, signature_fault
 from weft.codegen.kernel_ir.text import print_operation, show_type
 from weft.codegen.ops import accumulators, find_op, resolve_dtypes
 
@@ -357,6 +357,9 @@ class _Verifier:
         for key in ("template", "constraints"):
             self.require(isinstance(o.attributes.get(key), str), o, f"its {key} is a text")
         self.require(not o.regions, o, "assembly has no regions")
+        fault = assembly_fault(o)
+        if fault:
+            self.fail(o, fault)
 
     def nothing(self, o: Operation) -> None:
         """No rule but its signature."""

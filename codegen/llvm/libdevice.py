@@ -28,8 +28,16 @@ def device_name(name: str, bits: int) -> str:
 
 
 def link(module: llvm.ModuleRef) -> None:
-    """Link libdevice into `module` and keep of it only what is called."""
+    """Link libdevice into `module` and keep of it only what is called.
+
+    Raises CompileError where a function is called with other types than it has.
+    """
     library = llvm.parse_bitcode(bitcode())
+    for wanted in module.functions:
+        if wanted.is_declaration and wanted.name.startswith("__nv_"):
+            own = next((f for f in library.functions if f.name == wanted.name), wanted)
+            if str(own.global_value_type) != str(wanted.global_value_type):
+                raise CompileError(f"{own.name} is {own.global_value_type}, not {wanted.global_value_type}")
     names = [f.name for f in library.functions if not f.is_declaration]
     module.link_in(library)
     for name in names:

@@ -48,6 +48,7 @@ _SPACES = {
     "constant": "ptr addrspace(4)",
     "local": "ptr",
 }
+_CONSTANT_BYTES = 64 * 1024  # what constant memory holds; larger tables lie in global memory
 
 
 def cuda_target(name: str) -> Target:
@@ -60,14 +61,18 @@ def cuda_target(name: str) -> Target:
 class NvptxDialect:
     """How GPU code takes its arguments, calls libdevice and knows its threads."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, kernel: Kernel) -> None:
         self.target = target
+        self.spaces = dict(_SPACES)
+        tables = sum(o.attributes["values"].nbytes for o in kernel.walk() if o.opcode == "table")
+        if tables > _CONSTANT_BYTES:
+            self.spaces["constant"] = _SPACES["global"]
         self.symbols: set[str] = set()  # of libdevice
         self.marks: list[tuple[int, int]] = []  # from which line of the code on it is for which of the user's
 
     def pointer(self, type: Pointer) -> str:
         """A pointer in its address space."""
-        return _SPACES[type.space]
+        return self.spaces[type.space]
 
     def head(self, emitter: Emitter) -> None:
         """What every module says: its target, and the attributes of functions (#0) and of the kernel (#1)."""
@@ -151,7 +156,7 @@ def _initialise() -> None:
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     """LLVM text of a logical kernel, its threaded form, and whether libdevice has to be linked."""
     ready = run_passes(kernel, target)
-    dialect = NvptxDialect(target)
+    dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
     if "device" in ready.attributes:
         dialect.head(emitter)

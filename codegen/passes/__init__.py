@@ -3,8 +3,9 @@
 Host: `choose_lanes` marks the loop that runs in vectors; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host.
-A kernel that a person wrote has its threads already: the two expansions are all it needs; on a GPU `expand_warp_reduce`
-before the last.
+`inline_rows` puts rows made of a person's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
+A kernel that a person wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
+follows them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
+from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes import map_axes
 from weft.codegen.target import Target
 
@@ -21,10 +23,15 @@ from weft.codegen.target import Target
 def run_passes(kernel: Kernel, target: Target) -> Kernel:
     """A kernel made ready for the emitter of `target`."""
     if kernel.level == "logical":
+        kernel = inline_rows(kernel, straight=True)
         kernel = choose_lanes(kernel, target) if target.kind == "cpu" else map_axes(kernel, target)
-    kernel = expand_complex(kernel)
-    # float16 becomes float32 before a warp folds it
-    return expand_ops(expand_warp_reduce(expand_ops(kernel), target) if target.kind == "cuda" else kernel)
+        kernel = inline_rows(kernel, straight=False)
+    kernel = expand_ops(expand_complex(kernel))
+    if target.kind == "cpu":
+        return kernel
+    # behind the first expansion, which lets float16 be folded in float32; a fold by shuffles is of rows again
+    folded = expand_warp_reduce(kernel, target)
+    return kernel if folded is kernel else expand_ops(folded)
 
 
 __all__ = ["choose_lanes", "expand_complex", "expand_ops", "expand_warp_reduce", "map_axes", "run_passes"]

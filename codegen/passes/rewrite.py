@@ -98,6 +98,9 @@ class Rewriter:
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """The values that stand for these, which no rule replaces."""
+        if self.retype is _as_it_is:
+            self.map.update(zip(values, values, strict=True))
+            return values
         for value in values:
             types = self.retype(value.type)
             parts = tuple(value if type == value.type else self.builder.fresh(type) for type in types)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.codegen.explicit_kernels import ALL, I4, I8, PROGRAMS, U4, Builder, Program
+from tests.codegen.explicit_kernels import ALL, BOOL, I4, I8, PROGRAMS, U4, Builder, Program
 from tests.codegen.kernels import GPU
 from weft.codegen import Kernel, KernelError, Target, interpret_kernel, parse_kernel, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.interpret import DivergenceError
@@ -130,6 +130,11 @@ BAD: list[tuple[str, Callable[[Builder], object]]] = [
     ("'5s' is no format of int32", lambda b: b.emit("print", (b.constant(0),), pieces=("", ""), formats=("5s",))),
     ("a symbol is one of libdevice's", lambda b: b.emit("external", (), (I4,), symbol="system")),
     ("its template is a text", lambda b: b.emit("assembly", (), (), constraints="")),
+    ("0 results and operands need as many constraints, not 1", lambda b: b.emit("assembly", (), (), template="", constraints="r")),
+    ("the constraint of operand 0 is =r, not =f", lambda b: b.emit("assembly", (), (I4,), template="", constraints="=f")),
+    ("no register of inline assembly holds a bool", lambda b: b.emit("assembly", (b.constant(True, BOOL),), (), template="", constraints="r")),
+    ("$1 in its template is none", lambda b: b.emit("assembly", (b.constant(1),), (), template="mov $0, $1;", constraints="r")),
+    ("$ in its template is none", lambda b: b.emit("assembly", (), (), template="bra $L1;", constraints="")),
     ("there is no function 'f'", lambda b: b.emit("call", (), (), function="f")),
     ("its scope is one of 'block', 'device', 'system', not None", lambda b: b.emit("fence")),
     ("a warp cannot fold float32 with bitwise_or", lambda b: b.one("warp_reduce", (b.constant(1, U4), b.constant(1, "f4")), np.dtype("f4"), kind="bitwise_or")),

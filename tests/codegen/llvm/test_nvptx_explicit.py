@@ -166,6 +166,8 @@ def test_memory_and_calls() -> None:
     mantissa, exponent = b.load(dynamic, n), b.local("i4")
     b.store(x, n, b.one("external", (mantissa, exponent), F4, symbol="__nv_frexpf"))
     doubled = b.one("assembly", (n, n), template="add.s32 $0, $1, $2;", constraints="=r,r,r")
+    braced = "{ .reg .pred p; setp.lt.s32 p, $1, 5; selp.s32 $0, 1, 0, p; }"
+    b.store(x, b.one("assembly", (n,), template=braced, constraints="=r,r,~{memory}"), mantissa)
     b.emit("assembly", (), template='// a note: $$ "quoted"', constraints="")
     b.store(x, doubled, b.load(table, b.load(exponent, b.constant(0))))
     for scope in ("block", "device", "system"):
@@ -190,6 +192,22 @@ def test_memory_and_calls() -> None:
     text = ", ".join(str(c) for c in "100%% %lld %g ü %s\n".encode())
     assert text in ptx
     assert "__nv_frexpf" not in ptx.replace(".b8", "")
+
+
+def test_libdevice_is_called_with_its_own_types() -> None:
+    b = Builder("wrong")
+    b.emit("external", (b.constant(1, "f8"),), (F4,), symbol="__nv_sinf")
+    with pytest.raises(CompileError, match=r"__nv_sinf is float \(float\), not float \(double\)"):
+        compile_kernel(b.finish(), resolve_target("sm_80"))
+
+
+def test_tables_that_constant_memory_does_not_hold() -> None:
+    for count, word in ((8192, ".const "), (8193, ".global ")):
+        b = Builder("tables")
+        x, n = b.pointer("x", "f8", writable=True), b.scalar("n")
+        table = b.one("table", type=Pointer(np.dtype("f8"), "constant"), values=np.ones(count))
+        b.store(x, n, b.load(table, n))
+        assert f"{word}.align 16 .b8 table" in ptx_of(b.finish())
 
 
 def test_vprintf_is_the_only_symbol_from_outside() -> None:
