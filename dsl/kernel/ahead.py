@@ -106,20 +106,10 @@ def compile_ptx(
         ) from None
     name = (abi_info or {}).get("abi_name")
     if name:
-        _rename(made.kernel, name)
+        made.kernel.name = name
     code = compile_kernel(made.kernel, target)
     returned = types.from_dtype(made.returns) if made.returns is not None else types.void
     return code.code.decode(), returned
-
-
-def _rename(kernel: Any, name: str) -> None:
-    old = kernel.attributes.get("device")
-    kernel.name = name
-    if old is not None:
-        kernel.attributes["device"] = name
-        for function in kernel.functions:
-            if function.name == old:
-                function.name = name
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
@@ -127,7 +117,9 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
     return compile_ptx(pyfunc, sig, **options)
 
 
-def compile(pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any) -> tuple[Any, Any]:
+def compile(
+    pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
+) -> tuple[Any, Any]:
     """Code of a function for a signature; as `compile_ptx`, of a device function with the C ABI unless told otherwise.
 
     Parameters

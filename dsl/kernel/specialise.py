@@ -196,7 +196,7 @@ def _device_function(c: Compiler, frame: Frame, name: str, descriptors: tuple[De
     result = np.dtype(wanted) if wanted is not None else getattr(kind, "dtype", None)
     results = [result] if result is not None else []
     c.reporting = False
-    with b.function(name, types, results) as values:
+    with b.function(f"{name}_inside", types, results) as values:  # the kernel's own name is what others see
         rest = list(values)
         with b.scope("kernel"):
             for parameter, descriptor in zip(parameters, descriptors, strict=True):
@@ -211,7 +211,7 @@ def _device_function(c: Compiler, frame: Frame, name: str, descriptors: tuple[De
             b.yield_(c.ir(value, result))
     if not known and frame.result.kind is not None:
         raise Restart
-    b.kernel.attributes.update(explicit=True, device=name, abi=abi)
+    b.kernel.attributes.update(explicit=True, device=f"{name}_inside", abi=abi)
     return _finished(c, source, result)
 
 

@@ -214,6 +214,10 @@ def test_compile_to_ptx() -> None:
     assert ".visible .entry" in ptx
     ptx, result = cuda.compile_ptx(scaled_sum, "float32, float32", device=True, cc=(7, 5), abi="c")
     assert re.search(r"\.visible \.func\s+\(\.param \.b32 \S+\) scaled_sum", ptx) and str(result) == "float32"
+    ptx, _ = cuda.compile_ptx(
+        scaled_sum, "float32(float32, float32)", device=True, cc=(8, 0), abi="c", abi_info={"abi_name": "my_sum"}
+    )
+    assert re.search(r"\.visible \.func.*\bmy_sum\b", ptx)
     ptx, result = cuda.compile(scaled_sum, "int32(int32, int32)", device=True, cc=(8, 0), output="ptx")
     assert ".visible .func" in ptx and str(result) == "int32"
 
