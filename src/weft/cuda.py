@@ -61,12 +61,14 @@ from weft.dsl.cuda.streams import (
     per_thread_default_stream,
     stream,
 )
+from weft.dsl.kernel import types as _types
 from weft.dsl.kernel.hints import In, InOut, Out
 from weft.dsl.kernel.names import NAMES as _NAMES
 from weft.dsl.kernel.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
 from weft.dsl.kernel.vector_types import VECTOR_TYPES as _VECTOR_TYPES
 
-# the names of the CUDA model, the vector types
+# the types, the names of the CUDA model, the vector types
+globals().update({_name: _object for _name, _object in vars(_types).items() if isinstance(_object, _types.Type)})
 globals().update({_name: _object for _name, _object in _NAMES.items() if "." not in _name})
 globals().update(_VECTOR_TYPES)
 globals().update(_VECTOR_ALIASES)
