@@ -192,6 +192,8 @@ def _jump_images() -> np.ndarray:
     s = np.zeros((128, 2), np.uint64)
     s[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
     total = np.zeros_like(s)
+    s0: Any
+    s1: Any
     s0, s1 = s.T.copy()
     for word in XOROSHIRO128P_JUMP:
         for bit in range(64):

@@ -84,11 +84,37 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
     return [dtype.type(v) for v in some]
 
 
+def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
+    """Products whose sum with z is decided far away, or that leave the range of the dtype on the way."""
+    half, top = (27, 1000) if dtype is D else (12, 120)
+    middle = 2.0**half + 1  # its square is a little above the middle of two numbers of the dtype
+    tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+    pairs = [(1.5, 2.0), (middle, middle), (middle, 2.0 ** (half - 1) + 1), (1 + 2.0**-half, 1 - 2.0**-half)]
+    pairs += [(2.0 ** (top // 2), 2.0 ** (top // 2) * 1.5), (2.0 ** (top // 2) * middle, 2.0 ** (top // 3) * middle)]
+    found = [(x, y, z) for x, y in pairs for z in (tiny, -tiny, 1e-30, -1e-30, -x * y)]
+    found += [(-x, y, z) for x, y, z in found]
+    found += [
+        (2.0**top, 2.0**24, -most),
+        (2.0**top * 1.1, 2.0**24, -(2.0 ** (top + 23))),
+        (most, 1.5, -most),
+        (most, -1.0, tiny),
+    ]
+    found += [
+        (2.0 ** -(top // 2), 2.0 ** -(top // 2), most),
+        (tiny, tiny, most),
+        (tiny, -tiny, tiny),
+        (tiny, 0.5, tiny),
+    ]
+    with np.errstate(over="ignore"):
+        return [tuple(dtype.type(v) for v in values) for values in found]
+
+
 def tuples(dtype: np.dtype, length: int, count: int) -> list[tuple[Any, ...]]:
     """Operands, some of them near to one another or to cancelling."""
     generator = np.random.default_rng(length)
     pool = numbers(dtype, length, 40)
     found = [tuple(pool[k] for k in generator.integers(0, len(pool), length)) for _ in range(count)]
+    found += fused_cases(dtype) if length == 3 else []
     with np.errstate(all="ignore"):
         for x, y in generator.standard_normal((count // 2, 2)).astype(dtype):
             scale = dtype.type(2.0) ** int(generator.integers(-60, 60))
