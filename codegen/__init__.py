@@ -7,7 +7,8 @@ from weft.codegen.kernel_ir.interpret import interpret_kernel
 from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
 from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
 from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
-from weft.codegen.ops import OPS, OpDef, find_op, fold, identity_of, resolve_dtypes
+from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
+from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.target import Target
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "code_version",
     "compile_kernel",
     "find_op",
+    "flatten_branches",
     "fold",
     "identity_of",
     "interpret_kernel",

@@ -4,6 +4,7 @@ from weft.codegen.ops.definition import OpDef
 from weft.codegen.ops.table import (
     OPS,
     accumulators,
+    add_function_row,
     add_row,
     check_supported,
     find_op,
@@ -16,6 +17,7 @@ __all__ = [
     "OPS",
     "OpDef",
     "accumulators",
+    "add_function_row",
     "add_row",
     "check_supported",
     "find_op",

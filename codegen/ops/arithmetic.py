@@ -17,6 +17,18 @@ def _is_float(value: Value) -> bool:
     return value.type.kind == "f"
 
 
+def _join_parts(real: Any, imag: Any) -> Any:
+    """The reference: exact also for infinite parts, which ``real + 1j * imag`` is not."""
+    real, imag = np.broadcast_arrays(real, imag)
+    joined = np.empty(real.shape, np.result_type(real, np.complex64))
+    joined.real, joined.imag = real, imag
+    return joined[()]
+
+
+def _parts_alone(b: KernelBuilder, real: Value, imag: Value) -> Value:
+    raise AssertionError("complex numbers are pairs before rows are expanded")
+
+
 def zero(b: KernelBuilder, like: Value) -> Value:
     """0 of a value's dtype."""
     return b.constant(0, like.type)
@@ -204,6 +216,15 @@ _SAME = tuple(f"{c}{c}->{c}" for c in INTEGERS)
 _NUMBER = {"b": "instruction or", "i": "instruction add", "u": "instruction add", "f": "instruction fadd"}
 
 ROWS = (
+    OpDef(
+        "_complex",
+        2,
+        "The complex number of two parts.",
+        loops=("ff->F", "dd->D"),
+        reference=_join_parts,
+        on_pairs=lambda b, real, imag: (real, imag),
+        expand=_parts_alone,
+    ),
     OpDef(
         "add",
         2,

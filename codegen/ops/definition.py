@@ -50,6 +50,8 @@ class OpDef:
     dunder : str
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
+    body : Function or None
+        Of a row that a person's function made: its operations. `straight`: without branches or loops.
     """
 
     name: str
@@ -69,3 +71,5 @@ class OpDef:
     domain: str = "real"
     dunder: str = ""
     aliases: tuple[str, ...] = ()
+    body: Any = None
+    straight: bool = True

@@ -31,6 +31,11 @@ def add_row(row: OpDef) -> OpDef:
     return row
 
 
+def add_function_row(row: OpDef) -> OpDef:
+    """Make a row that a person's function is known by its name. Equal names are equal functions."""
+    return _ALIASES.setdefault(row.name, row)
+
+
 for _family in (arithmetic, logic, elementary, machine):
     for _row in _family.ROWS:
         add_row(_row)

@@ -12,6 +12,7 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, 
 from weft.codegen.ops import accumulators, find_op, fold
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.rewrite import Rewriter
 from weft.codegen.target import Target
 
@@ -67,7 +68,7 @@ def _can_have_lanes(operation: Operation) -> bool:
     for inner in _inside(operation):
         if inner.opcode == "for" and any(steps.get(v, 0) != 0 for v in inner.operands[:2]):
             return False
-        if inner.opcode == "if":
+        if has_control_flow(inner):
             return False
     return True
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
-from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
@@ -146,7 +147,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
     1 where most bytes would not move as whole vectors: then neighbouring threads had better have neighbouring
     elements. Wide dtypes are computed in two vectors, to keep as many bytes in flight.
     """
-    if len(nest.levels) != 1 or has_loops(nest.item):
+    if len(nest.levels) != 1 or has_loops(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
         return 1, []
     index = nest.levels[0].index
     steps = index_steps(nest.item, index)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Value
+from weft.codegen import KernelBuilder
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.array import whole
 from weft.dsl.kernel import arrays, types
@@ -200,17 +200,7 @@ def _complex(c: Compiler, name: str, dtype: np.dtype, weak: bool) -> Scalar:
     part = np.dtype(f"f{dtype.itemsize // 2}")
     b: KernelBuilder = c.builder
     real, imag = b.scalar(f"{name}_real", part), b.scalar(f"{name}_imag", part)
-    return Scalar(join_complex(c, real, imag, dtype), weak)
-
-
-def join_complex(c: Compiler, real: Value, imag: Value, dtype: np.dtype) -> Value:
-    """A complex number of its parts."""
-    b = c.builder
-    place = b.local(dtype)
-    parts = b.reinterpret(place, np.dtype(f"f{dtype.itemsize // 2}"))
-    b.store(parts, b.constant(0), real)
-    b.store(parts, b.constant(1), imag)
-    return b.load(place, b.constant(0))
+    return Scalar(b.op("_complex", real, imag, dtype=dtype), weak)
 
 
 # -- to items --------------------------------------------------------------------------------------

@@ -194,13 +194,8 @@ def make_complex(call: Call, real: Any, imag: Any) -> Any:
     small = all(k == np.dtype(np.float32) or k in (int, float, bool) for k in kinds) and np.dtype(np.float32) in kinds
     dtype = np.dtype(np.complex64 if small else np.complex128)
     part = np.dtype(f"f{dtype.itemsize // 2}")
-    with c.at_top():
-        place = c.builder.local(dtype)
-    parts = c.builder.reinterpret(place, part)
-    c.builder.store(parts, c.builder.constant(0), c.ir(real, part))
-    c.builder.store(parts, c.builder.constant(1), c.ir(imag, part))
-    loaded = c.builder.load(place, c.builder.constant(0))
-    return Scalar(loaded, all(isinstance(k, type) for k in kinds))
+    joined = c.builder.op("_complex", c.ir(real, part), c.ir(imag, part), dtype=dtype)
+    return Scalar(joined, all(isinstance(k, type) for k in kinds))
 
 
 @handles(complex)

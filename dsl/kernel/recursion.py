@@ -15,7 +15,18 @@ from weft.dsl.kernel import arrays
 from weft.dsl.kernel.compiler import Compiler, Frame, Restart, Unresolved, Variable
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.statements import enter, lower_body
-from weft.dsl.kernel.values import Array, Constant, Scalar, ScalarKind, Tuple, TupleKind, describe
+from weft.dsl.kernel.values import (
+    Array,
+    Constant,
+    ConstantKind,
+    Scalar,
+    ScalarKind,
+    Tuple,
+    TupleKind,
+    describe,
+    is_number,
+    number_kind,
+)
 
 
 @dataclass(slots=True)
@@ -106,7 +117,7 @@ def _define(call: Call, function: Any, entry: Recursive, arguments: list[Any], t
     saved = (c.tables, c.exit, c.checked, c.stack, c.place)
     known = entry.declared = entry.result.kind
     c.tables, c.checked, c.stack = {}, False, []
-    with c.builder.function(entry.name, types, _result_types(entry.result)) as parameters:
+    with c.builder.function(entry.name, types, result_types(entry.result)) as parameters:
         values = list(parameters)
         restored = [_restore(argument, values) for argument in arguments]
         label = c.exit = c.new_label("function")
@@ -118,7 +129,7 @@ def _define(call: Call, function: Any, entry: Recursive, arguments: list[Any], t
             if lower_body(inner, body) and entry.result.kind is None:
                 c.pending = True
         if entry.result.kind is not None:
-            c.builder.yield_(*_result_values(c, entry.result))
+            c.builder.yield_(*result_values(c, entry.result))
     c.tables, c.exit, c.checked, c.stack, c.place = saved
     if entry.result.kind != known:
         raise Restart
@@ -128,22 +139,30 @@ def _frame(call: Call, function: Any, arguments: list[Any]) -> Frame:
     return enter(call.frame, call.node, function, arguments, {})
 
 
-def _result_types(result: Variable) -> list[np.dtype | Pointer]:
+def result_types(result: Variable) -> list[np.dtype | Pointer]:
+    """The IR types of a function's result."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
         case TupleKind():
-            return [t for part in result.parts for t in _result_types(part)]
+            return [t for part in result.parts for t in result_types(part)]
+        case ConstantKind() as kind if number_kind(kind) is not None:
+            number = number_kind(kind)
+            assert number is not None
+            return [number.dtype]
     return []
 
 
-def _result_values(c: Compiler, result: Variable) -> list[Any]:
+def result_values(c: Compiler, result: Variable) -> list[Any]:
+    """The IR values of a function's result."""
     value = c.load(result)
 
     def flat(item: Any) -> list[Any]:
         if isinstance(item, Tuple):
             return [v for part in item.items for v in flat(part)]
-        return [item.ir] if isinstance(item, Scalar) else []
+        if isinstance(item, Constant) and not is_number(item.value):
+            return []
+        return [c.scalar(item).ir]
 
     return flat(value)
 
@@ -154,5 +173,8 @@ def _rebuild(result: Variable, results: list[Any]) -> Any:
             return Scalar(results.pop(0), weak, natural)
         case TupleKind(maker=maker, names=names):
             return Tuple(tuple(_rebuild(part, results) for part in result.parts), maker, names)
-        case kind:
-            return Constant(kind.value)  # type: ignore[union-attr]
+        case ConstantKind(value=held):
+            if is_number(held):
+                results.pop(0)
+            return Constant(held)
+    raise AssertionError(result.kind)

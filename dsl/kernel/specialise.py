@@ -21,6 +21,7 @@ from weft.dsl.kernel.compiler import Compiler, Frame, Restart
 from weft.dsl.kernel.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, LaunchError, Place
 from weft.dsl.kernel.expressions import evaluate, wrap
 from weft.dsl.kernel.intrinsics import NeedsLaunch
+from weft.dsl.kernel.recursion import result_types, result_values
 from weft.dsl.kernel.source import outer_value, source_of
 from weft.dsl.kernel.statements import lower_body
 from weft.dsl.kernel.values import Constant, Scalar, Tuple, describe, kind_of
@@ -87,7 +88,7 @@ def specialise(
     Parameters
     ----------
     device : None, or (result dtype or None, abi)
-        Compile a function for others to call instead of a kernel.
+        Compile a function for others to call instead of a kernel; with the abi "row", for a row of the op table.
 
     Raises
     ------
@@ -191,28 +192,37 @@ def _device_function(c: Compiler, frame: Frame, name: str, descriptors: tuple[De
     for parameter, descriptor in zip(parameters, descriptors, strict=True):
         declare(probe, parameter.arg, descriptor)
     types = [p.value.type for p in probe.builder.kernel.parameters]
-    kind = frame.result.kind
-    known = kind is not None
-    result = np.dtype(wanted) if wanted is not None else getattr(kind, "dtype", None)
-    results = [result] if result is not None else []
+    if abi == "row":
+        types = [descriptor[1] for descriptor in descriptors]
+    known = frame.result.kind is not None
+    result = np.dtype(wanted) if wanted is not None else getattr(frame.result.kind, "dtype", None)
+    results = [result] if result is not None else result_types(frame.result)
     c.reporting = False
     with b.function(f"{name}_inside", types, results) as values:  # the kernel's own name is what others see
         rest = list(values)
         with b.scope("kernel"):
             for parameter, descriptor in zip(parameters, descriptors, strict=True):
-                _bind(frame, parameter, _declared(c, parameter.arg, descriptor, rest))
+                if abi == "row":
+                    _bind(frame, parameter, Scalar(rest.pop(0), descriptor[2], descriptor[1].kind == "u"))
+                else:
+                    _bind(frame, parameter, _declared(c, parameter.arg, descriptor, rest))
             body = source.tree.body
             if isinstance(body, ast.expr):
-                c.assign(frame.result, c.scalar(evaluate(frame, body)))
+                c.assign(frame.result, _as_number(c, evaluate(frame, body)))
             elif lower_body(frame, body) and known and result is not None:
                 frame.fail(source.tree, f"{name} ends without a return in one place, and with one in another")
-        if known and result is not None:
-            value = c.load(frame.result)
-            b.yield_(c.ir(value, result))
+        if known:
+            values_out = result_values(c, frame.result)
+            b.yield_(*(b.cast(v, t) for v, t in zip(values_out, results, strict=True)))
     if not known and frame.result.kind is not None:
         raise Restart
     b.kernel.attributes.update(explicit=True, device=f"{name}_inside", abi=abi)
     return _finished(c, source, result)
+
+
+def _as_number(c: Compiler, value: Any) -> Any:
+    """A result: numbers known when compiling are numbers of the thread too."""
+    return c.scalar(value) if isinstance(value, Constant) else value
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
