@@ -166,7 +166,7 @@ class Context:
         memsize : int
             Bytes of dynamic shared memory of a block.
         """
-        return self.device.device.active_blocks(_loaded(func), int(blocksize), int(memsize))
+        return self.device.device.active_blocks(_loaded(func, self.device.device), int(blocksize), int(memsize))
 
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any = None, memsize: int = 0, blocksizelimit: int = 0, flags: Any = None
@@ -177,7 +177,7 @@ class Context:
         """
         if b2d_func:
             raise NotImplementedError("shared memory as a function of the block size: ask for each block size in turn")
-        return self.device.device.best_block(_loaded(func), int(memsize), int(blocksizelimit))
+        return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
 
     def create_stream(self) -> Stream:
         """As `cuda.stream`."""
@@ -204,9 +204,14 @@ class Context:
         return defer_cleanup()
 
 
-def _loaded(function: Any) -> Any:
-    """What the device launches, from a compiled kernel."""
-    return getattr(function, "function", function)
+def _loaded(kernel: Any, device: runtime.Device) -> Any:
+    """What the device launches, from a compiled kernel that was launched there. Raises ValueError where it was not."""
+    functions = getattr(kernel, "functions", None)
+    if functions is None:
+        return kernel
+    if device not in functions:
+        raise ValueError(f"this kernel was not launched on {device.name} yet: launch it once, then ask")
+    return functions[device]
 
 
 _faces: dict[runtime.Device, Device] = {}
