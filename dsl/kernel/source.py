@@ -50,19 +50,21 @@ class Source:
 
 def source_of(function: FunctionType) -> Source:
     """The source of a function. Raises KernelSyntaxError where there is none."""
+    linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 
 
 @lru_cache(maxsize=1024)
 def _source(code: CodeType) -> Source:
     file, first = code.co_filename, code.co_firstlineno
-    try:
-        lines, _ = inspect.getsourcelines(code)
-    except (OSError, TypeError, IndentationError):
+    # not inspect.getsourcelines, which resolves the file of every module that is loaded
+    linecache.checkcache(file)
+    lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
+    if not lines:
         raise KernelSyntaxError(
             f"{code.co_name} has no source: kernels are compiled from the text of a function, "
             "so it has to stand in a file or a notebook cell"
-        ) from None
+        )
     if code.co_name == "<lambda>":
         return _lambda_source(code)
     text = textwrap.dedent("".join(lines))
