@@ -46,6 +46,8 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
     if is_cuda_array(obj):
         return as_cuda_array(obj)
     values = np.asarray(obj)
+    if copy and not stream and values.flags.c_contiguous and values.dtype.names is None:
+        return convert(values)
     made = device_array_like(values)
     if copy:
         made.copy_to_device(values, stream)
