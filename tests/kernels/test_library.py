@@ -99,6 +99,8 @@ def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
         (most, 1.5, -most),
         (most, -1.0, tiny),
     ]
+    near = 1.9 * 2.0 ** (int(np.finfo(dtype).maxexp) - 1)
+    found += [(1.7 * 2.0**top, near / 2.0**top, -near), (-1.7 * 2.0**top, near / 2.0**top, near * 0.99)]
     found += [
         (2.0 ** -(top // 2), 2.0 ** -(top // 2), most),
         (tiny, tiny, most),
