@@ -260,8 +260,8 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
     i = position(b)
     half = b.op("multiply", b.cast(i, np.float32), b.constant(0.5, np.float32))
     even = b.op("equal", b.op("bitwise_and", i, b.constant(1)), b.constant(0), dtype=bool)
-    b.emit("print", (i, half, even), pieces=("i=", " half ", " é ", "!"))
-    b.emit("print", (), pieces=("plain",))
+    b.emit("print", (i, half, even), pieces=("i=", " half ", " é ", "!\n"))
+    b.emit("print", (), pieces=("plain\n",))
     run(b.finish(), [], (1,), (2,))
     assert capsys.readouterr().out == "i=0 half 0.0 é True!\nplain\ni=1 half 0.5 é False!\nplain\n"
 
