@@ -7,15 +7,17 @@ behind it, and it behind that one's work, so that arrays are never read too earl
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.runtime as runtime
 from weft.fusion import flush
 from weft.runtime import default_device
+
+if TYPE_CHECKING:
+    import asyncio
 
 _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Per-thread default CUDA stream>"}
 
@@ -72,6 +74,8 @@ class Stream:
 
     def async_done(self) -> asyncio.Future[Stream]:
         """An awaitable that is done when everything so far in the stream has ended; its result is the stream."""
+        import asyncio  # costly, and loaded already where there is a loop
+
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Stream] = loop.create_future()
 
