@@ -14,7 +14,12 @@ COMMON = (
     r"llvm\.(abs|smin|smax|umin|umax|ctpop|ctlz|bitreverse)\.(v\d+)?i(8|16|32|64)",
     r"llvm\.fpto[su]i\.sat\.(v\d+)?i(8|16|32|64)\.(v\d+)?f(32|64)",
 )
-HOST = (r"llvm\.lifetime\.start\.p0", r"llvm\.readcyclecounter", r"llvm\.coro\.(id|size\.i64|begin|suspend|end|resume)")
+HOST = (
+    r"llvm\.lifetime\.start\.p0",
+    r"llvm\.memset\.p0\.i64",
+    r"llvm\.readcyclecounter",
+    r"llvm\.coro\.(id|size\.i64|begin|suspend|end|resume)",
+)
 NVPTX = (
     r"llvm\.nvvm\.read\.ptx\.sreg\.((tid|ctaid|ntid|nctaid)\.[xyz]|laneid|clock64)",
     r"llvm\.nvvm\.barrier0(\.(popc|and|or))?",

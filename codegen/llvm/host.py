@@ -12,13 +12,14 @@ from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Pointer
+from weft.codegen.kernel_ir.operation import Kernel, Pointer
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_dialect import HostDialect
-from weft.codegen.llvm.host_grid import emit_loops
+from weft.codegen.llvm.host_split import emit_split
 from weft.codegen.passes import run_passes
+from weft.codegen.passes.split_at_meetings import split_at_meetings
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode, setting
 
@@ -68,10 +69,10 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     if kernel.level == "logical":
         dialect = HostDialect(target)
         text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
-    elif any(operation.opcode in MEETINGS for operation in ready.walk()):
-        text, symbols, sites = emit_coroutines(ready, target)
+    elif (split := split_at_meetings(ready)) is not None:
+        text, symbols = emit_split(ready, target, split)
     else:
-        text, symbols = emit_loops(ready, target)
+        text, symbols, sites = emit_coroutines(ready, target)
     check_declarations(text, (*COMMON, *HOST), symbols)
     return HostText(text, tuple(sorted(symbols)), tuple(sites))
 

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host: the entry, its blocks, and threads as loops.
+"""Explicit kernels on the host: the entry, its blocks and threads, and the operations that are theirs.
 
 In: a kernel in the CUDA model after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the
 blocks [begin, end) of the grid, x fastest. Behind the parameters' slots lie grid x, y, z, block x, y, z, the bytes
@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
-from weft.codegen.llvm.emit_memory import array_alignment
 from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_effects import emit_effect
@@ -86,6 +85,10 @@ class GridDialect(HostDialect):
         """A count as an index."""
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
+    def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
+        """Blocks and threads are divided, not loops."""
+        return None
+
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
@@ -140,9 +143,6 @@ class GridDialect(HostDialect):
                 pass  # bound before
             case "dynamic_shared":
                 emitter.set(operation, Item(self.dynamic))
-            case "local":
-                self.own.add(operation.results[0])
-                return operation.results[0] in emitter.environment
             case "offset" | "reinterpret":
                 if operation.operands[0] in self.own:
                     self.own.add(operation.results[0])
@@ -230,43 +230,6 @@ def thread_loops(emitter: Emitter, dialect: GridDialect) -> Iterator[None]:
                 dialect.numbers["thread_index", axis] = text
             dialect.linear = emitter.line(f"add nuw nsw {kind} {row}, {x}")
             yield
-
-
-def bind_locals(emitter: Emitter, dialect: GridDialect, operations: list[Operation]) -> None:
-    """Memory of the thread's own, one place for all threads in turn: each begins without what the one before left."""
-    for operation in operations:
-        kind, count = element(operation)
-        pointer = operation.results[0].type
-        assert isinstance(pointer, Pointer)
-        type_name = kind if count == 1 else f"[{count} x {kind}]"
-        place = emitter.alloca(type_name, array_alignment(pointer.dtype, count))
-        emitter.set(operation, Item(place))
-        if count == 1:
-            emitter.do(
-                f"store {kind} {'0.0' if pointer.dtype.kind == 'f' else '0'}, ptr {place}, align {pointer.dtype.itemsize}"
-            )
-        else:
-            emitter.declare("llvm.lifetime.start.p0", "void", ["ptr"])
-            emitter.do(f"call void @llvm.lifetime.start.p0(ptr {place})")
-
-
-def emit_loops(kernel: Kernel, target: Target) -> tuple[str, set[str]]:
-    """LLVM text of a kernel whose threads do not meet, and the outside symbols it calls."""
-    dialect = GridDialect(target)
-    emitter = Emitter(kernel, dialect)
-    dialect.begin(emitter)
-    dialect.reserve_shared(emitter)
-    locals_ = [o for o in walk(kernel.body) if o.opcode == "local"]
-    emitter.metadata += ["!1 = distinct !{}", '!2 = !{!"llvm.loop.parallel_accesses", !1}']
-    with counted(emitter, "i64", "%begin", "%end") as block:
-        dialect.place_block(emitter, block)
-        with thread_loops(emitter, dialect):
-            bind_locals(emitter, dialect, locals_)
-            dialect.give_context(emitter)
-            emitter.block(kernel.body)
-    emitter.close_function("ret void")
-    finish(emitter, dialect)
-    return emitter.text(), dialect.symbols
 
 
 def finish(emitter: Emitter, dialect: GridDialect) -> None:

@@ -1,0 +1,365 @@
+"""How a block's work is split where its threads meet: into runs that each thread makes alone, one after another.
+
+In: a threaded kernel whose meetings all threads of a block reach together. Out: for each block of operations that
+contains meetings a list of steps: runs, meetings, and what is done once for all threads: what they have in common, and
+the control flow around meetings. Always true: between two meetings the order of the threads does not matter; a value
+that a run computes and another one needs is named as crossing, or is cheap enough to be computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from weft.codegen.kernel_ir.operation import MEETINGS, STRUCTURAL, Block, Kernel, Operation, Value
+from weft.codegen.ops import find_op
+from weft.codegen.passes.find_uniform import Uniformity, find_uniform
+from weft.codegen.passes.index_steps import program_order
+
+# Meetings that runs can be split at; those of a warp only where all its lanes are named.
+_BLOCK = frozenset({"barrier", "barrier_vote"})
+_WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
+# Besides the rows: operations that depend on their operands alone.
+_PURE = frozenset(
+    {"constant", "cast", "offset", "reinterpret", "shared", "dynamic_shared", "table", "block_index", "block_size"}
+    | {"grid_size", "thread_index", "lane_index"}
+)
+_CHEAP = 12  # cost up to which a value is computed again rather than kept
+FULL = 0xFFFFFFFF
+
+
+@dataclass(eq=False)
+class Run:
+    """Operations that each thread does alone. `receives`, `sends`: meetings whose result it begins with, or whose value
+    it ends with."""
+
+    operations: list[Operation] = field(default_factory=list)
+    receives: list[Operation] = field(default_factory=list)
+    sends: list[Operation] = field(default_factory=list)
+    again: bool = False  # it may run more than once in a block
+    late: bool = False  # threads may have left the kernel before
+
+    def everything(self) -> Iterator[Operation]:
+        """All operations, inner ones too."""
+        yield from self.receives
+        yield from program_order(self.operations)
+        yield from self.sends
+
+
+Step = Run | Operation
+
+
+@dataclass
+class Split:
+    """What was decided.
+
+    Attributes
+    ----------
+    steps : dict
+        Of each block of operations that is done once for all threads.
+    common : set of Value
+        Pointers of `local` memory that all threads of the block have in common.
+    crossing : set of Value
+        Values of a thread's own that one run computes and another needs.
+    maker : dict
+        Value of a run -> the operation that makes it: what does not cross is computed again where it is needed.
+    kept : set of Value
+        Results of `local` whose contents outlive a run.
+    single : set of Value
+        Results of `local` with one element that is only loaded and stored.
+    """
+
+    uniform: Uniformity
+    steps: dict[Block, list[Step]] = field(default_factory=dict)
+    common: set[Value] = field(default_factory=set)
+    crossing: set[Value] = field(default_factory=set)
+    maker: dict[Value, Operation] = field(default_factory=dict)
+    kept: set[Value] = field(default_factory=set)
+    single: set[Value] = field(default_factory=set)
+    places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
+
+    def runs(self) -> list[Run]:
+        """All runs."""
+        return [step for steps in self.steps.values() for step in steps if isinstance(step, Run)]
+
+    def touched(self, run: Run) -> list[Value]:
+        """The results of `local` that a run reads or writes and that are a thread's own."""
+        found: dict[Value, None] = {}
+        for o in run.everything():
+            for value in o.operands:
+                root = self.uniform.roots.get(value)
+                if root is not None and root not in self.common:
+                    found[root] = None
+        return list(found)
+
+    def begins_with_store(self, run: Run, root: Value) -> bool:
+        """Whether a run writes a variable before it reads it."""
+        for o in run.operations:
+            if any(self.uniform.roots.get(v) is root for inner in program_order([o]) for v in inner.operands):
+                return o.opcode == "store"
+        return True
+
+
+def split_at_meetings(kernel: Kernel) -> Split | None:
+    """The split, or None where the threads of a block may be apart where some meet."""
+    uniform = find_uniform(kernel)
+    if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
+        return None
+    splitter = _Splitter(kernel, uniform)
+    return splitter.split() if splitter.mark() else None
+
+
+def is_pure(operation: Operation) -> bool:
+    """Whether an operation depends on its operands alone and changes nothing."""
+    return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
+
+
+def _can_split_at(o: Operation, uniform: Uniformity, kernel: Kernel) -> bool:
+    if o.opcode not in MEETINGS:
+        return True
+    if o in uniform.apart or o.opcode not in _BLOCK | _WARP:
+        return False
+    if o.opcode in _WARP and o.opcode != "shuffle_xor":
+        return _is_full(o.operands[0], kernel)
+    return True
+
+
+def _is_full(mask: Value, kernel: Kernel) -> bool:
+    for o in program_order(kernel.body.operations):
+        if mask in o.results:
+            if o.opcode == "cast":
+                return _is_full(o.operands[0], kernel)
+            return o.opcode == "constant" and int(o.attributes["value"]) & FULL == FULL
+    return False
+
+
+class _Splitter:
+    """Marks what is done once for all threads, then cuts what is left into runs."""
+
+    def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
+        self.kernel = kernel
+        self.uniform = uniform
+        self.made = Split(uniform)
+        self.around: dict[Operation, tuple[Operation, ...]] = {}  # operations with regions that each stands in
+        self.maker: dict[Value, Operation] = {}  # of results and of region parameters
+        self.stores: dict[Value, list[Operation]] = {}  # of each `local`
+        self.once: set[Operation] = set()  # with regions: done once for all threads
+        self.loads: set[Operation] = set()  # from shared and global memory: done once for all threads
+        self.needed: set[Value] = set()
+        self.outside: set[Value] = {p.value for p in kernel.parameters}  # values that there are outside of runs
+        self.fine = True
+        self._index(kernel.body, ())
+
+    def _index(self, block: Block, around: tuple[Operation, ...]) -> None:
+        for o in block.operations:
+            self.around[o] = around
+            self.maker.update(dict.fromkeys(o.results, o))
+            if o.opcode == "local":
+                self.made.places[o.results[0]] = o
+            if o.opcode == "store" and o.operands[0] in self.uniform.roots:
+                self.stores.setdefault(self.uniform.roots[o.operands[0]], []).append(o)
+            for region in o.regions:
+                self.maker.update(dict.fromkeys(region.parameters, o))
+                self._index(region, (*around, o))
+
+    # -- what is done once ----------------------------------------------------------------------
+
+    def mark(self) -> bool:
+        """Mark everything around meetings, and what that depends on; whether all of it is the same for all threads."""
+        everything = list(program_order(self.kernel.body.operations))
+        for o in everything:
+            if o.opcode in MEETINGS:
+                self.together(self.around[o])
+        size = -1
+        while size != len(self.once):
+            size = len(self.once)
+            scopes = {o.attributes["label"]: o for o in self.once if o.opcode == "scope"}
+            for o in everything:
+                target = scopes.get(o.attributes["label"]) if o.opcode == "leave" else None
+                if target is None or target not in self.around[o]:
+                    continue
+                if o not in self.uniform.apart:
+                    self.together(self.around[o])
+                elif o.attributes["label"] != self.uniform.exit:
+                    return False  # some threads go on behind a meeting, but not behind the kernel
+        return self.fine
+
+    def together(self, around: tuple[Operation, ...]) -> None:
+        """Operations around something that is done once are done once as well."""
+        for o in around:
+            if o in self.once:
+                continue
+            self.once.add(o)
+            if o in self.uniform.apart or self.uniform.differs(o.results):
+                self.fine = False
+            if o.opcode in ("if", "for"):
+                if self.uniform.differs(o.operands):
+                    self.fine = False
+                for value in o.operands:
+                    self.need(value)
+                for region in o.regions:
+                    for value in region.operations[-1].operands:
+                        self.need(value)
+
+    def need(self, value: Value) -> None:
+        """A value that is needed outside of runs."""
+        if value in self.needed:
+            return
+        self.needed.add(value)
+        maker = self.maker.get(value)
+        if maker is None:
+            return
+        if maker.regions:
+            self.together((*self.around[maker], maker))
+            return
+        if maker.opcode in MEETINGS:
+            return
+        for operand in maker.operands:
+            self.need(operand)
+        root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
+        if maker.opcode == "load":
+            if root is None:
+                self.loads.add(maker)
+                self.together(self.around[maker])
+            elif root not in self.made.common:
+                self.made.common.add(root)
+                self.fine = self.fine and root not in self.uniform.varying
+                for store in self.stores.get(root, ()):
+                    for operand in store.operands:
+                        self.need(operand)
+                    self.together(self.around[store])
+        elif not is_pure(maker) and maker.opcode != "local":
+            self.fine = False
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def split(self) -> Split:
+        """Cut into steps, and see what passes from run to run."""
+        self.cut(self.kernel.body, False)
+        _Flow(self.made).find()
+        return self.made
+
+    def is_once(self, o: Operation) -> bool:
+        """Whether an operation without regions is done once for all threads, where it stands among steps."""
+        if any(v not in self.outside for v in o.operands):
+            return False
+        roots = self.uniform.roots
+        if o.opcode in ("load", "store"):
+            root = roots.get(o.operands[0])
+            return root in self.made.common if root is not None else o in self.loads
+        if o.opcode == "local":
+            return o.results[0] in self.made.common
+        if o.opcode == "leave":
+            return o not in self.uniform.apart
+        return is_pure(o) and not self.uniform.differs(o.results)
+
+    def cut(self, block: Block, again: bool) -> None:
+        """The steps of one block of operations."""
+        steps: list[Step] = []
+        run: Run | None = None
+        for o in block.operations:
+            if o.opcode == "yield":
+                break
+            late = o in self.uniform.late
+            if o.opcode in MEETINGS:
+                if o.opcode not in ("barrier", "warp_barrier"):
+                    run = run or Run(again=again, late=late)
+                    run.sends.append(o)
+                steps += [run, o] if run is not None else [o]
+                run = None
+                if o.opcode in _BLOCK:
+                    self.outside.update(o.results)
+                elif o.results:
+                    run = Run(receives=[o], again=again, late=late)
+            elif o in self.once:
+                steps += [run, o] if run is not None else [o]
+                run = None
+                self.outside.update(o.results)
+                for region in o.regions:
+                    self.outside.update(region.parameters)
+                    self.cut(region, again or o.opcode in ("repeat", "for"))
+            elif self.is_once(o):
+                if run is not None and self.conflicts(o, run):
+                    steps.append(run)
+                    run = None
+                steps.append(o)
+                self.outside.update(o.results)
+            else:
+                run = run or Run(again=again, late=late)
+                run.late = run.late or late
+                run.operations.append(o)
+        if run is not None:
+            steps.append(run)
+        self.made.steps[block] = steps
+
+    def conflicts(self, o: Operation, run: Run) -> bool:
+        """Whether an operation done once must wait for the run before it."""
+        if o.opcode == "leave":
+            return True
+        inside = list(run.everything())
+        if o.opcode == "store":
+            root = self.uniform.roots[o.operands[0]]
+            return any(self.uniform.roots.get(v) is root for other in inside for v in other.operands)
+        if o.opcode == "load" and o in self.loads:
+            return any(other.opcode in ("store", "atomic", "atomic_cas", "call", "fence") for other in inside)
+        return False
+
+
+class _Flow:
+    """What passes from run to run."""
+
+    def __init__(self, made: Split) -> None:
+        self.made = made
+        self.roots = made.uniform.roots
+        self.home: dict[Value, Run] = {}
+        for run in made.runs():
+            for o in (*run.receives, *run.operations):
+                self.home.update(dict.fromkeys(o.results, run))
+                made.maker.update(dict.fromkeys(o.results, o))
+        self.costs: dict[Value, int | None] = {}
+
+    def find(self) -> None:
+        """Values, then memory."""
+        for run in self.made.runs():
+            for o in run.everything():
+                for value in o.operands:
+                    home = self.home.get(value)
+                    if home is not None and home is not run and self.cost(value) is None:
+                        self.made.crossing.add(value)
+        self.memory()
+
+    def cost(self, value: Value) -> int | None:
+        """What computing a value again costs; None: too much."""
+        if value not in self.home or value in self.made.places:
+            return 0
+        if value not in self.costs:
+            maker = self.made.maker[value]
+            total: int | None = None
+            if is_pure(maker):
+                total = find_op(maker.opcode).cost if maker.opcode not in STRUCTURAL else 1
+                for operand in maker.operands:
+                    part = self.cost(operand)
+                    total = None if part is None or total is None else total + part
+            self.costs[value] = total if total is not None and total <= _CHEAP else None
+        return self.costs[value]
+
+    def memory(self) -> None:
+        """Which local memory must be kept between runs."""
+        direct: dict[Value, bool] = {}
+        touched: dict[Value, list[Run]] = {}
+        for run in self.made.runs():
+            for o in run.everything():
+                for k, value in enumerate(o.operands):
+                    root = self.roots.get(value)
+                    if root is None or root in self.made.common:
+                        continue
+                    plain = k == 0 and o.opcode in ("load", "store") and value is root
+                    direct[root] = direct.get(root, True) and plain
+                    if run not in touched.setdefault(root, []):
+                        touched[root].append(run)
+        for root, runs in touched.items():
+            if direct[root] and self.made.places[root].attributes["count"] == 1:
+                self.made.single.add(root)
+            alone = len(runs) == 1 and not runs[0].again
+            if not alone and not (root in self.made.single and all(self.made.begins_with_store(r, root) for r in runs)):
+                self.made.kept.add(root)
