@@ -67,10 +67,11 @@ def test_vector_add_is_lean(dtype: str) -> None:
 @pytest.mark.parametrize("layout", ["[:, ::1]", "[::1, :]", "[:, :]"])
 def test_narrow_indices_where_extents_allow(layout: str) -> None:
     """What a launch compiles for arrays below 2 GB: no 64-bit product for strides either."""
-    for function, types, count in (
+    cases: list[tuple[Any, list[str], int]] = [
         (matrix_scale, [f"float32{layout}"] * 2, 10),
         (vector_add, ["float32[:]"] * 3, 9),
-    ):
+    ]
+    for function, types, count in cases:
         kernel = specialise(
             function,
             tuple(from_type(parse_type(text)) for text in types),
