@@ -1,4 +1,4 @@
-"""Compilation: a logical kernel and a target to object code, or to the text of a stage."""
+"""Compilation: a kernel and a target to object code, or to the text of a stage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def resolve_target(name: str) -> Target:
 
 
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a logical kernel. Raises TypeError for what the target cannot compute, CompileError else."""
+    """Compile a kernel of either level. Raises TypeError for what the target cannot compute, CompileError else."""
     verify_kernel(kernel)
     if target.kind == "cpu":
         code: ObjectCode = _backend("cpu").compile_host(kernel, target)

@@ -13,7 +13,7 @@ class Target:
     Attributes
     ----------
     name : str
-        "host", or "sm_75" to "sm_121".
+        "host", or "sm_70" to "sm_121".
     kind : {"cpu", "cuda"}
     triple : str
         LLVM's target triple.

@@ -27,14 +27,18 @@ from weft.runtime import CompileError, ObjectCode
 
 # Architecture -> the least PTX version that knows it, as LLVM's feature counts.
 ARCHITECTURES = {
+    "sm_70": 63,
+    "sm_72": 63,
     "sm_75": 63,
     "sm_80": 70,
     "sm_86": 71,
     "sm_87": 74,
+    "sm_88": 90,
     "sm_89": 78,
     "sm_90": 78,
     "sm_100": 86,
     "sm_103": 88,
+    "sm_110": 90,
     "sm_120": 87,
     "sm_121": 88,
 }

@@ -78,7 +78,7 @@ def between_threads() -> Kernel:
     return b.finish()
 
 
-@pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_86", "sm_87", "sm_89", "sm_103", "sm_121"])
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_86", "sm_87", "sm_88", "sm_89", "sm_103", "sm_110", "sm_121"])
 def test_what_threads_do_together(arch: str) -> None:
     kernel = between_threads()
     assert compile_kernel(kernel, resolve_target(arch)).launch == {"scheme": "threads", "cooperative": True}
