@@ -109,7 +109,7 @@ class SplitEmitter(Emitter):
 
     def operation(self, operation: Operation) -> None:
         """One operation; `local` has its place, and what all threads have left is not begun again."""
-        if operation.opcode == "local":
+        if operation.opcode == "local" and operation.results[0] in self.split.places:  # else it is a function's
             self.place(operation.results[0])
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
