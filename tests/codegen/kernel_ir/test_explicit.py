@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.codegen.explicit_kernels import ALL, BOOL, I4, I8, PROGRAMS, U4, Builder, Program
 from tests.codegen.kernels import GPU
@@ -205,3 +208,24 @@ def test_lines_stay_with_what_a_pass_makes_of_an_operation() -> None:
     assert {o.attributes["line"] for o in ready.walk() if o.opcode == "load"} == {12}
     assert {o.attributes["line"] for o in ready.walk() if o.opcode == "multiply"} >= {13}
     assert all("line" in o.attributes for o in ready.walk())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,6}", fullmatch=True).filter(lambda key: key not in ("value", "values", "types")),
+        st.one_of(st.text(), st.integers(), st.booleans(), st.lists(st.one_of(st.text(), st.integers())).map(tuple)),
+    )
+)
+def test_attributes_read_back(attributes: dict[str, Any]) -> None:
+    b = Builder("texts")
+    with b.scope("a"):
+        b.emit("fence", (), (), **attributes)
+    operation = b.kernel.body.operations[0]
+    operation.attributes = {**attributes, "label": "a"}
+    b.kernel.attributes = dict(attributes)
+    again = parse_kernel(print_kernel(b.finish()))
+    assert again.attributes == attributes
+    outer = again.body.operations[0]
+    assert outer.attributes == {**attributes, "label": "a"}
+    assert outer.regions[0].operations[0].attributes == attributes
