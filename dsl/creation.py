@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     elif isinstance(shape, Array):
         shape = shape.tolist()
         shape = shape if isinstance(shape, list) else (shape,)
-    result = tuple(int(n.__index__()) for n in shape)
+    result = tuple(operator.index(n) for n in shape)
     if any(n < 0 for n in result):
         raise ValueError("negative dimensions are not allowed")
     return result

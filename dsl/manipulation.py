@@ -31,6 +31,13 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     return array._view or whole(array._storage)
 
 
+def lies_in_order(array: Array) -> bool:
+    """Whether the elements lie in C order without gaps; axes of length 1 fit any order, and so does an empty array."""
+    shape, strides, _ = layout(array)
+    wanted = contiguous_strides(shape)
+    return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
+
+
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
     """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
     array = asarray(a)
@@ -206,8 +213,10 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def ravel(a: Any, order: str = "C") -> Array:
-    """The elements in one axis: a view where they lie together."""
+    """The elements in one axis: a view where they lie together. Order "A" is "F" for arrays that lie in that order."""
     array = asarray(a)
+    if order in ("A", "K"):
+        order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"  # type: ignore[attr-defined]
     return reshape(array if order != "F" else array.T, (array.size,))  # type: ignore[attr-defined]
 
 

@@ -160,15 +160,9 @@ class Flags(dict):  # type: ignore[type-arg]
 
 
 def _flags(self: Array) -> Flags:
-    strides, wanted = self.strides, []
-    step = self.itemsize
-    for n in reversed(self.shape):
-        wanted.append(step)
-        step *= n
-    contiguous = all(n == 1 or s == w for n, s, w in zip(self.shape, strides, reversed(wanted), strict=True))
     return Flags(
-        C_CONTIGUOUS=contiguous,
-        F_CONTIGUOUS=contiguous and self.ndim <= 1,
+        C_CONTIGUOUS=manipulation.lies_in_order(self),
+        F_CONTIGUOUS=manipulation.lies_in_order(self.T),  # type: ignore[attr-defined]
         OWNDATA=self._view is None,
         WRITEABLE=True,
         ALIGNED=True,

@@ -1,0 +1,244 @@
+"""Runs the tests that numba-cuda ships, unmodified, on `weft.cuda`, and counts what passes.
+
+``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]`` with FOLDER an unpacked wheel of numba-cuda, which
+is no part of this project. In child processes, one a test file, ``numba.cuda`` is `weft.cuda`; a test that ends its process,
+or is silent for too long, counts as failed, and a new process goes on behind it. Prints a line a file, then the causes
+of failures by frequency. ``--failures`` also prints each failing test with its cause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+SILENCE = 120  # seconds that one test may take
+
+# Files whose tests ask for Numba's own machinery, which no program of a user sees: part of the path -> why not run.
+OUT_OF_SCOPE: dict[str, str] = {
+    "benchmarks/": "times of launches",
+    "cudasim/": "Numba's simulator",
+    "nrt/": "Numba's reference-counted allocations in kernels",
+    "core/": "pickling and name mangling inside Numba",
+    "nocuda/test_cache_version": "file format of Numba's cache",
+    "nocuda/test_dummyarray": "an internal class that computes strides",
+    "nocuda/test_function_resolution": "Numba's typing templates",
+    "nocuda/test_library_lookup": "Numba's internal search functions (weft's own are in tests/runtime/test_toolkit.py)",
+    "nocuda/test_nvvm": "libNVVM, which weft does not use",
+    "cudadrv/test_context_stack": "driver calls made directly",
+    "cudadrv/test_cuda_driver": "driver calls made directly, and launches of loaded modules",
+    "cudadrv/test_deallocations": "the deallocation queue of Numba's memory manager",
+    "cudadrv/test_emm_plugins": "memory manager plug-ins: weft shares memory by protocols",
+    "cudadrv/test_init": "Numba's driver initialisation, with functions of it replaced",
+    "cudadrv/test_inline_ptx": "LLVM IR written by the test",
+    "cudadrv/test_linkable_code": "linking of other object code",
+    "cudadrv/test_linker": "linking of other object code",
+    "cudadrv/test_managed_alloc": "driver calls made directly",
+    "cudadrv/test_module_callbacks": "callbacks of linked object code",
+    "cudadrv/test_nvjitlink": "linking of other object code",
+    "cudadrv/test_nvrtc": "NVRTC, which weft does not use",
+    "cudadrv/test_nvvm_driver": "libNVVM, which weft does not use",
+    "cudadrv/test_host_alloc": "driver calls made directly",
+    "cudapy/test_analysis": "passes over Numba's IR",
+    "cudapy/test_bfloat16_bindings": "bindings generated from CUDA's headers",
+    "cudapy/test_byteflow": "Numba's bytecode analysis",
+    "cudapy/test_caching": "files of Numba's cache (weft's own are in tests/runtime/test_cache.py)",
+    "cudapy/test_cffi": "linking of other object code",
+    "cudapy/test_copy_propagate": "passes over Numba's IR",
+    "cudapy/test_cupy_bfloat16_interop": "needs CuPy",
+    "cudapy/test_debuginfo": "text of Numba's debug information",
+    "cudapy/test_extending": "Numba's extension API: in weft, dataclasses and plain functions",
+    "cudapy/test_fp8_bindings": "bindings generated from CUDA's headers",
+    "cudapy/test_inline": "Numba's inliner, seen in its IR",
+    "cudapy/test_ir": "classes of Numba's IR",
+    "cudapy/test_launch_config_sensitive": "an internal mark of Numba's cache",
+    "cudapy/test_make_function_to_jit_function": "passes over Numba's IR",
+    "cudapy/test_numba_interop": "the CPU compiler of Numba",
+    "cudapy/test_overload": "Numba's extension API: in weft, dataclasses and plain functions",
+    "cudapy/test_serialize": "pickling inside Numba",
+    "cudapy/test_tracing": "Numba's tracing",
+    "cudapy/test_typeconv": "Numba's conversion rules",
+    "cudapy/test_typeinfer": "Numba's type inference",
+    "doc_examples/test_cpointer": "linking of CUDA C",
+    "doc_examples/test_ffi": "linking of CUDA C",
+}
+
+# What modules of Numba that weft does not have stand for: a test that uses one of their objects is not run.
+INTERNALS: dict[str, str] = {
+    "core": "Numba's IR and passes",
+    "typing": "Numba's typing templates",
+    "typeconv": "Numba's conversion rules",
+    "extending": "Numba's extension API",
+    "memory_management": "Numba's allocations in kernels",
+    "datamodel": "Numba's data models",
+    "descriptor": "Numba's target objects",
+    "compiler": "Numba's compiler pipeline",
+    "np": "Numba's NumPy support",
+    "cudaimpl": "Numba's lowering",
+    "cudadecl": "Numba's typing",
+    "cudamath": "Numba's typing",
+    "cudadrv": "Numba's driver wrapper",
+    "libdevicefuncs": "Numba's table of libdevice",
+    "deviceufunc": "Numba's ufunc engine",
+    "launchconfig": "an internal mark of Numba's cache",
+    "codegen": "Numba's code generation",
+    "simulator": "Numba's simulator",
+    "flags": "Numba's compiler pipeline",
+    "serialize": "pickling inside Numba",
+    "dispatcher": "Numba's dispatcher class",
+    "models": "Numba's data models",
+    "lowering": "Numba's lowering",
+    "locks": "Numba's locks",
+    "cuda_paths": "Numba's search for the toolkit",
+    "cgutils": "Numba's lowering",
+    "ufuncs": "Numba's typing",
+    "misc": "Numba's internals",
+    "cext": "Numba's C extension",
+}
+
+# What a failing test says where it used such an object without calling it: pattern -> why it is not counted.
+INTERNAL_CAUSES: dict[str, str] = {
+    r"has no attribute '(memalloc|memhostalloc|memallocmanaged|mempin|memunpin)'": "Numba's memory manager",
+    r"has no attribute '_numba_type_'": "Numba's type objects on arrays",
+    r"has no attribute '(_cres|_codelibrary|targetctx|typingctx|_type_max|_compile_for_args)'": "Numba's dispatcher class",
+    r"numba\.cuda\.\w+": "objects of Numba",
+}
+
+# Tests whose result differs on purpose: part of the name -> the reason.
+DELIBERATE: dict[str, str] = {}
+
+
+def find_tests(folder: Path) -> Path:
+    """The folder of tests inside an unpacked wheel."""
+    found = sorted(folder.glob("**/numba/cuda/tests/cudapy"))
+    if not found:
+        sys.exit(f"{folder} has no numba/cuda/tests: unpack a wheel of numba-cuda there")
+    return found[0].parent
+
+
+def reason_not_run(name: str) -> str | None:
+    """Why a file is out of scope."""
+    return next((reason for part, reason in OUT_OF_SCOPE.items() if name.startswith(part)), None)
+
+
+def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
+    """Outcome and cause of every test of a file, by name."""
+    results: dict[str, tuple[str, str]] = {}
+    while True:
+        running, ended = _run_child(folder, name, results)
+        if ended or running is None:
+            if not ended:
+                results["(the file)"] = ("failed", "the process ended")
+            return results
+        results.setdefault(running, ("failed", "the process ended, or the test took too long"))
+
+
+def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> tuple[str | None, bool]:
+    """Run a process until it ends; the test that it was in, and whether it came to its end."""
+    environment = dict(
+        os.environ, WEFT_DEVICE="cpu", PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
+    )
+    command = [sys.executable, "-m", "tests.conformance.numba_cuda_child", str(folder), name]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    )
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write(json.dumps(sorted(results)))
+    child.stdin.close()
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read(stream: Any) -> None:
+        for line in stream:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, args=(child.stdout,), daemon=True).start()
+    running, ended = None, False
+    while True:
+        try:
+            line = lines.get(timeout=SILENCE)
+        except queue.Empty:
+            child.kill()
+            break
+        if line is None:
+            break
+        if not line.startswith("\x01"):
+            continue
+        event = json.loads(line[1:])
+        match event:
+            case ["start", test]:
+                running = test
+            case ["result", test, outcome, cause]:
+                results[test] = (outcome, cause)
+                running = None
+            case ["end"]:
+                ended = True
+    child.wait()
+    return running, ended
+
+
+def simplify(cause: str) -> str:
+    """A cause without what differs from test to test."""
+    first = cause.strip().splitlines()[0] if cause.strip() else "?"
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", first)[:140]
+
+
+def main() -> int:
+    """Run the files; how many tests failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("parts", nargs="*")
+    parser.add_argument("--failures", action="store_true")
+    options = parser.parse_args()
+    tests = find_tests(options.folder)
+    names = sorted(str(p.relative_to(tests).with_suffix("")) for p in tests.glob("*/test_*.py"))
+    if options.parts:
+        names = [n for n in names if any(part in n for part in options.parts)]
+    totals: collections.Counter[str] = collections.Counter()
+    causes: collections.Counter[str] = collections.Counter()
+    left_out: collections.Counter[str] = collections.Counter()
+    for name in names:
+        reason = reason_not_run(name)
+        if reason is not None:
+            print(f"{name:44} out of scope: {reason}")
+            continue
+        results = run_file(tests, name)
+        counts: collections.Counter[str] = collections.Counter()
+        for test, (outcome, cause) in results.items():
+            known = next((why for part, why in DELIBERATE.items() if part in f"{name}::{test}"), None)
+            inside = next(
+                (why for sign, why in INTERNAL_CAUSES.items() if re.search(sign, cause.partition("\n")[0])), None
+            )
+            if outcome == "failed" and known is not None:
+                outcome = "differs"
+            elif outcome == "failed" and inside is not None:
+                outcome, known = "internal", inside
+            counts[outcome] += 1
+            if outcome == "failed":
+                causes[simplify(cause)] += 1
+                if options.failures:
+                    print(f"    {test}\n        " + cause.strip().replace("\n", "\n        ")[:1500])
+            elif outcome != "passed":
+                left_out[f"{outcome}: {known or simplify(cause)}"] += 1
+        totals += counts
+        print(f"{name:44} " + ", ".join(f"{counts[k]} {k}" for k in OUTCOMES if counts[k]), flush=True)
+    print("\n" + ", ".join(f"{totals[k]} {k}" for k in OUTCOMES))
+    for title, table in (("causes of failures", causes), ("not run", left_out)):
+        print(f"\n{title}:")
+        for cause, count in table.most_common(60):
+            print(f"{count:5} {cause}")
+    return totals["failed"]
+
+
+OUTCOMES = ("passed", "failed", "differs", "skipped", "internal")
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 125))
