@@ -12,8 +12,17 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer
 from weft.codegen.llvm import host_scheduler as scheduler
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
-from weft.codegen.llvm.host_exchange import fold, from_bits, source_lane, to_bits
-from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, walk
+from weft.codegen.llvm.host_exchange import (
+    fold_halves,
+    fold_next,
+    folded_type,
+    from_bits,
+    from_folded,
+    source_lane,
+    to_bits,
+    to_folded,
+)
+from weft.codegen.llvm.host_grid import AXES, GridDialect, counted, finish, walk
 from weft.codegen.target import Target
 
 FULL = "-1"  # the mask of all lanes
@@ -177,32 +186,33 @@ class CoroutineDialect(GridDialect):
         emitter.environment[second] = Item(same)
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Fold what the lanes brought, lowest lane first."""
+        """Fold what the lanes brought: a whole warp by halves, else from the lowest lane up."""
         self.meet(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
         members = self.field(emitter, scheduler.MEMBERS)
-        kind, number = scalar_type(dtype), emitter.fresh_number()
-        before = emitter.label
-        emitter.do(f"br label %lane{number}")
-        emitter.start_label(f"lane{number}")
-        lane, total, some = emitter.name(), emitter.name(), emitter.name()
-        slot = len(emitter.lines)
-        emitter.lines += ["", "", ""]
-        inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
-        value = from_bits(emitter, self.copy_of(emitter, lane), dtype)
-        both = fold(emitter, operation.attributes["kind"], dtype, total, value)
-        started = emitter.line(f"select i1 {some}, {kind} {both}, {kind} {value}")
-        following = emitter.line(f"select i1 {inside}, {kind} {started}, {kind} {total}")
-        any_yet = emitter.line(f"or i1 {some}, {inside}")
-        lane_next = emitter.line(f"add nuw nsw i32 {lane}, 1")
-        start, end = before, emitter.label
-        zero = "0.0" if dtype.kind == "f" else "0"
-        emitter.lines[slot] = f"  {lane} = phi i32 [ 0, %{start} ], [ {lane_next}, %{end} ]"
-        emitter.lines[slot + 1] = f"  {total} = phi {kind} [ {zero}, %{start} ], [ {following}, %{end} ]"
-        emitter.lines[slot + 2] = f"  {some} = phi i1 [ false, %{start} ], [ {any_yet}, %{end} ]"
-        more = emitter.line(f"icmp ult i32 {lane_next}, 32")
-        emitter.do(f"br i1 {more}, label %lane{number}, label %folded{number}")
+        name, wide = operation.attributes["kind"], folded_type(dtype)
+
+        def read(lane: str) -> str:
+            return to_folded(emitter, from_bits(emitter, self.copy_of(emitter, lane), dtype), dtype)
+
+        number = emitter.fresh_number()
+        whole = emitter.line(f"icmp eq i32 {members}, -1")
+        emitter.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
+        emitter.start_label(f"whole{number}")
+        halves = fold_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
+        ends = [(halves, emitter.label)]
+        emitter.do(f"br label %folded{number}")
+        emitter.start_label(f"part{number}")
+        kind = scalar_type(wide)
+        total, some = emitter.alloca(kind, wide.itemsize), emitter.alloca("i1", 1)
+        emitter.do(f"store i1 false, ptr {some}, align 1")
+        with counted(emitter, "i32", "0", "32") as lane:
+            inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
+            fold_next(emitter, name, wide, (total, some), read(lane), inside)
+        ends.append((emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), emitter.label))
+        emitter.do(f"br label %folded{number}")
         emitter.start_label(f"folded{number}")
-        emitter.set(operation, Item(following))
+        incoming = ", ".join(f"[ {text}, %{label} ]" for text, label in ends)
+        emitter.set(operation, Item(from_folded(emitter, emitter.line(f"phi {kind} {incoming}"), dtype)))
 
 
 def _suspend(emitter: Emitter) -> None:

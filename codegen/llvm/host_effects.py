@@ -1,7 +1,7 @@
 """What explicit kernels do on the host besides computing: print, sleep, read the clock, order their writes.
 
-Always true: `print` hands its pieces and the dtypes of its values over as JSON behind its length, and the values as one
-64-bit word each: the runtime's ``weft_print`` reads them.
+Always true: `print` hands its pieces, the dtypes of its values and their formats over as JSON behind its length, and the
+values as one 64-bit word each: the runtime's ``weft_print`` reads them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def _print(emitter: Emitter, operation: Operation) -> None:
             kind, text = "i8", emitter.line(f"zext i1 {text} to i8")
         slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
         emitter.do(f"store {kind} {text}, ptr {slot}, align 8")
-    told = json.dumps([list(operation.attributes["pieces"]), dtypes]).encode()
+    formats = operation.attributes.get("formats", ()) or ("",) * len(dtypes)
+    told = json.dumps([list(operation.attributes["pieces"]), dtypes, list(formats)]).encode()
     data = len(told).to_bytes(8, "little") + told
     name = f"@print{emitter.fresh_number()}"
     spelled = "".join(f"\\{byte:02X}" for byte in data)

@@ -27,20 +27,55 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     return emitter.line(f"bitcast i{size} {text} to {kind}") if dtype.kind == "f" else text
 
 
+def folded_type(dtype: np.dtype) -> np.dtype:
+    """What values of a dtype are folded in: float16 in float32."""
+    return np.dtype(np.float32) if dtype.char == "e" else dtype
+
+
+def to_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+    """A value as it is folded."""
+    return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
+
+
+def from_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+    """What was folded as a value."""
+    return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
+
+
 def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Two values in one: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor."""
+    """Two values in one: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor. Not of float16."""
     kind = scalar_type(dtype)
     if dtype.kind == "f":
         if name not in FLOAT_FOLDS:
             raise CompileError(f"no {name} of {dtype} across a warp")
-        if dtype.itemsize != 2:
-            return FLOAT_FOLDS[name](emitter, kind, x, y)
-        wide = [emitter.line(f"fpext half {text} to float") for text in (x, y)]
-        return emitter.line(f"fptrunc float {FLOAT_FOLDS[name](emitter, 'float', *wide)} to half")
+        return FLOAT_FOLDS[name](emitter, kind, x, y)
     if name in _INTEGER_FOLDS:
         return emitter.line(f"{_INTEGER_FOLDS[name]} {kind} {x}, {y}")
     word = f"llvm.{'u' if dtype.kind == 'u' else 's'}{'min' if name == 'minimum' else 'max'}"
     return emitter.call(f"{word}.{kind}", kind, [(kind, x), (kind, y)])
+
+
+def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
+    """All values of a whole warp in one, by halves."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [fold(emitter, name, dtype, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
+    return values[0]
+
+
+def fold_next(
+    emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
+) -> None:
+    """Fold a value into the total in memory if it takes part. `places`: the total, and whether it has begun (i1)."""
+    total, some = places
+    kind, size = scalar_type(dtype), dtype.itemsize
+    before = emitter.line(f"load {kind}, ptr {total}, align {size}")
+    begun = emitter.line(f"load i1, ptr {some}, align 1")
+    both = fold(emitter, name, dtype, before, value)
+    with_it = emitter.line(f"select i1 {begun}, {kind} {both}, {kind} {value}")
+    kept = emitter.line(f"select i1 {takes_part}, {kind} {with_it}, {kind} {before}")
+    emitter.do(f"store {kind} {kept}, ptr {total}, align {size}")
+    emitter.do(f"store i1 {emitter.line(f'or i1 {begun}, {takes_part}')}, ptr {some}, align 1")
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:

@@ -14,7 +14,14 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_exchange import fold, source_lane
+from weft.codegen.llvm.host_exchange import (
+    fold_halves,
+    fold_next,
+    folded_type,
+    from_folded,
+    source_lane,
+    to_folded,
+)
 from weft.codegen.llvm.host_grid import GROUP, GridDialect, counted, finish, thread_loops
 from weft.codegen.passes.split_at_meetings import Run, Split
 from weft.codegen.target import Target
@@ -356,27 +363,39 @@ class SplitEmitter(Emitter):
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
     def fold_warps(self, operation: Operation) -> None:
-        """The values of each warp in one, lowest lane first."""
-        value = operation.operands[1]
-        dtype = value.type
+        """The values of each warp in one: of a whole warp by halves, else from the lowest lane up."""
+        dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
-        kind, size = scalar_type(dtype), dtype.itemsize
-        (array,) = self.tell(operation, (size,))
+        name, wide = operation.attributes["kind"], folded_type(dtype)
+        kind, size = scalar_type(wide), wide.itemsize
+        (array,) = self.tell(operation, (dtype.itemsize,))
+
+        def read(thread: str) -> str:
+            place = self.slot(self.mail[operation], scalar_type(dtype), thread)
+            return to_folded(self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype)
+
         with counted(self, "i64", "0", self.warps()) as warp:
-            total, some = self.alloca(kind, size), self.alloca("i1", 1)
+            number = self.fresh_number()
+            total, some, members = self.alloca(kind, size), self.alloca("i1", 1), self.alloca("i32", 4)
+            first = self.line(f"shl nuw nsw i64 {warp}, 5")
             self.do(f"store i1 false, ptr {some}, align 1")
+            self.do(f"store i32 0, ptr {members}, align 4")
             with self.lanes_of(warp) as (thread, _):
-                mine = self.line(f"load {kind}, ptr {self.slot(self.mail[operation], kind, thread)}, align {size}")
-                before = self.line(f"load {kind}, ptr {total}, align {size}")
-                begun = self.line(f"load i1, ptr {some}, align 1")
-                both = fold(self, operation.attributes["kind"], dtype, before, mine)
-                next_total = self.line(f"select i1 {begun}, {kind} {both}, {kind} {mine}")
-                there = self.there(thread)
-                kept = self.line(f"select i1 {there}, {kind} {next_total}, {kind} {before}")
-                self.do(f"store {kind} {kept}, ptr {total}, align {size}")
-                self.do(f"store i1 {self.line(f'or i1 {begun}, {there}')}, ptr {some}, align 1")
-            text = self.line(f"load {kind}, ptr {total}, align {size}")
-            self.do(f"store {kind} {text}, ptr {self.slot(array, kind, warp)}, align {size}")
+                self.increase(members, self.line(f"zext i1 {self.there(thread)} to i32"))
+            whole = self.line(f"icmp eq i32 {self.line(f'load i32, ptr {members}, align 4')}, 32")
+            self.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
+            self.start_label(f"whole{number}")
+            values = [read(self.line(f"add nuw nsw i64 {first}, {lane}")) for lane in range(32)]
+            self.do(f"store {kind} {fold_halves(self, name, wide, values)}, ptr {total}, align {size}")
+            self.do(f"br label %folded{number}")
+            self.start_label(f"part{number}")
+            with self.lanes_of(warp) as (thread, _):
+                fold_next(self, name, wide, (total, some), read(thread), self.there(thread))
+            self.do(f"br label %folded{number}")
+            self.start_label(f"folded{number}")
+            text = from_folded(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
+            place = self.slot(array, scalar_type(dtype), warp)
+            self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
     def warps(self) -> str:
         """The number of warps of a block."""

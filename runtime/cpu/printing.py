@@ -1,6 +1,7 @@
-"""``print`` of explicit kernels: what host code calls to write a line to sys.stdout.
+"""``print`` of explicit kernels: what host code calls to write to sys.stdout.
 
-In: the address of a length and JSON text (the pieces, the dtypes of the values), and that of one 64-bit word a value.
+In: the address of a length and JSON text (the pieces, the dtypes of the
+values, their formats as C's printf has them), and that of one 64-bit word a value.
 """
 
 from __future__ import annotations
@@ -14,19 +15,26 @@ import numpy as np
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the pieces and values of one call, and end the line."""
-    pieces, dtypes = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
+    """Write the pieces and values of one call."""
+    pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
-    for k, (piece, dtype) in enumerate(zip(pieces[1:], dtypes, strict=True)):
+    for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):
         word = ctypes.string_at(values + 8 * k, dtype.itemsize)
-        parts += [str(np.frombuffer(word, dtype)[0]), piece]
+        parts += [_shown(np.frombuffer(word, dtype)[0].item(), form), piece]
     sys.stdout.write("".join(parts))
 
 
+def _shown(value: bool | int | float, form: str) -> str:
+    """A value as C's printf shows it."""
+    if isinstance(value, bool) and not form:
+        return str(value)
+    return f"%{form or ('g' if isinstance(value, float) else 'd')}" % value
+
+
 @lru_cache(maxsize=256)
-def _read(text: bytes) -> tuple[list[str], list[np.dtype]]:
-    pieces, dtypes = json.loads(text)
-    return pieces, [np.dtype(name) for name in dtypes]
+def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
+    pieces, dtypes, formats = json.loads(text)
+    return pieces, [np.dtype(name) for name in dtypes], formats
 
 
 # kept for as long as the process: code that was loaded calls it

@@ -8,10 +8,14 @@ import pytest
 from tests.codegen.explicit_kernels import PROGRAMS
 from tests.codegen.llvm.grids import run
 from weft.codegen import Pointer
+from weft.codegen.llvm import host
 
 
+@pytest.mark.parametrize("form", ["loops", "coroutines"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str) -> None:
+def test_programs(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if form == "coroutines":
+        monkeypatch.setattr(host, "split_at_meetings", lambda kernel: None)
     program = PROGRAMS[name]()
     arguments = []
     for parameter, argument in zip(program.kernel.parameters, program.arguments, strict=True):

@@ -261,9 +261,10 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
     half = b.op("multiply", b.cast(i, np.float32), b.constant(0.5, np.float32))
     even = b.op("equal", b.op("bitwise_and", i, b.constant(1)), b.constant(0), dtype=bool)
     b.emit("print", (i, half, even), pieces=("i=", " half ", " é ", "!\n"))
-    b.emit("print", (), pieces=("plain\n",))
+    b.emit("print", (half, i), pieces=("<", ", ", ">\n"), formats=(".2f", "03x"))
     run(b.finish(), [], (1,), (2,))
-    assert capsys.readouterr().out == "i=0 half 0.0 é True!\nplain\ni=1 half 0.5 é False!\nplain\n"
+    expected = "i=0 half 0 é True!\n<0.00, 000>\ni=1 half 0.5 é False!\n<0.50, 001>\n"
+    assert capsys.readouterr().out == expected
 
 
 def test_odds_and_ends() -> None:
