@@ -29,6 +29,7 @@ from weft.runtime.settings import override, setting
 
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "CpuDevice": "weft.runtime.cpu.device",
     "CudaDevice": "weft.runtime.cuda.device",
+    "watching": "weft.runtime.cpu.watching",
     "Probe": "weft.runtime.cuda.probe",
     "probe": "weft.runtime.cuda.probe",
     "assemble": "weft.runtime.cuda.linker",
@@ -106,4 +108,5 @@ __all__ = [
     "set_default_device",
     "set_target_resolver",
     "setting",
+    "watching",
 ]

@@ -56,6 +56,9 @@ TABLE = (
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
     Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index", True),
+    Setting(
+        "sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access watched", True
+    ),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
     Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core", True),
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),

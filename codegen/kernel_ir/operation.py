@@ -110,7 +110,7 @@ class Kernel:
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
     ``explicit`` (True), ``launch_bounds`` (threads a block, blocks a multiprocessor), ``max_registers``,
-    ``line_info``, ``file``; an operation's attribute ``line`` is the user's line.
+    ``line_info``, ``file``, ``watch``; an operation's attribute ``line`` is the user's line.
     With ``device`` (the name of one of `functions`) there is no kernel, only that function for others to call.
     """
 
@@ -210,6 +210,11 @@ STRUCTURAL: dict[str, str] = {
         "(*values) {pieces, formats=()} prints the texts and values, alternating: one more piece than values. "
         "A format a value, as C's printf has them without the %: `.3f`, `08x`; where it is empty (or there are none): "
         "d for integers, g for floats, True or False for bools"
+    ),
+    "watch": (
+        "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells whoever watches the launch that the thread comes "
+        "by this site, with the address and the numbers (of the index dtype); true where the address is a multiple of "
+        "`align`. On the host only, where the kernel's attribute ``watch`` is the words of an event: 3 and the most numbers"
     ),
     "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",
     "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",

@@ -347,6 +347,19 @@ class _Verifier:
             good = re.fullmatch(rf"([-+ 0#]*\d*(\.\d+)?[{letters}])?", text)
             self.require(good is not None, o, f"{text!r} is no format of {show_type(value.type)}")
 
+    def watch(self, o: Operation) -> None:
+        width, numbers = self.kernel.attributes.get("watch"), o.operands
+        if numbers and isinstance(numbers[0].type, Pointer):
+            numbers = numbers[1:]
+        self.require(all(v.type == self.kernel.index_dtype for v in numbers), o, "it takes a pointer and indices")
+        self.require(
+            isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: watch"
+        )
+        self.require([v.type for v in o.results] == [BOOL] and not o.regions, o, "it gives a bool")
+        for key, least in (("site", 0), ("align", 1)):
+            value = o.attributes.get(key, least)
+            self.require(isinstance(value, int) and value >= least, o, f"its {key} is a number, {least} or more")
+
     def external(self, o: Operation) -> None:
         symbol = o.attributes.get("symbol")
         good = isinstance(symbol, str) and re.fullmatch(r"__nv_\w+", symbol)
@@ -411,6 +424,7 @@ _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     "match": _Verifier.match,
     "warp_reduce": _Verifier.fold,
     "print": _Verifier.print,
+    "watch": _Verifier.watch,
     "external": _Verifier.external,
     "assembly": _Verifier.assembly,
 }

@@ -69,7 +69,7 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     if kernel.level == "logical":
         dialect = HostDialect(target)
         text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
-    elif (split := split_at_meetings(ready)) is not None:
+    elif not kernel.attributes.get("watch") and (split := split_at_meetings(ready)) is not None:
         text, symbols = emit_split(ready, target, split)
     else:
         text, symbols, sites = emit_coroutines(ready, target)
@@ -117,7 +117,8 @@ def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
     parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
     if kernel.level == "threaded":
         cooperative = any(operation.opcode == "grid_barrier" for operation in kernel.walk())
-        launch = {"scheme": "threads", "parallel": True, "cooperative": cooperative, "sites": list(made.sites)}
+        alone = bool(kernel.attributes.get("watch"))  # who watches wants one event after another
+        launch = {"scheme": "threads", "parallel": not alone, "cooperative": cooperative, "sites": list(made.sites)}
     else:
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in kernel.body.operations)
         launch = {"scheme": "chunks", "parallel": outer}

@@ -17,13 +17,16 @@ from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_effects import emit_effect
 from weft.codegen.llvm.host_math import HostMath
+from weft.codegen.llvm.host_watch import emit_watch
 from weft.codegen.target import Target
 
 GROUP = "!1"  # accesses of different threads, which do not depend on each other
 AXES = (0, 1, 2)
 NUMBERS = tuple((name, axis) for name in ("thread_index", "block_index", "block_size", "grid_size") for axis in AXES)
 # What a function cannot know by itself.
-_ASKS = frozenset({"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared"})
+_ASKS = frozenset(
+    {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "watch"}
+)
 
 
 class GridDialect(HostDialect):
@@ -149,6 +152,8 @@ class GridDialect(HostDialect):
                 return False
             case "add" | "multiply" | "cast":
                 return self.position(emitter, operation)
+            case "watch":
+                emit_watch(emitter, operation, self.numbers, self.linear, self.symbols)
             case "atomic":
                 emit_atomic(emitter, operation)
             case "atomic_cas":

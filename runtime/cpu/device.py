@@ -105,7 +105,7 @@ class CpuDevice(Immediate):
         packed.extend((*grid, *block, shared_bytes, fault.address))
         address = packed.buffer_info()[0]
         parts = 1
-        if not function.cooperative and blocks * prod(block) >= THREADS_GRAIN:
+        if function.parallel and not function.cooperative and blocks * prod(block) >= THREADS_GRAIN:
             parts = min(self.target.threads, blocks)
         if parts > 1:
             workers().split(lambda start, stop: function.call(address, start, stop), blocks, parts)

@@ -12,13 +12,14 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from weft.runtime.cpu.printing import CALLBACK
+from weft.runtime.cpu.watching import FULL, LOG
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
-# Functions of ours that host code may call.
-_OWN: dict[str, Any] = {"weft_print": CALLBACK}
+# Functions and memory of ours that host code may use.
+_OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_log": LOG, "weft_log_full": FULL}
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,70 @@
+"""`watch` on the host: an event in the runtime's log, and whether the address is aligned.
+
+Always true: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
+block's number, the address (0 without a pointer), and the numbers. Threads and blocks are counted with x fastest. The
+log is ``weft_log``: the words in use, the last place where one more event fits, the events; ``weft_log_full`` empties it.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+
+_NOTE = """\
+define internal ptr @weft_note(i64 %what, i64 %block, i64 %address) noinline nounwind {{
+entry:
+  %used = load i64, ptr @weft_log, align 8
+  %limit.at = getelementptr inbounds i64, ptr @weft_log, i64 1
+  %limit = load i64, ptr %limit.at, align 8
+  %full = icmp sgt i64 %used, %limit
+  br i1 %full, label %empty, label %write
+empty:
+  call void @weft_log_full()
+  %fresh = load i64, ptr @weft_log, align 8
+  br label %write
+write:
+  %place = phi i64 [ %used, %entry ], [ %fresh, %empty ]
+  %following = add nuw nsw i64 %place, {width}
+  store i64 %following, ptr @weft_log, align 8
+  %first = add nuw nsw i64 %place, 2
+  %event = getelementptr inbounds i64, ptr @weft_log, i64 %first
+  store i64 %what, ptr %event, align 8
+  %block.at = getelementptr inbounds i64, ptr %event, i64 1
+  store i64 %block, ptr %block.at, align 8
+  %address.at = getelementptr inbounds i64, ptr %event, i64 2
+  store i64 %address, ptr %address.at, align 8
+  %numbers = getelementptr inbounds i64, ptr %event, i64 3
+  ret ptr %numbers
+}}"""
+
+
+def emit_watch(
+    emitter: Emitter, operation: Operation, numbers: dict[tuple[str, int], str], thread: str, symbols: set[str]
+) -> None:
+    """Append an event, and look at the address."""
+    if "weft_note" not in emitter.declarations:
+        symbols.update(("weft_log", "weft_log_full"))
+        emitter.globals.append("@weft_log = external global i64, align 8")
+        emitter.declare("weft_log_full", "void", [])
+        emitter.declarations["weft_note"] = _NOTE.format(width=emitter.kernel.attributes["watch"])
+    kind = scalar_type(emitter.kernel.index_dtype)
+
+    def wide(text: str) -> str:
+        return text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
+
+    upper = emitter.line(f"shl i64 {wide(thread)}, 32")
+    what = emitter.line(f"or i64 {upper}, {operation.attributes['site']}")
+    block = wide(numbers["block_index", 2])
+    for axis in (1, 0):
+        row = emitter.line(f"mul nuw nsw i64 {block}, {wide(numbers['grid_size', axis])}")
+        block = emitter.line(f"add nuw nsw i64 {row}, {wide(numbers['block_index', axis])}")
+    values, address = operation.operands, "0"
+    if values and isinstance(values[0].type, Pointer):
+        address = emitter.line(f"ptrtoint ptr {emitter.scalar_of(values[0])} to i64")
+        values = values[1:]
+    place = emitter.line(f"call ptr @weft_note(i64 {what}, i64 {block}, i64 {address})")
+    for k, value in enumerate(values):
+        slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
+        emitter.do(f"store i64 {wide(emitter.scalar_of(value))}, ptr {slot}, align 8")
+    low = emitter.line(f"and i64 {address}, {operation.attributes.get('align', 1) - 1}")
+    emitter.set(operation, Item(emitter.line(f"icmp eq i64 {low}, 0")))

@@ -1,0 +1,79 @@
+"""The log of watched kernels: what `watch` writes, and who reads it.
+
+In: events of one launch, each some 64-bit words. Out: rows of numbers, in the order in which they came. Always true: one
+launch is watched at a time; an error of the reader is raised where the launch was made, and nothing is read after it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+WORDS = 1 << 17
+
+# The words in use, the last place where one more event fits, the events. Code that was loaded writes here.
+LOG = (ctypes.c_int64 * (2 + WORDS))()
+_words = np.frombuffer(LOG, np.int64)
+_lock = threading.Lock()
+Reader = Callable[[list[list[int]]], None]
+
+
+class _Watch:
+    """Who reads the log, and what went wrong there."""
+
+    __slots__ = ("error", "reader", "width")
+
+    def __init__(self, width: int, reader: Reader) -> None:
+        self.width = width
+        self.reader = reader
+        self.error: BaseException | None = None
+
+    def drain(self) -> None:
+        """Hand over what has come."""
+        rows = _words[2 : 2 + int(_words[0])].reshape(-1, self.width).tolist()
+        _words[0] = 0
+        if self.error is None:
+            try:
+                self.reader(rows)
+            except BaseException as error:  # raised where the launch was made: no exception goes through compiled code
+                self.error = error
+
+
+_open: _Watch | None = None
+
+
+def _full() -> None:
+    if _open is not None:
+        _open.drain()
+    _words[0] = 0
+
+
+FULL = ctypes.CFUNCTYPE(None)(_full)
+
+
+@contextmanager
+def watching(width: int, reader: Reader) -> Iterator[None]:
+    """Read the events of the launch inside the ``with``; all have been read at its end.
+
+    Parameters
+    ----------
+    width : int
+        Words of an event.
+    reader : callable
+        Takes a list of events, in order; called several times.
+    """
+    global _open
+    with _lock:
+        watch = _open = _Watch(width, reader)
+        _words[0], _words[1] = 0, WORDS - width
+        try:
+            yield
+        finally:
+            watch.drain()
+            _open = None
+        if watch.error is not None:
+            raise watch.error
