@@ -16,23 +16,10 @@ from weft.dsl.kernel.arguments import from_type
 from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.dispatcher import Kernel, make_options
 from weft.dsl.kernel.errors import KernelTypeError
+from weft.dsl.kernel.inspection import architecture
 from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.specialise import specialise
 from weft.dsl.kernel.types import as_signatures
-from weft.runtime import default_device
-
-DEFAULT_ARCHITECTURE = "sm_75"
-
-
-def architecture(cc: Any = None) -> str:
-    """The architecture that code is made for: ``(8, 0)`` is sm_80."""
-    if cc is None:
-        target = default_device().target
-        return target.name if target.kind == "cuda" else DEFAULT_ARCHITECTURE
-    if isinstance(cc, str):
-        return cc if cc.startswith("sm_") else f"sm_{cc.replace('.', '')}"
-    major, minor = cc[:2]
-    return f"sm_{major}{minor}"
 
 
 def compile_ptx(
@@ -78,7 +65,7 @@ def compile_ptx(
     (signature,) = as_signatures(sig)
     target = resolve_target(architecture(cc))
     options = make_options({"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds})
-    function = pyfunc.py_func if isinstance(pyfunc, (Kernel, DeviceFunction)) else pyfunc
+    function: Any = pyfunc.py_func if isinstance(pyfunc, (Kernel, DeviceFunction)) else pyfunc
     device = device or isinstance(pyfunc, DeviceFunction)
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
     count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
@@ -89,7 +76,7 @@ def compile_ptx(
         raise KernelTypeError(f"the ABI is 'c' or 'numba', not {abi!r}")
     if not device and wanted is not None and not isinstance(wanted, types.NoneType):
         raise KernelTypeError(f"a kernel returns nothing (void), but the signature says {wanted}")
-    result = None if wanted is None or isinstance(wanted, types.NoneType) else wanted.dtype
+    result = None if wanted is None or isinstance(wanted, types.NoneType) else getattr(wanted, "dtype", None)
     try:
         made = specialise(
             function,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import struct
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +17,6 @@ import numpy as np
 
 from weft.codegen import KernelBuilder
 from weft.dsl.array import Array as LazyArray
-from weft.dsl.array import whole
 from weft.dsl.kernel import arrays, types
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.device_function import DeviceFunction
@@ -40,7 +38,9 @@ class Same:
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and (self.value is other.value or (_plain(self.value) and self.value == other.value))
+        return isinstance(other, Same) and (
+            self.value is other.value or (_plain(self.value) and self.value == other.value)
+        )
 
     def __hash__(self) -> int:
         return hash(self.value) if _plain(self.value) else id(self.value)
@@ -69,7 +69,9 @@ def describe_scalar(value: Any) -> Descriptor | None:
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         dtype = value.dtype
         if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
-            raise KernelTypeError(f"{dtype} is not part of the kernel language: use bool, integers, floats or complex numbers")
+            raise KernelTypeError(
+                f"{dtype} is not part of the kernel language: use bool, integers, floats or complex numbers"
+            )
         return ("scalar", dtype.newbyteorder("="), False)
     return None
 
@@ -78,9 +80,13 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
     """The descriptor of an array."""
     base = dtype.newbyteorder("=")
     if base != dtype:
-        raise KernelTypeError(f"arrays in the other byte order ({dtype}) are not part of the kernel language: convert it")
+        raise KernelTypeError(
+            f"arrays in the other byte order ({dtype}) are not part of the kernel language: convert it"
+        )
     if dtype.names is None and (dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8)):
-        raise KernelTypeError(f"arrays of {dtype} are not part of the kernel language: use bool, integers, floats or complex")
+        raise KernelTypeError(
+            f"arrays of {dtype} are not part of the kernel language: use bool, integers, floats or complex"
+        )
     return ("array", dtype, ndim, packed, writable)
 
 
@@ -142,8 +148,7 @@ def from_type(kind: Any) -> Descriptor:
     """The descriptor of a type of a signature."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
-            dtype = element if isinstance(element, np.dtype) else element.dtype
-            return describe_array(dtype, ndim, layout == "C")
+            return describe_array(_element_dtype(element), ndim, layout == "C")
         case types.Tuple(types=parts):
             return ("tuple", None, (), tuple(from_type(part) for part in parts))
         case types.NamedTuple():
@@ -155,8 +160,24 @@ def from_type(kind: Any) -> Descriptor:
         case types.ScalarType(dtype=dtype):
             return ("scalar", dtype, False)
         case types.CPointer():
-            return describe_array(kind.dtype.dtype, 1, True)
+            return describe_array(_element_dtype(kind.dtype), 1, True)
     raise KernelTypeError(f"{kind!r} cannot be a kernel's argument")
+
+
+def _element_dtype(kind: Any) -> np.dtype:
+    return kind if isinstance(kind, np.dtype) else kind.dtype
+
+
+def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
+    """Whether an argument can be passed where a signature wants something: numbers are cast, arrays have to fit."""
+    match given, wanted:
+        case ("scalar", dtype, weak), ("scalar", target, _):
+            return bool(weak and dtype.kind <= target.kind) or bool(np.can_cast(dtype, target, "same_kind"))
+        case ("array", dtype, ndim, packed, _), ("array", target, count, wants_packed, _):
+            return dtype == target and ndim == count and (packed or not wants_packed)
+        case ("tuple", maker, _, parts), ("tuple", other, _, wants):
+            return maker == other and len(parts) == len(wants) and all(map(can_pass, parts, wants))
+    return given == wanted
 
 
 # -- to parameters ---------------------------------------------------------------------------------
@@ -180,7 +201,9 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
                 strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
             return Array(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
         case ("record", dtype):
-            return Record(b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin)
+            return Record(
+                b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin
+            )
         case ("tuple", maker, names, parts):
             labels = names or tuple(str(k) for k in range(len(parts)))
             made = (declare(c, f"{name}_{label}", part, origin) for label, part in zip(labels, parts, strict=True))
@@ -233,7 +256,3 @@ def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> Non
             assert found is not None
             for part, item in zip(parts, found[2], strict=True):
                 flatten_numbers(item, part, items)
-
-
-Converter = Callable[[Any], Any]
-__all__ = ["Descriptor", "declare", "describe", "describe_lazy", "flatten_numbers", "from_type", "is_packed", "whole"]

@@ -130,7 +130,9 @@ def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | 
     return value
 
 
-def _check(c: Compiler, value: Value, extent: Extent, array: Array | None, axis: int, asked: Value | None = None) -> None:
+def _check(
+    c: Compiler, value: Value, extent: Extent, array: Array | None, axis: int, asked: Value | None = None
+) -> None:
     unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
     b = c.builder
     outside = b.op("greater_equal", b.cast(value, unsigned), b.cast(extent_ir(c, extent), unsigned), dtype=np.bool_)
@@ -188,7 +190,9 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
                 shape.append(count)
                 strides.append(multiply(c, step, stride))
             case Array():
-                c.fail("an array as an index (fancy indexing) is not part of the kernel language: loop over its elements")
+                c.fail(
+                    "an array as an index (fancy indexing) is not part of the kernel language: loop over its elements"
+                )
             case Tuple():
                 c.fail("a tuple inside an index is not part of the kernel language")
             case _:
@@ -202,7 +206,17 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
     pointer = array.pointer
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extent_ir(c, offset))
-    return Array(pointer, array.dtype, tuple(shape), tuple(strides), array.space, array.writable, array.label, False, array.origin)
+    return Array(
+        pointer,
+        array.dtype,
+        tuple(shape),
+        tuple(strides),
+        array.space,
+        array.writable,
+        array.label,
+        False,
+        array.origin,
+    )
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
@@ -215,8 +229,9 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
         step = known[0]
     ends = [known_shape(p) if p is not None else () for p in (part.start, part.stop)]
     if isinstance(extent, int) and all(e is not None for e in ends):
-        first, stop, step = slice(*(e[0] if e else None for e in ends), step).indices(extent)  # type: ignore[union-attr]
-        return first, len(range(first, stop, step)), step
+        low_end, high_end = (e[0] if e else None for e in ends)
+        known_range = range(*slice(low_end, high_end, step).indices(extent))
+        return known_range.start, len(known_range), step
     b = c.builder
     whole = extent_ir(c, extent)
     low, high = (b.constant(0), whole) if step > 0 else (b.constant(-1), b.op("subtract", whole, b.constant(1)))
@@ -304,9 +319,7 @@ def _check_fits(c: Compiler, value: Array, view: Array) -> None:
 def aligned(array: Array, place: tuple[Any, ...]) -> tuple[Any, ...]:
     """A place in a broadcast shape as one of an array with fewer axes, or of length 1."""
     own = place[len(place) - array.ndim :] if array.ndim else ()
-    return tuple(
-        Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True)
-    )
+    return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
 class each:
@@ -364,7 +377,9 @@ def field_of(c: Compiler, array: Array, name: str) -> Array:
     strides = array.strides
     if kind.names is None:
         if any(isinstance(s, int) and s % kind.itemsize for s in strides):
-            c.fail(f"field {name!r} does not lie at whole multiples of its size: align the dtype (np.dtype(..., align=True))")
+            c.fail(
+                f"field {name!r} does not lie at whole multiples of its size: align the dtype (np.dtype(..., align=True))"
+            )
         strides = tuple(
             s // kind.itemsize
             if isinstance(s, int)

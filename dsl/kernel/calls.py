@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.kernel import functions, intrinsics, methods, names, recursion
-from weft.dsl.kernel.compiler import Compiler, Frame
+from weft.dsl.kernel import functions, handlers, intrinsics, methods, names, recursion
+from weft.dsl.kernel.compiler import Frame
 from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import LibraryFunction
-from weft.dsl.kernel.statements import bind_arguments, inline
+from weft.dsl.kernel.statements import inline
 from weft.dsl.kernel.types import Type
-from weft.dsl.kernel.values import Closure, Constant, Method, Scalar, Tuple, describe, is_number
+from weft.dsl.kernel.values import Closure, Constant, Method, Tuple, describe
 from weft.dsl.ufunc import UFunc
 
 
@@ -74,13 +74,13 @@ def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str
         )
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)
-    handler = functions.find_function(held)
+    handler = handlers.find_function(held)
     if handler is not None:
         return _bound(call, held, handler, arguments, keywords)
     if isinstance(held, (UFunc, np.ufunc)):
         return _row(call, held, arguments, keywords)
     if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
-        return functions.convert(call, functions.dtype_of(c, Constant(held)), arguments)
+        return handlers.convert(call, handlers.dtype_of(c, Constant(held)), arguments)
     if isinstance(held, type):
         return _construct(call, held, arguments, keywords)
     if isinstance(held, FunctionType):
@@ -137,7 +137,12 @@ def _construct(call: Call, held: type, arguments: list[Any], keywords: dict[str,
 
 
 def _fields(
-    call: Call, maker: type, fields: tuple[str, ...], arguments: list[Any], keywords: dict[str, Any], defaults: dict[str, Any]
+    call: Call,
+    maker: type,
+    fields: tuple[str, ...],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    defaults: dict[str, Any],
 ) -> Tuple:
     if len(arguments) > len(fields):
         call.c.fail(f"{maker.__name__}() takes {len(fields)} arguments, but {len(arguments)} were given")
@@ -152,6 +157,3 @@ def _fields(
             call.c.fail(f"{maker.__name__}() misses the argument {name!r}")
         items.append(given.get(name, defaults.get(name)))
     return Tuple(tuple(items), maker, fields)
-
-
-__all__ = ["Compiler", "Scalar", "bind_arguments", "call_value", "is_number"]

@@ -463,7 +463,9 @@ class Compiler:
             raise KeyError(variable.name)
         value, blocks = variable.held
         if not isinstance(value, Closure) and any(block not in self.builder.blocks for block in blocks):
-            self.fail(f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here")
+            self.fail(
+                f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
+            )
         return value
 
     def forget(self, variable: Variable) -> None:
@@ -481,7 +483,7 @@ class Compiler:
 def _is_natural(value: Constant | Scalar) -> bool:
     if isinstance(value, Scalar):
         return value.natural
-    return isinstance(value.value, (int, np.integer)) and value.value >= 0
+    return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 
 
 def _cast_constant(value: Any, dtype: np.dtype) -> Any:

@@ -32,7 +32,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
             raise KernelTypeError(f"jit has no option {name!r}: {remedy}")
     if device:
         if isinstance(func_or_sig, (FunctionType, DeviceFunction, Kernel)):
-            return DeviceFunction(getattr(func_or_sig, "py_func", func_or_sig))
+            return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, Kernel) else func_or_sig)
         return DeviceFunction
     if func_or_sig is None or isinstance(func_or_sig, FunctionType):
         return kernel(func_or_sig, **options)
@@ -41,7 +41,9 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
 def declare_device(name: str, sig: Any, **options: Any) -> Any:
     """A function of other GPU code. Not there yet: write it in Python, or as inline PTX."""
-    raise KernelTypeError(f"{name}: functions of other object code cannot be linked; write it as a @weft.device function")
+    raise KernelTypeError(
+        f"{name}: functions of other object code cannot be linked; write it as a @weft.device function"
+    )
 
 
 def literal_unroll(container: Any) -> Any:

@@ -13,12 +13,14 @@ from weft.runtime import Device
 class DeviceFunction:
     """A function that kernels call; from Python it runs as Python."""
 
-    def __init__(self, function: FunctionType, **options: Any) -> None:
+    __name__: str
+
+    def __init__(self, function: Any, **options: Any) -> None:
         if isinstance(function, DeviceFunction):
             function = function.function
         if not isinstance(function, FunctionType):
             raise TypeError(f"a device function is made of a Python function, not of {type(function).__name__}")
-        self.function = function
+        self.function: FunctionType = function
         self.options = options
         functools.update_wrapper(self, function)
 

@@ -15,50 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Pointer
-from weft.dsl.array import Array as LazyArray
-from weft.dsl.kernel import arrays, names
+from weft.dsl.kernel import arrays
 from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.iteration import items_of
 from weft.dsl.kernel.members import attribute
+from weft.dsl.kernel.operators import binary, compare, componentwise, has_lanes, negate
+from weft.dsl.kernel.outside import wrap
 from weft.dsl.kernel.values import (
     Array,
     Closure,
     Constant,
     Record,
-    Scalar,
     Sliced,
     Text,
     Tuple,
     describe,
-    is_number,
 )
-from weft.dsl.kernel.vector_types import vector_type
 
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.FloorDiv: "floor_divide",
-    ast.Mod: "remainder",
-    ast.Pow: "power",
-    ast.LShift: "left_shift",
-    ast.RShift: "right_shift",
-    ast.BitAnd: "bitwise_and",
-    ast.BitOr: "bitwise_or",
-    ast.BitXor: "bitwise_xor",
-}
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
-_COMPARE: dict[type[ast.cmpop], str] = {
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
 # Constructs that the language has not: what they are called, and the way out.
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Dict: ("a dict", "use local arrays, or a tuple with constant indices"),
@@ -83,63 +58,6 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
         if error.place is not None:
             raise
         raise type(error)(error.message, frame.place(node), frame.called) from None
-
-
-def wrap(c: Compiler, value: Any, label: str = "") -> Any:
-    """A Python object from outside the kernel as a value."""
-    if isinstance(value, (tuple, list)):
-        fields = tuple(getattr(type(value), "_fields", ()))
-        return Tuple(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
-    if isinstance(value, np.ndarray):
-        return table(c, value, label)
-    if isinstance(value, LazyArray):
-        return captured(c, value, label)
-    if isinstance(value, names.ThreadNumber):
-        (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
-        return Scalar(c.builder.cast(found, np.int64), True, True)
-    return Constant(value)
-
-
-def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
-    """A host array in constant memory, as it is now."""
-    found = c.tables.get(id(values))
-    if found is not None:
-        return found
-    if values.dtype.names is not None or values.dtype.kind not in "biufc":
-        c.fail(f"an array of {values.dtype} cannot be used as a constant: pass it as an argument")
-    if values.nbytes > 65536:
-        c.fail(f"{label or 'the array'} has {values.nbytes} bytes; constants hold 65536: pass it as an argument")
-    flat = np.ascontiguousarray(values).reshape(-1)
-    flat = flat.astype(flat.dtype.newbyteorder("="), copy=True)
-    with c.at_top():
-        if flat.size == 0:
-            flat = np.zeros(1, flat.dtype)
-        (pointer,) = c.builder.emit("table", (), (Pointer(flat.dtype, "constant"),), values=flat)
-    made = Array(
-        pointer,
-        flat.dtype,
-        values.shape,
-        arrays.contiguous(c, values.shape),
-        "constant",
-        False,
-        label or "the constant",
-        True,
-    )
-    c.tables[id(values)] = made
-    return made
-
-
-def captured(c: Compiler, value: LazyArray, label: str) -> Array:
-    """A weft array that a kernel finds by name: its memory is passed beside the arguments."""
-    found = c.tables.get(id(value))
-    if found is not None:
-        return found
-    with c.at_top():
-        pointer = c.hide("captured", value.dtype, ("array", value))
-        shape = value.shape
-        made = Array(pointer, value.dtype, shape, arrays.contiguous(c, shape), "global", True, label, True)
-    c.tables[id(value)] = made
-    return made
 
 
 def _name(frame: Frame, node: ast.Name) -> Any:
@@ -175,73 +93,17 @@ def _binary(frame: Frame, node: ast.BinOp) -> Any:
     return binary(frame.compiler, type(node.op), left, right)
 
 
-def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
-    """An operator of Python on two values."""
-    name = _BINARY.get(operator)
-    if name is None:
-        c.fail("the operator @ is not part of the kernel language: write the loops, or multiply the arrays outside", "syntax")
-    sides = (left, right)
-    if any(isinstance(s, Tuple) and s.maker is None for s in sides):
-        return _tuple_operator(c, name, left, right)
-    if any(isinstance(s, Tuple) and getattr(s.maker, "lanes", 0) for s in sides):
-        return componentwise(c, lambda *parts: c.apply(name, *parts), left, right)
-    texts = [s for s in sides if isinstance(s, Text) or (isinstance(s, Constant) and isinstance(s.value, str))]
-    if texts:
-        if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
-            return Constant(left.value + right.value)
-        c.fail("operations on strings are not part of the kernel language", "syntax")
-    if any(isinstance(s, Array) and s.ndim for s in sides):
-        c.fail(
-            f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "
-            "index the arrays, or compute with them outside, where whole arrays are fused"
-        )
-    if all(isinstance(s, Constant) for s in sides) and any(isinstance(s.value, enum.Flag) for s in sides):
-        return Constant({"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value))
-    return c.apply(name, *(arrays.element(c, s) if isinstance(s, Array) else s for s in sides))
-
-
-def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    if name == "add" and isinstance(left, Tuple) and isinstance(right, Tuple):
-        return Tuple(left.items + right.items)
-    count = right if isinstance(left, Tuple) else left
-    whole = left if isinstance(left, Tuple) else right
-    if name == "multiply" and isinstance(count, Constant) and isinstance(count.value, int):
-        return Tuple(whole.items * count.value)
-    c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
-
-
-def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> Tuple:
-    """A function of numbers on the components of vectors; numbers stand for every component."""
-    vectors = [o for o in operands if isinstance(o, Tuple)]
-    count = len(vectors[0].items)
-    if any(len(v.items) != count for v in vectors):
-        c.fail(f"vectors of {' and '.join(str(len(v.items)) for v in vectors)} components do not fit")
-    parts = [c.scalar(function(*(o.items[k] if isinstance(o, Tuple) else o for o in operands))) for k in range(count)]
-    try:
-        maker = vector_type(parts[0].dtype, count)
-    except TypeError as error:
-        c.fail(str(error))
-    return Tuple(tuple(parts), maker, vectors[0].names)
-
-
 def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
     c = frame.compiler
     value = evaluate(frame, node.operand)
     if isinstance(node.op, ast.Not):
         return negate(c, c.truth(value))
     name = _UNARY[type(node.op)]
-    if isinstance(value, Tuple) and getattr(value.maker, "lanes", 0):
+    if isinstance(value, Tuple) and has_lanes(value):
         return componentwise(c, lambda part: c.apply(name, part), value)
     if isinstance(value, Array) and value.ndim == 0:
         value = arrays.element(c, value)
     return c.apply(name, value)
-
-
-def negate(c: Compiler, truth: Any) -> Constant | Scalar:
-    """``not`` of a truth."""
-    if isinstance(truth, bool):
-        return Constant(not truth)
-    return Scalar(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
 
 
 def _compare(frame: Frame, node: ast.Compare) -> Any:
@@ -258,73 +120,6 @@ def _chain(frame: Frame, node: ast.Compare, left: Any, k: int) -> Any:
     if k + 1 == len(node.ops):
         return first
     return both(frame, (node, k), first, lambda: _chain(frame, node, right, k + 1), stop=False)
-
-
-def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
-    """One comparison."""
-    c = frame.compiler
-    if isinstance(operator, (ast.Is, ast.IsNot)):
-        same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value
-        if not same and not any(
-            isinstance(s, Constant) and (s.value is None or isinstance(s.value, (bool, enum.Enum, type))) for s in (left, right)
-        ):
-            c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
-        if isinstance(left, Scalar) and isinstance(right, Constant) and isinstance(right.value, bool):
-            same_value = c.apply("equal", left, right)
-            return same_value if isinstance(operator, ast.Is) else negate(c, c.truth(same_value))
-        return Constant(same == isinstance(operator, ast.Is))
-    if isinstance(operator, (ast.In, ast.NotIn)):
-        found = _contains(frame, node, left, right)
-        return found if isinstance(operator, ast.In) else negate(c, c.truth(found))
-    name = _COMPARE[type(operator)]
-    if isinstance(left, Tuple) and isinstance(right, Tuple):
-        return _compare_tuples(frame, node, name, left, right)
-    if name in ("equal", "not_equal") and all(isinstance(s, Constant) for s in (left, right)):
-        return Constant(bool((left.value == right.value) == (name == "equal")))
-    if any(isinstance(s, Constant) and s.value is None for s in (left, right)) and name in ("equal", "not_equal"):
-        return Constant(name == "not_equal")
-    sides = [arrays.element(c, s) if isinstance(s, Array) and not s.ndim else s for s in (left, right)]
-    if name not in ("equal", "not_equal"):
-        kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
-        if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):
-            c.fail("complex numbers have no order: compare their parts or abs()")
-    return c.apply(name, *sides)
-
-
-def _compare_tuples(frame: Frame, node: ast.AST, name: str, left: Tuple, right: Tuple) -> Any:
-    c = frame.compiler
-    if name in ("equal", "not_equal"):
-        if len(left.items) != len(right.items):
-            return Constant(name == "not_equal")
-        truth: Any = Constant(True)
-        for a, b in zip(left.items, right.items, strict=True):
-            equal = compare(frame, node, ast.Eq(), a, b)
-            truth = equal if isinstance(truth, Constant) and truth.value is True else c.apply("bitwise_and", truth, equal)
-        return truth if name == "equal" else negate(c, c.truth(truth))
-    strict = {"less": ast.Lt, "less_equal": ast.Lt, "greater": ast.Gt, "greater_equal": ast.Gt}[name]
-    result: Any = Constant(name.endswith("equal") if len(left.items) == len(right.items) else
-                           (len(left.items) < len(right.items)) == name.startswith("less"))
-    for a, b in reversed(list(zip(left.items, right.items, strict=False))):
-        before = compare(frame, node, strict(), a, b)
-        same = compare(frame, node, ast.Eq(), a, b)
-        result = c.apply("bitwise_or", before, c.apply("bitwise_and", same, result))
-    return result
-
-
-def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
-    c = frame.compiler
-    if isinstance(collection, Constant) and isinstance(item, Constant):
-        try:
-            return Constant(item.value in collection.value)
-        except TypeError:
-            c.fail(f"`in` cannot look into {describe(collection)}")
-    if not isinstance(collection, Tuple):
-        c.fail(f"`in` looks into tuples, not into {describe(collection)}")
-    found: Any = Constant(False)
-    for part in collection.items:
-        equal = compare(frame, node, ast.Eq(), item, part)
-        found = equal if isinstance(found, Constant) and not found.value else c.apply("bitwise_or", found, equal)
-    return found
 
 
 def both(frame: Frame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
@@ -379,7 +174,9 @@ def _choose(frame: Frame, variable: Variable, node: ast.expr) -> None:
 def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     owner = evaluate(frame, node.value)
     found = attribute(frame.compiler, owner, node.attr)
-    return wrap(frame.compiler, found.value, node.attr) if isinstance(found, Constant) and _from_outside(owner) else found
+    return (
+        wrap(frame.compiler, found.value, node.attr) if isinstance(found, Constant) and _from_outside(owner) else found
+    )
 
 
 def _from_outside(owner: Any) -> bool:
@@ -406,7 +203,9 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
             c.fail("a record is indexed by the name of a field")
         case Tuple():
             return _tuple_item(frame, node, owner, index)
-        case Constant(value=held) if isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant):
+        case Constant(value=held) if (
+            isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant)
+        ):
             return Constant(held[index.value])
         case Constant(value=held) if isinstance(held, dict):
             c.fail("a dict from outside cannot be read in a kernel: pass what is needed as arguments", "syntax")
@@ -477,11 +276,15 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Any:
     pieces, values = [""], []
     for part in node.values:
         if isinstance(part, ast.Constant):
-            pieces[-1] += part.value
+            pieces[-1] += str(part.value)
             continue
         assert isinstance(part, ast.FormattedValue)
         if part.format_spec is not None:
-            frame.fail(part, "format specifications in f-strings are not part of the kernel language: print the value", "syntax")
+            frame.fail(
+                part,
+                "format specifications in f-strings are not part of the kernel language: print the value",
+                "syntax",
+            )
         value = evaluate(frame, part.value)
         if isinstance(value, Constant):
             pieces[-1] += str(value.value)
@@ -603,7 +406,9 @@ def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tu
         k = starred[0]
         after = len(parts) - k - 1
         if len(items) < len(parts) - 1:
-            frame.fail(target, f"not enough values to unpack: at least {len(parts) - 1} are needed, {len(items)} are there")
+            frame.fail(
+                target, f"not enough values to unpack: at least {len(parts) - 1} are needed, {len(items)} are there"
+            )
         middle = Tuple(tuple(items[k : len(items) - after]))
         items = (*items[:k], middle, *items[len(items) - after :])
     if len(items) != len(parts):
@@ -638,7 +443,7 @@ def _set_attribute(frame: Frame, owner: ast.expr, name: str, value: Any) -> None
     if isinstance(held, Record):
         arrays.set_field(c, held, name, value)
         return
-    if isinstance(held, Tuple) and name in held.names and getattr(held.maker, "lanes", 0):
+    if isinstance(held, Tuple) and name in held.names and has_lanes(held):
         k = held.names.index(name)
         changed = (*held.items[:k], c.cast(value, held.maker.dtype), *held.items[k + 1 :])
         bind(frame, _stored(frame, owner), Tuple(changed, held.maker, held.names))
@@ -672,5 +477,3 @@ _HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
 }
-
-__all__ = ["bind", "binary", "closure", "compare", "evaluate", "is_number", "lookup", "subscript", "unpack", "wrap"]

@@ -93,13 +93,18 @@ class GeneralizedFunction:
         for target, result in zip(given, results, strict=False):
             if isinstance(target, np.ndarray):
                 np.copyto(target, result.numpy())
-        returned = [t if isinstance(t, np.ndarray) else r for t, r in zip([*given, *results[len(given) :]], results, strict=True)]
+        returned = [
+            t if isinstance(t, np.ndarray) else r
+            for t, r in zip([*given, *results[len(given) :]], results, strict=True)
+        ]
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
         count = len(arrays)
         for signature in self.signatures:
-            dtypes = [kind.dtype if isinstance(kind.dtype, np.dtype) else kind.dtype.dtype for kind in signature.arguments]
+            dtypes = [
+                kind.dtype if isinstance(kind.dtype, np.dtype) else kind.dtype.dtype for kind in signature.arguments
+            ]
             if all(np.can_cast(a.dtype, d, "same_kind") for a, d in zip(arrays, dtypes, strict=False)):
                 return dtypes[:count], dtypes[count:]
         if self.signatures:
@@ -115,15 +120,21 @@ class GeneralizedFunction:
         outer: list[tuple[int, ...]] = []
         for k, (array, core) in enumerate(zip(arrays, self.inputs, strict=True)):
             if array.ndim < len(core):
-                raise ValueError(f"input {k} of {self.__name__} needs the core axes ({','.join(core)}), but it has shape {array.shape}")
+                raise ValueError(
+                    f"input {k} of {self.__name__} needs the core axes ({','.join(core)}), but it has shape {array.shape}"
+                )
             split = array.ndim - len(core)
             outer.append(array.shape[:split])
             for name, length in zip(core, array.shape[split:], strict=True):
                 if sizes.setdefault(name, length) != length:
-                    raise ValueError(f"input {k} of {self.__name__}: axis {name} has length {length}, and {sizes[name]} elsewhere")
+                    raise ValueError(
+                        f"input {k} of {self.__name__}: axis {name} has length {length}, and {sizes[name]} elsewhere"
+                    )
         return sizes, np.broadcast_shapes(*outer) if outer else ()
 
-    def _launch(self, arrays: list[Array], results: list[Any], outer: tuple[int, ...], sizes: dict[str, int], stream: Any) -> None:
+    def _launch(
+        self, arrays: list[Array], results: list[Any], outer: tuple[int, ...], sizes: dict[str, int], stream: Any
+    ) -> None:
         count = prod(outer)
         if not count:
             return
@@ -142,7 +153,7 @@ class GeneralizedFunction:
                 result[...] = reshape(seen, result.shape)
 
 
-def _over_outer_axes(function: FunctionType) -> FunctionType:
+def _over_outer_axes(function: FunctionType) -> Any:
     """The kernel: one call of the function for each place of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]

@@ -15,11 +15,10 @@ import numpy as np
 from weft.codegen import Pointer, Value
 from weft.dsl.kernel import arrays, groups
 from weft.dsl.kernel.compiler import Compiler
-from weft.dsl.kernel.expressions import wrap
-from weft.dsl.kernel.functions import call_library, dtype_of, elementwise, local_array, place_array
+from weft.dsl.kernel.functions import call_library
+from weft.dsl.kernel.handlers import dtype_of, elementwise, local_array, place_array, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import BF16, FP16
-from weft.dsl.kernel.members import thread_number
 from weft.dsl.kernel.names import Intrinsic, activemask
 from weft.dsl.kernel.values import BOOL, INT, Array, Constant, Extent, Scalar, Tuple, describe
 
@@ -129,12 +128,6 @@ for _kind in ("count", "and", "or"):
     _TABLE[f"syncthreads_{_kind}"] = _barrier_vote(_kind)
 
 
-def truth_value(c: Compiler, value: Any) -> Value:
-    """A condition as a bool of the running thread."""
-    truth = c.truth(value)
-    return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth
-
-
 @handles("syncwarp")
 def _syncwarp(call: Call, mask: Any) -> Any:
     call.c.builder.emit("warp_barrier", (bits(call.c, mask),))
@@ -210,7 +203,7 @@ def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offs
 
 
 @handles("shared.dynamic")
-def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = Constant(0)) -> Any:
+def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     c = call.c
     items = shape.items if isinstance(shape, Tuple) else (shape,)
     extents = tuple(int(i.value) if isinstance(i, Constant) else c.index(i, "a length") for i in items)
@@ -549,5 +542,3 @@ for _path, _maker in {
     "cg.coalesced_threads": _coalesced,
 }.items():
     _TABLE[_path] = _group(_maker)
-
-__all__ = ["call_intrinsic", "thread_number", "wrap"]

@@ -74,7 +74,11 @@ def _range_length(c: Compiler, value: Range) -> Scalar:
         if abs(step) > 1:
             far = c.apply("floor_divide", c.apply("add", far, Constant(abs(step) - 1)), Constant(abs(step)))
     else:
-        up = c.apply("floor_divide", c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("subtract", value.step, one)), value.step)
+        up = c.apply(
+            "floor_divide",
+            c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("subtract", value.step, one)),
+            value.step,
+        )
         down = c.apply(
             "floor_divide",
             c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("add", value.step, one)),

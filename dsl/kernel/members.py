@@ -14,7 +14,9 @@ from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.values import INT, Array, Constant, Method, Record, Scalar, Tuple, describe, is_number
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
-_ARRAY_METHODS = frozenset("sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten".split())
+_ARRAY_METHODS = frozenset(
+    "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten".split()
+)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
 
 
@@ -162,5 +164,7 @@ def _of_object(c: Compiler, owner: Constant, held: Any, name: str) -> Any:
         dataclasses.is_dataclass(held) or hasattr(held, "_fields")
     )
     if not readable and not callable(found) and not is_number(found):
-        c.fail(f"attributes of {describe(owner)} cannot be read in a kernel: pass what is needed as arguments", "attribute")
+        c.fail(
+            f"attributes of {describe(owner)} cannot be read in a kernel: pass what is needed as arguments", "attribute"
+        )
     return Constant(found)

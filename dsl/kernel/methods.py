@@ -12,6 +12,7 @@ import numpy as np
 from weft.codegen import identity_of
 from weft.dsl.kernel import arrays
 from weft.dsl.kernel.compiler import Compiler
+from weft.dsl.kernel.handlers import dtype_of, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.members import flatten
 from weft.dsl.kernel.values import INT, Array, Constant, Scalar, Tuple, describe
@@ -51,8 +52,6 @@ def bit_cast(c: Compiler, value: Scalar, dtype: np.dtype) -> Scalar:
 
 def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) -> Any:
     c = call.c
-    from weft.dsl.kernel.functions import dtype_of
-
     match name:
         case "conjugate":
             return c.apply("conjugate", number) if number.dtype.kind == "c" else number
@@ -89,7 +88,9 @@ def _array_method(call: Call, array: Array, name: str, arguments: list[Any], key
 def _fold(call: Call, array: Array, row: str, start: Any) -> Any:
     """Go through all elements in order."""
     c = call.c
-    total = c.variable((*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result")
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
     c.assign(total, start)
     with arrays.each(c, array.shape) as place:
         item = arrays.select(c, array, Tuple(place))
@@ -133,10 +134,12 @@ def _all(call: Call, array: Array) -> Any:
 
 def _quantified(call: Call, array: Array, row: str, start: bool) -> Any:
     c = call.c
-    total = c.variable((*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result")
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
     c.assign(total, Scalar(c.builder.constant(start, np.bool_), True))
     with arrays.each(c, array.shape) as place:
-        truth = c.truth(arrays.select(c, array, Tuple(place)))
+        truth = truth_value(c, arrays.select(c, array, Tuple(place)))
         c.assign(total, Scalar(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
     return c.load(total)
 
@@ -211,8 +214,6 @@ def _transpose(call: Call, array: Array, *axes: Any) -> Array:
 
 def _view(call: Call, array: Array, dtype: Any) -> Array:
     c = call.c
-    from weft.dsl.kernel.functions import dtype_of
-
     kind = dtype_of(c, dtype)
     if not arrays.is_contiguous(array) or kind.names is not None or array.dtype.names is not None:
         c.fail("only contiguous arrays of numbers can be seen in another dtype in a kernel")
@@ -224,7 +225,9 @@ def _view(call: Call, array: Array, dtype: Any) -> Array:
         shape[-1:] = [arrays.multiply(c, last, old // new)]
     elif new > old:
         part = new // old
-        shape[-1:] = [last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))]
+        shape[-1:] = [
+            last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))
+        ]
     strides = arrays.contiguous(c, tuple(shape))
     return dataclasses.replace(array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True)
 
@@ -238,7 +241,9 @@ def _dot(call: Call, array: Array, other: Any) -> Any:
     if not isinstance(other, Array) or array.ndim != 1 or other.ndim != 1:
         c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
     dtype = np.result_type(array.dtype, other.dtype)
-    total = c.variable((*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result")
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
     c.assign(total, _start(call, 0, dtype))
     with arrays.each(c, array.shape) as (place,):
         product = c.apply("multiply", arrays.select(c, array, place), arrays.select(c, other, place))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import Value
 from weft.dsl.kernel.compiler import Frame
-from weft.dsl.kernel.expressions import compare, evaluate, negate
+from weft.dsl.kernel.expressions import evaluate
 from weft.dsl.kernel.members import attribute
+from weft.dsl.kernel.operators import compare, negate
 from weft.dsl.kernel.values import Constant, Scalar, Tuple
 
 Truth = bool | Value
@@ -33,7 +35,7 @@ def test(frame: Frame, pattern: ast.pattern, subject: Any) -> Truth:
                 return c.truth(subject if value else negate(c, c.truth(subject)))
             return isinstance(subject, Constant) and subject.value is value
         case ast.MatchOr(patterns=options):
-            return _fold(frame, "bitwise_or", [lambda p=p: test(frame, p, subject) for p in options], True)
+            return _fold(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
         case ast.MatchSequence(patterns=parts):
             return _sequence(frame, parts, subject)
         case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values):
@@ -59,7 +61,7 @@ def _sequence(frame: Frame, parts: list[ast.pattern], subject: Any) -> Truth:
     pairs = _pairs(parts, subject)
     if pairs is None:
         return False
-    return _fold(frame, "bitwise_and", [lambda p=p, v=v: test(frame, p, v) for p, v in pairs], False)
+    return _fold(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
 
 
 def _pairs(parts: list[ast.pattern], subject: Tuple) -> list[tuple[ast.pattern, Any]] | None:
@@ -73,7 +75,9 @@ def _pairs(parts: list[ast.pattern], subject: Tuple) -> list[tuple[ast.pattern, 
     return [*zip(parts[:k], items[:k], strict=True), *zip(parts[k + 1 :], items[len(items) - after :], strict=True)]
 
 
-def _class(frame: Frame, maker: ast.expr, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any) -> Truth:
+def _class(
+    frame: Frame, maker: ast.expr, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
+) -> Truth:
     cls = evaluate(frame, maker)
     held = cls.value if isinstance(cls, Constant) else None
     if isinstance(subject, (Scalar, Constant)) and held in (int, float, bool, complex):
@@ -85,7 +89,7 @@ def _class(frame: Frame, maker: ast.expr, parts: list[ast.pattern], named: list[
     positions = getattr(held, "__match_args__", ())
     pairs = [(p, subject.items[subject.names.index(n)]) for n, p in zip(positions, parts, strict=False)]
     pairs += [(p, attribute(frame.compiler, subject, n)) for n, p in named]
-    return _fold(frame, "bitwise_and", [lambda p=p, v=v: test(frame, p, v) for p, v in pairs], False)
+    return _fold(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
 
 
 def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Any) -> None:
@@ -102,7 +106,9 @@ def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Any) -> None:
             for part, value in _pairs(parts, subject) or ():
                 bind_pattern(frame, part, value)
             _bind_star(frame, parts, subject)
-        case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values) if isinstance(subject, Tuple):
+        case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values) if isinstance(
+            subject, Tuple
+        ):
             held = evaluate(frame, maker).value
             for name, part in zip(getattr(held, "__match_args__", ()), parts, strict=False):
                 bind_pattern(frame, part, subject.items[subject.names.index(name)])

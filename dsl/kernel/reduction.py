@@ -81,7 +81,7 @@ class Reduce:
         return None
 
 
-def _fold_blocks(function: FunctionType) -> FunctionType:
+def _fold_blocks(function: FunctionType) -> Any:
     """The kernel: each thread folds elements a grid apart, then the block folds its threads."""
 
     def fold_blocks(values, partial, count):  # type: ignore[no-untyped-def]

@@ -18,13 +18,13 @@ from weft.codegen import KernelError as InvalidKernel
 from weft.dsl.kernel.arguments import Descriptor, declare
 from weft.dsl.kernel.calls import call_value
 from weft.dsl.kernel.compiler import Compiler, Frame, Restart
-from weft.dsl.kernel.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, LaunchError, Place
-from weft.dsl.kernel.expressions import evaluate, wrap
-from weft.dsl.kernel.intrinsics import NeedsLaunch
+from weft.dsl.kernel.errors import KernelSyntaxError, KernelTypeError, LaunchError
+from weft.dsl.kernel.expressions import evaluate
+from weft.dsl.kernel.outside import wrap
 from weft.dsl.kernel.recursion import result_types, result_values
 from weft.dsl.kernel.source import outer_value, source_of
 from weft.dsl.kernel.statements import lower_body
-from weft.dsl.kernel.values import Constant, Scalar, Tuple, describe, kind_of
+from weft.dsl.kernel.values import Constant, Scalar
 
 RUNS_LIMIT = 60
 MAX_STATIC_SHARED = 48 * 1024  # bytes that every GPU gives a block without being asked
@@ -35,7 +35,7 @@ RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another
 class Specialisation:
     """A kernel for arguments of certain types.
 
-    `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
+    `descriptors` say how each argument is passed, `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
     that it writes to.
     """
 
@@ -44,6 +44,7 @@ class Specialisation:
     sites: list[Any]
     written: frozenset[int]
     returns: Any = None
+    descriptors: tuple[Descriptor, ...] = ()
     functions: dict[Any, Any] = field(default_factory=dict)  # by target
 
 
@@ -110,6 +111,7 @@ def specialise(
         except RecursionError:
             raise KernelSyntaxError(RECURSION_TEXT, source.place(source.tree)) from None
         if not c.pending:
+            made.descriptors = descriptors
             return made
     raise KernelTypeError("the types of variables do not settle", source.place(source.tree))
 
@@ -176,7 +178,9 @@ def _identifier(name: str) -> str:
     return cleaned if cleaned and not cleaned[0].isdigit() else f"kernel_{cleaned}"
 
 
-def _device_function(c: Compiler, frame: Frame, name: str, descriptors: tuple[Descriptor, ...], device: Any) -> Specialisation:
+def _device_function(
+    c: Compiler, frame: Frame, name: str, descriptors: tuple[Descriptor, ...], device: Any
+) -> Specialisation:
     """A function for others to call: its result's dtype is found in a first run."""
     wanted, abi = device
     source = frame.source
@@ -246,6 +250,3 @@ def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any])
         return declare(c, name, descriptor)
     finally:
         c.builder = builder
-
-
-__all__ = ["KernelError", "KernelNameError", "NeedsLaunch", "Options", "Place", "Scalar", "Specialisation", "Tuple", "describe", "kind_of", "specialise"]

@@ -14,19 +14,10 @@ from typing import Any
 from weft.dsl.kernel import arrays, patterns
 from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
 from weft.dsl.kernel.errors import KernelError
-from weft.dsl.kernel.expressions import (
-    binary,
-    bind,
-    closure,
-    evaluate,
-    lookup,
-    named_variable,
-    negate,
-    set_item,
-    subscript,
-    wrap,
-)
+from weft.dsl.kernel.expressions import bind, closure, evaluate, lookup, named_variable, set_item, subscript
 from weft.dsl.kernel.iteration import has_tuple, item_of, known_range, length_of
+from weft.dsl.kernel.operators import binary, negate
+from weft.dsl.kernel.outside import wrap
 from weft.dsl.kernel.source import Source, outer_value, source_of
 from weft.dsl.kernel.values import INT, Array, Closure, Constant, Range, Scalar, Text, Tuple, describe
 
@@ -525,7 +516,12 @@ def _defaults(c: Compiler, function: Any) -> dict[str, Any]:
 
 
 def bind_arguments(
-    frame: Frame, node: ast.AST, source: Source, arguments: list[Any], keywords: dict[str, Any], defaults: dict[str, Any]
+    frame: Frame,
+    node: ast.AST,
+    source: Source,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
     """Pair the parameters of a function with what a call gives, as Python does."""
     tree = source.tree.args
@@ -549,4 +545,3 @@ def bind_arguments(
     if left:
         frame.fail(node, f"{source.name}() has no argument {next(iter(left))!r}, or it was given twice")
     return bound
-

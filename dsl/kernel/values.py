@@ -238,7 +238,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
     if not is_number(value):
         return None
     if isinstance(value, np.generic):
-        return ScalarKind(value.dtype, False, bool(value.dtype.kind in "iu" and value >= 0))
+        return ScalarKind(value.dtype, False, value.dtype.kind in "iu" and int(value) >= 0)
     dtype = np.dtype(type(value))
     natural = isinstance(value, int) and value >= 0
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:

@@ -35,10 +35,10 @@ class VectorFunction(DeviceFunction):
     Called on arrays (they broadcast) it records a fused operation; inside kernels it is a device function.
     """
 
-    def __init__(self, function: Any, signatures: Sequence[Signature] = (), options: Options = Options()) -> None:
+    def __init__(self, function: Any, signatures: Sequence[Signature] = (), options: Options | None = None) -> None:
         super().__init__(function)
         self.signatures = tuple(signatures)
-        self.kernel_options = options
+        self.kernel_options = options or Options()
         self.nin = self.function.__code__.co_argcount
         self._rows: dict[Any, tuple[OpDef, ...]] = {}
         for signature in self.signatures:
@@ -50,7 +50,15 @@ class VectorFunction(DeviceFunction):
     def __repr__(self) -> str:
         return f"<weft vectorized function {self.__name__}>"
 
-    def __call__(self, *operands: Any, out: Any = None, where: Any = True, casting: str = "same_kind", stream: Any = 0, **ignored: Any) -> Any:
+    def __call__(
+        self,
+        *operands: Any,
+        out: Any = None,
+        where: Any = True,
+        casting: str = "same_kind",
+        stream: Any = 0,
+        **ignored: Any,
+    ) -> Any:
         """Apply to arrays and numbers.
 
         Parameters
@@ -77,7 +85,9 @@ class VectorFunction(DeviceFunction):
         nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
         if len(nodes) > 1:
             outs = out if isinstance(out, tuple) else (None,) * len(nodes)
-            return tuple(deliver(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True))
+            return tuple(
+                deliver(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
+            )
         out = out[0] if isinstance(out, tuple) else out
         return deliver(rows[0].name, nodes[0], out, where, casting)
 
@@ -105,12 +115,15 @@ class VectorFunction(DeviceFunction):
         if not body.results:
             raise KernelTypeError(f"{self.__name__} returns nothing: a vectorized function returns a number")
         straight = flatten_branches(body, INDEX)
-        return tuple(self._row(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results)))
+        return tuple(
+            self._row(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results))
+        )
 
     def _typed(self, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         if not self.signatures:
             found = tuple(
-                ("scalar", np.dtype(kind), True) if isinstance(kind, type) else ("scalar", kind, False) for kind in kinds
+                ("scalar", np.dtype(kind), True) if isinstance(kind, type) else ("scalar", kind, False)
+                for kind in kinds
             )
             return found, None
         for signature in self.signatures:
@@ -119,7 +132,9 @@ class VectorFunction(DeviceFunction):
                 returned = getattr(signature.result, "dtype", None)
                 return tuple(("scalar", d, False) for d in dtypes), returned
         names = ", ".join(k.__name__ if isinstance(k, type) else str(k) for k in kinds)
-        raise KernelTypeError(f"{self.__name__}: no signature takes ({names}); there are {', '.join(map(str, self.signatures))}")
+        raise KernelTypeError(
+            f"{self.__name__}: no signature takes ({names}); there are {', '.join(map(str, self.signatures))}"
+        )
 
     def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
         """Result number `k` as a row."""
@@ -176,7 +191,9 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
     return functools.wraps(function)(run)
 
 
-def vectorize(function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any) -> Any:
+def vectorize(
+    function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
+) -> Any:
     """Make a function of numbers work on arrays, element by element: ``@weft.vectorize``.
 
     Parameters
