@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.dsl.kernel.errors import LaunchError
 from weft.dsl.kernel.simulate_arrays import as_kernel_array
-from weft.dsl.kernel.simulate_functions import with_kernel_math
+from weft.dsl.kernel.simulate_functions import with_kernel_names
 from weft.dsl.kernel.simulate_intrinsics import ACTIONS
 from weft.dsl.kernel.simulate_threads import DivergenceError, Launch, Triple
 
@@ -54,7 +54,7 @@ def run_python(
     """
     passed = tuple(_as_seen(argument) for argument in arguments)
     launch = Launch(
-        with_kernel_math(function), passed, _triple("grid", grid), _triple("block", block), int(shared_bytes), ACTIONS
+        with_kernel_names(function), passed, _triple("grid", grid), _triple("block", block), int(shared_bytes), ACTIONS
     )
     launch.run()
 

@@ -1,8 +1,9 @@
-"""Module math as kernels know it, for kernels that run as plain Python.
+"""Names outside the language's own that mean something else in a kernel, for kernels that run as plain Python.
 
-In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and give NaN
-or infinity where Python's would raise. Always true: the code object is the user's own, so breakpoints hold; a function
-that reaches no such name is returned as it is.
+In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and do not
+raise, number types convert as kernels do (integers wrap, floats saturate), and NumPy's and weft's functions of numbers
+give scalars. Always true: the code object is the user's own, so breakpoints hold; a function that reaches no such name is
+returned as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.kernel.conversion import common_dtype, convert
 from weft.dsl.kernel.device_function import DeviceFunction
+from weft.dsl.kernel.types import ScalarType
+from weft.dsl.ufunc import UFunc
 
 # math's name -> the row that says what comes out where Python raises
 ROWS = {
@@ -78,16 +81,80 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
     return float(reference(*numbers))
 
 
-class _KernelMath:
-    """Stands for module math: its functions as kernels know them, everything else its own."""
+class _Cast(type):
+    """The class of number types as kernels know them: they convert, and stand for the real type everywhere else."""
 
-    def __getattr__(self, name: str) -> Any:
-        return _BY_NAME.get(name) or getattr(math, name)
+    real: type
+
+    def __call__(cls, value: Any = 0, *rest: Any) -> Any:
+        if rest or isinstance(value, (str, np.ndarray)):
+            return cls.real(value, *rest)
+        if cls.real is not int:
+            return convert(value, np.dtype(cls.real))
+        return int(convert(value, np.dtype(np.int64)) if isinstance(value, (float, np.floating)) else value)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.real)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.real, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.real
+
+    def __hash__(cls) -> int:
+        return hash(cls.real)
+
+
+def _cast(kind: type) -> type:
+    """The type as kernels know it. NumPy takes it as a dtype, by its attribute."""
+    return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)[()]  # NumPy's own result is an array, which assignments with += would share
 
 
 _BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
-_REPLACED: Mapping[Any, Any] = {math: _KernelMath(), **{getattr(math, n): f for n, f in _BY_NAME.items()}}
+_CASTS = {kind: _cast(kind) for kind in (int, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
+_REPLACED: Mapping[Any, Any] = {**{getattr(math, n): f for n, f in _BY_NAME.items()}, **_CASTS, np.where: _where}
+_VIEWED = ("math", "numpy", "weft", "weft.dsl.kernel.types")
 _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
+
+
+class _View:
+    """Stands for a module: what kernels know differently, and everything else its own."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        other = replacement(found)
+        setattr(self, name, found if other is None else other)  # found without this function the next time
+        return found if other is None else other
+
+
+def replacement(held: Any) -> Any:
+    """What stands for an object in a kernel; None where it is the object itself."""
+    match held:
+        case ModuleType(__name__=name) if name in _VIEWED:
+            return _View(held)
+        case UFunc():
+            return _row_function(held.row.name)
+        case ScalarType():
+            return _CASTS.get(held.dtype.type)
+        case _:
+            try:
+                return _REPLACED.get(held)
+            except TypeError:  # what cannot be hashed is none of these
+                return None
+
+
+def _row_function(name: str) -> Callable[..., Any]:
+    row = find_op(name)
+    found: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
+    return lambda *operands: np.asarray(found(*operands))[()]
 
 
 class _Forms:
@@ -112,6 +179,8 @@ class _Forms:
         for name in _names(function.__code__):
             if name in own:
                 world[name] = self.value(own[name])
+            elif name == "int":
+                world[name] = self.value(int)
         for cell, held in zip(cells, function.__closure__ or (), strict=True):
             try:
                 cell.cell_contents = self.value(held.cell_contents)
@@ -126,10 +195,7 @@ class _Forms:
         if isinstance(held, FunctionType):
             foreign = (held.__module__ or "").partition(".")[0] in _FOREIGN
             return held if foreign else self.function(held)
-        try:
-            found = _REPLACED.get(held)
-        except TypeError:  # what cannot be hashed is none of math's
-            return held
+        found = replacement(held)
         self.replaced = self.replaced or found is not None
         return held if found is None else found
 
@@ -142,8 +208,8 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def with_kernel_math(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as it runs in kernels; `function` itself where it reaches nothing of module math."""
+def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it runs in kernels; `function` itself where it reaches no such name."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -1,4 +1,4 @@
-"""Module math in kernels that run as plain Python: dtypes are kept, nothing raises."""
+"""Functions and types of math, NumPy and weft in kernels that run as plain Python."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from tests.kernels.python_mode import f32, run
+from weft.dsl.kernel import names as cuda
 from weft.dsl.kernel.device_function import device
-from weft.dsl.kernel.simulate_functions import with_kernel_math
+from weft.dsl.kernel.simulate_functions import with_kernel_names
+from weft.dsl.kernel.types import int32
 
 INF = math.inf
 
@@ -56,6 +59,29 @@ def test_nothing_raises() -> None:
     np.testing.assert_array_equal(x[:8], [np.nan, -INF, INF, np.nan, np.nan, INF, INF, INF])
 
 
+def test_number_types_convert_as_kernels_do() -> None:
+    seen: list[Any] = []
+
+    def kernel(x: np.ndarray) -> None:
+        seen.extend(
+            [np.uint8(-1), np.uint8(x[0]), np.int32(x[1]), int32(x[1]), int(x[1]), int(2.9), np.uint32(2**40 + 3)]
+        )
+        seen.extend([isinstance(x[0], np.float32), isinstance(x[0], f32), x[0].dtype == np.float32, isinstance(3, int)])
+        seen.extend([x[0].view(np.uint32) == 0xC0200000, np.iinfo(np.int8).max])
+        held = cuda.local.array(2, np.int16)
+        held[0] = 70000
+        seen.append(held[0])
+        same = np.where(x[0] < 0, x[0], 0)
+        other = same
+        other += 1
+        seen.extend([same, weft.absolute(x[0]), np.float32(1) + np.float64(1)])
+
+    run(kernel, 1, 1, np.array([-2.5, math.nan], f32))
+    assert seen == [255, 0, 0, 0, 0, 2, 3, True, True, True, True, True, 127, 4464, -2.5, 2.5, 2]
+    assert [type(value) for value in seen[:7]] == [np.uint8, np.uint8, np.int32, np.int32, int, int, np.uint32]
+    assert [type(value) for value in seen[-3:]] == [f32, f32, np.float64]
+
+
 def root(x: Any) -> Any:
     return math.sqrt(x)
 
@@ -92,7 +118,7 @@ def test_the_code_stays_the_users_own() -> None:
     def plain(x: Any) -> Any:
         return x
 
-    assert with_kernel_math(plain) is plain
-    assert with_kernel_math(root) is not root
-    assert with_kernel_math(root).__code__ is root.__code__
+    assert with_kernel_names(plain) is plain
+    assert with_kernel_names(root) is not root
+    assert with_kernel_names(root).__code__ is root.__code__
     assert root.__globals__["math"] is math
