@@ -20,7 +20,7 @@ from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
 from weft.dsl.kernel.simulate import run_python
-from weft.fusion import evaluate, exclusive
+from weft.fusion import contiguous_strides, evaluate, exclusive
 from weft.fusion.kernels import obtain_function
 from weft.runtime import Device, PerformanceWarning, default_device
 
@@ -177,6 +177,8 @@ class Launch:
         if window is None:
             items.append(buffer.address)
             items.extend(storage.shape)
+            if not descriptor[3]:  # a signature that leaves the strides open
+                items.extend(contiguous_strides(storage.shape))
             return
         shape, strides, offset = window
         items.append(buffer.address + offset * storage.dtype.itemsize)

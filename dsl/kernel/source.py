@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import sys
 import textwrap
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,6 +60,9 @@ def _source(code: CodeType) -> Source:
     file, first = code.co_filename, code.co_firstlineno
     # not inspect.getsourcelines, which resolves the file of every module that is loaded
     linecache.checkcache(file)
+    if file == "<string>" and file not in linecache.cache and sys.argv[:1] == ["-c"]:
+        text = sys.orig_argv[sys.orig_argv.index("-c") + 1]  # a program on the command line
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
     if not lines:
         raise KernelSyntaxError(
