@@ -23,6 +23,7 @@ __all__ = [
     "Target",
     "Type",
     "Value",
+    "add_function_row",
     "choose_index_dtype",
     "code_version",
     "compile_kernel",

@@ -290,6 +290,8 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "reinterpret": lambda operation, operands, frame: (
         interpret_memory.reinterpreted(operands[0], operation.results[0].type),
     ),
+    "address": lambda operation, operands, frame: (interpret_memory.address_of(operands[0]),),
+    "pointer": lambda operation, operands, frame: (interpret_memory.place_at(operands[0]),),
     "table": lambda operation, operands, frame: ((operation.attributes["values"], 0),),
     "dynamic_shared": lambda operation, operands, frame: ((frame.dynamic, 0),),
     "call": _call,

@@ -47,6 +47,20 @@ def reinterpreted(pointer: Place, type: Type) -> Place:
     return memory[first : first + whole].view(type.dtype), (at - first) // size
 
 
+_addresses: list[Place] = []
+
+
+def address_of(place: Place) -> np.int64:
+    """A number that stands for a place: its turn in a list that is never shortened."""
+    _addresses.append(place)
+    return np.int64(len(_addresses) - 1)
+
+
+def place_at(address: np.int64) -> Place:
+    """The place that a number stands for."""
+    return _addresses[int(address)]
+
+
 def _row(name: str) -> Callable[[Any, Any], Any]:
     function: Callable[[Any, Any], Any] = getattr(np, find_op(name).ufunc)
     return function

@@ -180,6 +180,8 @@ STRUCTURAL: dict[str, str] = {
     # threaded level, memory
     "offset": "(pointer, index) -> the pointer, `index` elements further",
     "reinterpret": "(pointer) -> a pointer to the same place that sees elements of the result's dtype",
+    "address": "(pointer) -> int64, a number that stands for the place",
+    "pointer": "(address) -> the pointer whose address it is (not to local memory)",
     "dynamic_shared": "() -> pointer (uint8) to the bytes of shared memory that the launch asked for",
     "table": "() {values} -> pointer to constant memory with these elements (a 1-D NumPy array)",
     "atomic_cas": (

@@ -22,6 +22,8 @@ SIGNATURES: dict[str, tuple[str, str]] = {
     "atomic_cas": ("pointer index element element", "element"),
     "offset": ("pointer index", "same"),
     "reinterpret": ("pointer", "pointer"),
+    "address": ("pointer", "int64"),
+    "pointer": ("int64", "pointer"),
     "thread_index": ("", "index"),
     "block_index": ("", "index"),
     "block_size": ("", "index"),

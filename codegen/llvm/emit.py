@@ -91,6 +91,8 @@ _STRUCTURAL: dict[str, Callable[[Emitter, Operation], None]] = {
     "local": Emitter.local,
     "offset": Emitter.offset,
     "reinterpret": Emitter.reinterpret,
+    "address": Emitter.address,
+    "pointer": Emitter.pointer,
     "table": Emitter.table,
 }
 

@@ -154,6 +154,17 @@ class MemoryEmitter(Writer):
         """Pointers have no element type in LLVM."""
         self.set(operation, self.environment[operation.operands[0]])
 
+    def address(self, operation: Operation) -> None:
+        """A pointer as a number."""
+        (pointer,) = operation.operands
+        self.set(operation, Item(self.line(f"ptrtoint {self.where(pointer)} {self.scalar_of(pointer)} to i64")))
+
+    def pointer(self, operation: Operation) -> None:
+        """A number as a pointer."""
+        (result,) = operation.results
+        text = self.scalar_of(operation.operands[0])
+        self.set(operation, Item(self.line(f"inttoptr i64 {text} to {self.where(result)}")))
+
     def table(self, operation: Operation) -> None:
         """Constant memory."""
         (result,) = operation.results

@@ -122,6 +122,10 @@ class ValueEmitter(Writer):
                 self.set(operation, Item(text, lanes, item.step))
                 return
         known = item.known if target.kind in "iu" else None
+        if operation.attributes.get("nowrap") and not lanes and target.itemsize < source.itemsize:
+            text = self.line(f"trunc nsw {scalar_type(source)} {item.text} to {scalar_type(target)}")
+            self.set(operation, Item(text, known=known))
+            return
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
 
     def convert(self, text: str, source: np.dtype, target: np.dtype, lanes: int) -> str:

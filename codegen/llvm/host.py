@@ -19,6 +19,8 @@ from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_split import emit_split
 from weft.codegen.passes import run_passes
+from weft.codegen.passes.forward_variables import forward_variables
+from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.split_at_meetings import split_at_meetings
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode, setting
@@ -65,6 +67,8 @@ class HostText:
 def emit_host(kernel: Kernel, target: Target) -> HostText:
     """LLVM text of a logical or an explicit kernel for the host."""
     ready = run_passes(kernel, target)
+    if kernel.level == "threaded":
+        ready = mark_addresses(forward_variables(ready))
     sites: list[str] = []
     if kernel.level == "logical":
         dialect = HostDialect(target)

@@ -93,7 +93,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             return [tuple(b.emit(operation.opcode, row, (row[k].type,), **attributes)[0] for row in rows)]
         case "print":
             return _print(b, operation, operands)
-        case "yield" | "call" | "reinterpret":
+        case "yield" | "call" | "reinterpret" | "address" | "pointer":
             return None
         case name:
             row = find_op(name)

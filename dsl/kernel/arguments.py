@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.codegen import KernelBuilder
 from weft.dsl.array import Array as LazyArray
-from weft.dsl.kernel import arrays, types
+from weft.dsl.kernel import arrays, extents, types
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.errors import KernelTypeError
@@ -168,11 +168,15 @@ def _element_dtype(kind: Any) -> np.dtype:
     return kind if isinstance(kind, np.dtype) else kind.dtype
 
 
+# Which kinds of numbers are cast to one of a signature.
+_TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
+
+
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
     """Whether an argument can be passed where a signature wants something: numbers are cast, arrays have to fit."""
     match given, wanted:
-        case ("scalar", dtype, weak), ("scalar", target, _):
-            return bool(weak and dtype.kind <= target.kind) or bool(np.can_cast(dtype, target, "same_kind"))
+        case ("scalar", dtype, _), ("scalar", target, _):
+            return dtype.kind in _TAKES[target.kind]
         case ("array", dtype, ndim, packed, _), ("array", target, count, wants_packed, _):
             return dtype == target and ndim == count and (packed or not wants_packed)
         case ("tuple", maker, _, parts), ("tuple", other, _, wants):
@@ -196,7 +200,7 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
             pointer = b.pointer(name, memory, writable=writable, align=max(_alignment(dtype), 1))
             shape = tuple(b.scalar(f"{name}_n{k}") for k in range(ndim))
             if packed:
-                strides: Any = arrays.contiguous(c, shape, arrays.unit(dtype))
+                strides: Any = extents.contiguous(c, shape, arrays.unit(dtype))
             else:
                 strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
             return Array(pointer, dtype, shape, strides, "global", writable, name, packed, origin)

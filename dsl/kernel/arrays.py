@@ -13,48 +13,10 @@ import numpy as np
 
 from weft.codegen import Value
 from weft.dsl.kernel.compiler import Compiler
+from weft.dsl.kernel.extents import add, contiguous, extent_ir, multiply
 from weft.dsl.kernel.values import Array, Constant, Extent, Record, Scalar, Sliced, Tuple, describe, is_number
 
 BYTES = np.dtype(np.uint8)
-
-
-# -- extents ---------------------------------------------------------------------------------------
-
-
-def extent_ir(c: Compiler, extent: Extent) -> Value:
-    """A length or stride as an IR index."""
-    return c.builder.constant(extent) if isinstance(extent, int) else extent
-
-
-def multiply(c: Compiler, x: Extent, y: Extent) -> Extent:
-    """A product of extents."""
-    if isinstance(x, int) and isinstance(y, int):
-        return x * y
-    if 0 in (x, y):
-        return 0
-    if isinstance(x, int) and x == 1:
-        return y
-    if isinstance(y, int) and y == 1:
-        return x
-    return c.builder.op("multiply", extent_ir(c, x), extent_ir(c, y))
-
-
-def add(c: Compiler, x: Extent, y: Extent) -> Extent:
-    """A sum of extents."""
-    if isinstance(x, int) and isinstance(y, int):
-        return x + y
-    if isinstance(x, int) and x == 0:
-        return y
-    if isinstance(y, int) and y == 0:
-        return x
-    return c.builder.op("add", extent_ir(c, x), extent_ir(c, y))
-
-
-def subtract(c: Compiler, x: Extent, y: Extent) -> Extent:
-    """A difference of extents."""
-    if isinstance(y, int):
-        return add(c, x, -y)
-    return c.builder.op("subtract", extent_ir(c, x), y)
 
 
 def length(c: Compiler, extent: Extent) -> Constant | Scalar:
@@ -62,16 +24,6 @@ def length(c: Compiler, extent: Extent) -> Constant | Scalar:
     if isinstance(extent, int):
         return Constant(extent)
     return Scalar(c.builder.cast(extent, np.int64), weak=True, natural=True)
-
-
-def contiguous(c: Compiler, shape: tuple[Extent, ...], unit: int = 1, order: str = "C") -> tuple[Extent, ...]:
-    """Strides of an array without gaps."""
-    strides: list[Extent] = []
-    step: Extent = unit
-    for extent in shape[::-1] if order == "C" else shape:
-        strides.append(step)
-        step = multiply(c, step, extent)
-    return tuple(reversed(strides)) if order == "C" else tuple(strides)
 
 
 def is_contiguous(array: Array) -> bool:

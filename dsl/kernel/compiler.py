@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Value, find_op, resolve_dtypes
+from weft.codegen import KernelBuilder, Pointer, Value, find_op, resolve_dtypes
 from weft.dsl.kernel.errors import (
     KernelAttributeError,
     KernelError,
@@ -26,21 +26,25 @@ from weft.dsl.kernel.errors import (
     KernelTypeError,
     Place,
 )
+from weft.dsl.kernel.extents import contiguous
 from weft.dsl.kernel.source import Source
 from weft.dsl.kernel.values import (
     BOOL,
     INT,
     WEAK,
     Array,
+    ArrayKind,
     Closure,
     Constant,
     ConstantKind,
+    Extent,
     HeldKind,
     Kind,
     Scalar,
     ScalarKind,
     Tuple,
     TupleKind,
+    array_kind,
     describe,
     is_number,
     join,
@@ -397,6 +401,10 @@ class Compiler:
         """Give a variable a value; its kind widens to hold it."""
         kind = kind_of(value)
         known = variable.kind
+        if isinstance(known, ArrayKind) and isinstance(value, Array):
+            kind = array_kind(value) or kind
+        elif isinstance(known, HeldKind) and isinstance(value, Array) and variable.run == self.run:
+            self._choose(variable, value)
         joined = kind if known is None else join(known, kind)
         if joined is None:
             assert known is not None
@@ -412,6 +420,17 @@ class Compiler:
         self._touch(variable)
         self._store(variable, value)
 
+    def _choose(self, variable: Variable, value: Array) -> None:
+        """A variable that holds an array takes another one: if both are of a kind, it is a choice from now on."""
+        held = variable.held[0] if variable.held is not None else None
+        if held is None or held is value or not isinstance(held, Array):
+            return
+        first, second = array_kind(held), array_kind(value)
+        both = join(first, second) if first is not None and second is not None else None
+        if both is not None:
+            variable.kind = both
+            raise Restart
+
     def _touch(self, variable: Variable) -> None:
         if variable.run == self.run:
             return
@@ -422,6 +441,11 @@ class Compiler:
         if isinstance(kind, ScalarKind):
             with self.at_top():
                 variable.slot = self.builder.local(kind.dtype)
+        elif isinstance(kind, ArrayKind):
+            with self.at_top():
+                # the address, the lengths, the strides
+                count = 1 + kind.ndim * (1 if kind.packed else 2)
+                variable.held = [self.builder.local(INT) for _ in range(count)]
         elif isinstance(kind, TupleKind):
             while len(variable.parts) < kind.length:
                 variable.parts.append(Variable(variable.name))
@@ -435,6 +459,15 @@ class Compiler:
             case TupleKind():
                 for part, item in zip(variable.parts, value.items, strict=True):
                     self.assign(part, item)
+            case ArrayKind(packed=packed):
+                (address,) = self.builder.emit("address", (value.pointer,), (INT,))
+                extents = [*value.shape, *(() if packed else value.strides)]
+                numbers = [address] + [
+                    self.builder.cast(e if isinstance(e, Value) else self.builder.constant(e), INT) for e in extents
+                ]
+                for slot, number in zip(variable.held, numbers, strict=True):
+                    self.builder.store(slot, self.builder.constant(0), number)
+                self.written.add(value.origin)  # which one is written to is not followed
             case HeldKind():
                 if variable.held is not None and variable.held[0] is not value:
                     self.fail(
@@ -459,6 +492,8 @@ class Compiler:
                 return Constant(held)
             case TupleKind(maker=maker, names=names):
                 return Tuple(tuple(self.load(part) for part in variable.parts), maker, names)
+        if isinstance(variable.kind, ArrayKind):
+            return self._chosen(variable, variable.kind)
         if variable.held is None:
             raise KeyError(variable.name)
         value, blocks = variable.held
@@ -467,6 +502,19 @@ class Compiler:
                 f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
             )
         return value
+
+    def _chosen(self, variable: Variable, kind: ArrayKind) -> Array:
+        """The array that a variable holds, made of its address and extents."""
+        b = self.builder
+        address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
+        memory = np.dtype(np.uint8) if kind.dtype.names is not None else kind.dtype
+        (pointer,) = b.emit("pointer", (address,), (Pointer(memory, kind.space),))  # type: ignore[arg-type]
+        extents = tuple(b.cast(value, self.index_dtype) for value in rest)
+        shape: tuple[Extent, ...] = extents[: kind.ndim]
+        strides: tuple[Extent, ...] = extents[kind.ndim :]
+        if kind.packed:
+            strides = contiguous(self, shape, kind.dtype.itemsize if kind.dtype.names is not None else 1)
+        return Array(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
         """Let a variable take a new kind: each turn of a loop that is unrolled has its own."""

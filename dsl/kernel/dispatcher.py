@@ -131,13 +131,19 @@ class Kernel(KernelFunction, Inspection):
         shared = int(sharedmem)
         if not 0 <= shared <= MAX_SHARED:
             raise LaunchError(f"{shared} bytes of shared memory for a block: it has 0 to {MAX_SHARED}")
+        threads = triple("block", blockdim)
+        if self.options.launch_bounds and prod(threads) > self.options.launch_bounds[0]:
+            raise LaunchError(
+                f"a block of {prod(threads)} threads; {self.__name__} was made for at most {self.options.launch_bounds[0]} "
+                "(launch_bounds)"
+            )
         if stream is None:
             raise LaunchError("the stream is 0 for the default one, or what cuda.stream() makes; it cannot be None")
         try:
             queue = as_queue(stream)
         except TypeError as error:
             raise LaunchError(str(error)) from None
-        return Launcher(self, triple("grid", griddim), triple("block", blockdim), queue, shared)
+        return Launcher(self, triple("grid", griddim), threads, queue, shared)
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Launcher:
         """The kernel with so many blocks that there is a thread for each of `ntasks`."""

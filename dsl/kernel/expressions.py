@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel import arrays
+from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.iteration import items_of
@@ -243,7 +243,7 @@ def _tuple_item(frame: Frame, node: ast.AST, owner: Tuple, index: Any) -> Any:
     result = c.variable((*frame.path, "item", id(node)), "the tuple's item")
     c.assign(result, owner.items[-1])
     for k, item in enumerate(owner.items[:-1]):
-        hit = c.builder.op("equal", arrays.extent_ir(c, place), c.builder.constant(k), dtype=np.bool_)
+        hit = c.builder.op("equal", extents.extent_ir(c, place), c.builder.constant(k), dtype=np.bool_)
         with c.builder.if_(hit):
             c.assign(result, item)
     return c.load(result)

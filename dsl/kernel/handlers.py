@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Value
-from weft.dsl.kernel import arrays
+from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.operators import componentwise
@@ -112,4 +112,4 @@ def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype
             pointer = c.builder.reinterpret(pointer, np.uint8) if raw.itemsize > 1 else pointer
         else:
             pointer = getattr(c.builder, space)(dtype, count)
-    return Array(pointer, dtype, shape, arrays.contiguous(c, shape, arrays.unit(dtype)), space, True, what, True)
+    return Array(pointer, dtype, shape, extents.contiguous(c, shape, arrays.unit(dtype)), space, True, what, True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Pointer, Value
-from weft.dsl.kernel import arrays, groups
+from weft.dsl.kernel import arrays, extents, groups
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.functions import call_library
 from weft.dsl.kernel.handlers import dtype_of, elementwise, local_array, place_array, truth_value
@@ -187,14 +187,14 @@ def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offs
     with c.at_top():
         (pointer,) = c.builder.emit("dynamic_shared", (), (Pointer(np.dtype(np.uint8), "shared"),))
     if not (isinstance(offset, int) and offset == 0):
-        pointer = c.builder.offset(pointer, arrays.extent_ir(c, offset))
+        pointer = c.builder.offset(pointer, extents.extent_ir(c, offset))
     if dtype.names is None and dtype != np.uint8:
         pointer = c.builder.reinterpret(pointer, dtype)
     return Array(
         pointer,
         dtype,
         shape,
-        arrays.contiguous(c, shape, arrays.unit(dtype)),
+        extents.contiguous(c, shape, arrays.unit(dtype)),
         "shared",
         True,
         "the dynamic shared array",

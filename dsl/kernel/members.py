@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel import arrays, names
+from weft.dsl.kernel import arrays, extents, names
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.values import INT, Array, Constant, Method, Record, Scalar, Tuple, describe, is_number
 
@@ -102,7 +102,7 @@ def _part(c: Compiler, array: Array, name: str) -> Array:
     pointer = c.builder.reinterpret(array.pointer, dtype)
     if name == "imag":
         pointer = c.builder.offset(pointer, c.builder.constant(1))
-    strides = tuple(arrays.multiply(c, s, 2) for s in array.strides)
+    strides = tuple(extents.multiply(c, s, 2) for s in array.strides)
     return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import identity_of
-from weft.dsl.kernel import arrays
+from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.handlers import dtype_of, truth_value
 from weft.dsl.kernel.invocation import Call
@@ -172,31 +172,31 @@ def _reshape(call: Call, array: Array, *shape: Any) -> Array:
     items = shape[0].items if len(shape) == 1 and isinstance(shape[0], Tuple) else shape
     if not arrays.is_contiguous(array):
         c.fail(f"{array.label or 'the array'} is not known to be contiguous: it cannot be reshaped in a kernel")
-    extents: list[Any] = []
+    lengths: list[Any] = []
     free = None
     known: Any = 1
     for k, item in enumerate(items):
         if isinstance(item, Constant) and item.value == -1:
             free = k
-            extents.append(-1)
+            lengths.append(-1)
             continue
         extent = int(item.value) if isinstance(item, Constant) else c.index(item, "a length")
-        extents.append(extent)
-        known = arrays.multiply(c, known, extent)
+        lengths.append(extent)
+        known = extents.multiply(c, known, extent)
     if free is not None:
         total = arrays.size(c, array)
         if isinstance(total, int) and isinstance(known, int):
-            extents[free] = total // known
+            lengths[free] = total // known
         else:
-            extents[free] = c.builder.op("floor_divide", arrays.extent_ir(c, total), arrays.extent_ir(c, known))
+            lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, known))
     total = arrays.size(c, array)
     made: Any = 1
-    for extent in extents:
-        made = arrays.multiply(c, made, extent)
+    for extent in lengths:
+        made = extents.multiply(c, made, extent)
     if isinstance(total, int) and isinstance(made, int) and total != made:
-        c.fail(f"an array of {total} elements cannot be reshaped to {tuple(extents)}")
-    strides = arrays.contiguous(c, tuple(extents), arrays.unit(array.dtype))
-    return dataclasses.replace(array, shape=tuple(extents), strides=strides, packed=True)
+        c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+    strides = extents.contiguous(c, tuple(lengths), arrays.unit(array.dtype))
+    return dataclasses.replace(array, shape=tuple(lengths), strides=strides, packed=True)
 
 
 def _transpose(call: Call, array: Array, *axes: Any) -> Array:
@@ -222,13 +222,13 @@ def _view(call: Call, array: Array, dtype: Any) -> Array:
     old, new = array.dtype.itemsize, kind.itemsize
     last = shape[-1] if shape else 1
     if old > new:
-        shape[-1:] = [arrays.multiply(c, last, old // new)]
+        shape[-1:] = [extents.multiply(c, last, old // new)]
     elif new > old:
         part = new // old
         shape[-1:] = [
             last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))
         ]
-    strides = arrays.contiguous(c, tuple(shape))
+    strides = extents.contiguous(c, tuple(shape))
     return dataclasses.replace(array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True)
 
 

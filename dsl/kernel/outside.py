@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.codegen import Pointer
 from weft.dsl.array import Array as LazyArray
-from weft.dsl.kernel import arrays, names
+from weft.dsl.kernel import extents, names
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.values import Array, Constant, Scalar, Tuple
 
@@ -51,7 +51,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
         pointer,
         flat.dtype,
         values.shape,
-        arrays.contiguous(c, values.shape),
+        extents.contiguous(c, values.shape),
         "constant",
         False,
         label or "the constant",
@@ -69,6 +69,6 @@ def captured(c: Compiler, value: LazyArray, label: str) -> Array:
     with c.at_top():
         pointer = c.hide("captured", value.dtype, ("array", value))
         shape = value.shape
-        made = Array(pointer, value.dtype, shape, arrays.contiguous(c, shape), "global", True, label, True)
+        made = Array(pointer, value.dtype, shape, extents.contiguous(c, shape), "global", True, label, True)
     c.tables[id(value)] = made
     return made

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Pointer
-from weft.dsl.kernel import arrays
 from weft.dsl.kernel.compiler import Compiler, Frame, Restart, Unresolved, Variable
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.statements import enter, lower_body
@@ -89,8 +88,7 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
         case Array():
             flat.append(value.pointer)
             c.written.add(value.origin)  # what the function does with it is not followed
-            extents = (*value.shape, *value.strides)
-            flat.extend(arrays.extent_ir(c, e) for e in extents)
+            flat.extend(extents.extent_ir(c, e) for e in (*value.shape, *value.strides))
             return ("array", value.dtype.str, value.ndim, value.space, value.writable)
     c.fail(f"{describe(value)} cannot be passed to a function that calls itself")
 

@@ -8,7 +8,7 @@ and in which dtype; `join` is the kind that holds two.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -199,7 +199,28 @@ class HeldKind:
         return self.text
 
 
-Kind = ScalarKind | ConstantKind | TupleKind | HeldKind
+@dataclass(frozen=True, slots=True)
+class ArrayKind:
+    """One of several arrays; which one is known when the kernel runs."""
+
+    dtype: np.dtype
+    ndim: int
+    space: str
+    packed: bool
+    writable: bool
+
+    def __str__(self) -> str:
+        return f"{self.ndim}-d array of {self.dtype}"
+
+
+Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind
+
+
+def array_kind(array: Array) -> ArrayKind | None:
+    """The kind of variable that takes an array when the kernel runs; None for arrays in local memory."""
+    if array.space == "local":
+        return None
+    return ArrayKind(array.dtype, array.ndim, array.space, array.packed, array.writable)
 
 
 def is_number(value: Any) -> bool:
@@ -251,6 +272,10 @@ def join(first: Kind, second: Kind) -> Kind | None:
     """The kind that holds both, or None."""
     if first == second:
         return first
+    if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):
+        if (first.dtype, first.ndim, first.space) != (second.dtype, second.ndim, second.space):
+            return None
+        return replace(first, packed=first.packed and second.packed, writable=first.writable and second.writable)
     if isinstance(first, ConstantKind):
         number = number_kind(first)
         if number is None:

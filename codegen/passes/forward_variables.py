@@ -1,0 +1,59 @@
+"""Replace variables that are written once by the value that is written.
+
+In: a threaded kernel, where a person's variables are `local` memory of one element. Out: the kernel with fewer of them:
+where a variable has one store and every load comes behind it, loads are the stored value. What depends on a thread's
+number in a known way is then seen to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.passes.rewrite import Rewriter
+
+
+def forward_variables(kernel: Kernel) -> Kernel:
+    """Replace them."""
+    stored = _stored_once(kernel)
+    if not stored:
+        return kernel
+
+    def rule(b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
+        if not o.operands or o.operands[0] not in stored:
+            return [o.results[0]] if o.opcode == "local" and o.results[0] in stored else None
+        return [] if o.opcode == "store" else [rewriter.map[stored[o.operands[0]]]]
+
+    rewriter = Rewriter(kernel, rule)
+    return rewriter.run()
+
+
+def _stored_once(kernel: Kernel) -> dict[Value, Value]:
+    """Variable -> the value of its one store."""
+    variables: dict[Value, list[Value]] = {}
+    for o in kernel.walk():
+        if o.opcode == "local" and o.attributes["count"] == 1:
+            variables[o.results[0]] = []
+    for o in kernel.walk():
+        for k, value in enumerate(o.operands):
+            if value in variables and not (k == 0 and o.opcode in ("load", "store")):
+                del variables[value]
+        if o.opcode == "store" and o.operands[0] in variables:
+            variables[o.operands[0]].append(o.operands[2])
+    candidates = {variable: values[0] for variable, values in variables.items() if len(values) == 1}
+    for body in (kernel.body, *(function.body for function in kernel.functions)):
+        _drop_early(body, set(), candidates)
+    return candidates
+
+
+def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
+    """Drop variables with a load that may come before the store."""
+    written = set(written)
+    for o in block.operations:
+        if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:
+            del candidates[o.operands[0]]
+        if o.opcode == "store":
+            written.add(o.operands[0])
+        for region in o.regions:
+            _drop_early(region, written, candidates)

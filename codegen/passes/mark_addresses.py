@@ -1,0 +1,43 @@
+"""Say of index arithmetic that it stays within its type.
+
+In: a threaded kernel. Out: sums, products and casts whose results serve as addresses alone have the attribute
+``nowrap``: every address of a kernel fits its index dtype, and one that does not points outside of its array. Loops over
+threads are then seen to walk through memory element by element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.passes.rewrite import Rewriter
+
+_ACCESSES = frozenset({"load", "store", "offset", "atomic", "atomic_cas"})
+_ARITHMETIC = frozenset({"add", "subtract", "multiply"})
+
+
+def mark_addresses(kernel: Kernel) -> Kernel:
+    """Mark them."""
+    operations = list(kernel.walk())
+    others: set[Value] = set()  # used as something else
+    used: set[Value] = set()
+    marked: set[Operation] = set()
+    for o in reversed(operations):
+        serves = bool(o.results) and o.results[0] in used and o.results[0] not in others
+        narrows = o.opcode == "cast" and o.operands[0].type == "int64"
+        if serves and o.results[0].type == kernel.index_dtype and (o.opcode in _ARITHMETIC or narrows):
+            marked.add(o)
+            (used if o.opcode in _ARITHMETIC else others).update(o.operands)
+            continue
+        for k, value in enumerate(o.operands):
+            (used if k == 1 and o.opcode in _ACCESSES else others).add(value)
+    if not marked:
+        return kernel
+
+    def rule(b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
+        if o not in marked:
+            return None
+        return list(b.emit(o.opcode, operands, [v.type for v in o.results], **{**o.attributes, "nowrap": True}))
+
+    return Rewriter(kernel, rule).run()
