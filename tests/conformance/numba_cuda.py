@@ -102,6 +102,8 @@ INTERNALS: dict[str, str] = {
     "ufuncs": "Numba's typing",
     "misc": "Numba's internals",
     "cext": "Numba's C extension",
+    "kernels": "a transposition with a kernel of Numba's own: in weft, `.T`",
+    "vectorizers": "Numba's ufunc engine",
 }
 
 # What a failing test says where it used such an object without calling it: pattern -> why it is not counted.
@@ -197,7 +199,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--failures", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     tests = find_tests(options.folder)
     names = sorted(str(p.relative_to(tests).with_suffix("")) for p in tests.glob("*/test_*.py"))
     if options.parts:

@@ -17,7 +17,9 @@ import importlib.util
 import json
 import linecache
 import os
+import shutil
 import sys
+import tempfile
 import types
 import unittest
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from tests.conformance.numba_cuda import INTERNALS
 from weft import cuda
 
@@ -96,7 +99,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "numba" and not name.startswith("numba."):
             return None
-        if name.startswith("numba.cuda.tests."):
+        if name.startswith("numba.cuda.tests.") and name.removeprefix("numba.cuda.") not in MADE:
             return None  # in the folder, by the path of its parent
         if self._module(name) is None:
             return None
@@ -203,6 +206,24 @@ def _testing(base: type) -> types.ModuleType:
     return made
 
 
+def _shim(tests: Path) -> str:
+    """A folder that makes processes which a test starts see the same modules."""
+    folder = tempfile.mkdtemp(prefix="weft-conformance-")
+    text = (
+        "import pathlib, sys\n"
+        "if 'tests.conformance.numba_cuda_child' not in sys.argv and not any('numba_cuda_child' in a for a in sys.orig_argv):\n"
+        "    from tests.conformance.numba_cuda_child import install, loading\n"
+        f"    install(pathlib.Path({str(tests)!r}))\n"
+        "    loading.now = False\n"
+    )
+    Path(folder, "sitecustomize.py").write_text(text)
+    return folder
+
+
+def _as_numpy(value: Any) -> Any:
+    return value.numpy() if isinstance(value, weft.Array) else value
+
+
 MADE: dict[str, Any] = {"cuda": cuda, "config": Config("numba.cuda.core.config")}
 MADE["core.config"] = MADE["config"]
 
@@ -250,6 +271,8 @@ def install(tests: Path) -> None:
     numpy_support.as_dtype = lambda kind: kind.dtype  # type: ignore[attr-defined]
     typeof = types.ModuleType("numba.cuda.typing.typeof")
     typeof.typeof = cuda.types.typeof  # type: ignore[attr-defined]
+    vectors = types.ModuleType("numba.cuda.vector_types")
+    vectors.vector_types = cuda.vector_types.VECTOR_TYPES  # type: ignore[attr-defined]
     numpy_package = _InternalModule("numba.cuda.np")
     numpy_package.numpy_support = numpy_support  # type: ignore[attr-defined]
     MADE.update(
@@ -260,6 +283,8 @@ def install(tests: Path) -> None:
             "np": numpy_package,
             "np.numpy_support": numpy_support,
             "typing.typeof": typeof,
+            "vector_types": vectors,
+            "tests.cudapy.extensions_usecases": _InternalModule("numba.cuda.tests.cudapy.extensions_usecases"),
         }
     )
     package = types.ModuleType("numba.cuda.tests")
@@ -283,6 +308,11 @@ def install(tests: Path) -> None:
     base: type = unittest.TestCase
     support = importlib.import_module("numba.cuda.tests.support")
     base = support.TestCase
+    precise = base.assertPreciseEqual  # type: ignore[attr-defined]
+    # what Numba gives as NumPy arrays, weft gives as its own
+    base.assertPreciseEqual = lambda self, first, second, *rest, **options: precise(  # type: ignore[attr-defined]
+        self, _as_numpy(first), _as_numpy(second), *rest, **options
+    )
     MADE["testing"] = sys.modules["numba.cuda.testing"] = _testing(base)
     cuda.__dict__.setdefault("testing", MADE["testing"])
 
@@ -373,6 +403,10 @@ def main() -> None:
     done = frozenset(json.loads(sys.stdin.read() or "[]"))
     with contextlib.redirect_stdout(sys.stderr):
         install(tests)
+        shim = _shim(tests)
+        os.environ["PYTHONPATH"] = os.pathsep.join([shim, str(Path.cwd()), str(Path("src").absolute()), os.environ["PYTHONPATH"]])
+        # On the CPU weft offers no CUDA array interface, since other libraries would take its address for a GPU's.
+        type(weft.default_device()).exported_stream = lambda self: None  # type: ignore[attr-defined]
         path = tests / f"{NAME}.py"
         options = [
             "-q",
@@ -386,6 +420,7 @@ def main() -> None:
             str(path),
         ]
         pytest.main(options, plugins=[Plugin(done)])
+        shutil.rmtree(shim, ignore_errors=True)
     tell("end")
 
 
