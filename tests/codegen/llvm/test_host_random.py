@@ -1,0 +1,52 @@
+"""Random explicit kernels: loops and coroutines give what the interpreter gives, in either order of threads."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.codegen.llvm.grids import run
+from tests.codegen.llvm.random_kernels import Program
+from weft.codegen import Kernel, interpret_kernel, verify_kernel
+from weft.codegen.llvm import host
+from weft.codegen.passes.split_at_meetings import Split
+
+SEEDS = range(25)
+
+
+def check(seed: int) -> int:
+    """Run one kernel three ways; whether it became loops."""
+    threads = random.Random(seed).choice([32, 40, 64, 7])
+    kernel = Program(seed, threads).build()
+    verify_kernel(kernel)
+    blocks = 2
+    x = np.random.default_rng(seed).integers(-50, 50, blocks * threads).astype(np.int32)
+    expected = [np.zeros(blocks * threads, np.int32) for _ in range(2)]
+    for backwards in (False, True):
+        interpret_kernel(
+            kernel, [x, expected[backwards], np.int32(5)], grid=(blocks,), block=(threads,), backwards=backwards
+        )
+    np.testing.assert_array_equal(expected[0], expected[1])
+    splits = 0
+    split = host.split_at_meetings
+
+    def counted(kernel: Kernel) -> Split | None:
+        nonlocal splits
+        made = split(kernel)
+        splits += made is not None
+        return made
+
+    for form in ("loops", "coroutines"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(host, "split_at_meetings", counted if form == "loops" else lambda kernel: None)
+            found = np.zeros(blocks * threads, np.int32)
+            run(kernel, [x, found, 5], (blocks,), (threads,))
+            np.testing.assert_array_equal(found, expected[0], err_msg=f"seed {seed}, {form}")
+    return splits
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_kernels(seed: int) -> None:
+    check(seed)
