@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kernels.probes import arrays, control_flow, library, threads, values, warps
+from tests.kernels.probes import arrays, control_flow, library, more, threads, values, warps
 from tests.kernels.probes.definition import PROBES, Probe, same
 
-__all__ = ["PROBES", "Probe", "arrays", "control_flow", "library", "same", "threads", "values", "warps"]
+__all__ = ["PROBES", "Probe", "arrays", "control_flow", "library", "more", "same", "threads", "values", "warps"]
