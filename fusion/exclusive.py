@@ -45,6 +45,7 @@ def exclusive(storage: Storage) -> Buffer:
         fresh = storage.device.allocate(old.nbytes)
         storage.device.copy(old, fresh, old.nbytes)
         storage.buffer = fresh
+    storage.buffer.unwritten = None  # whoever asks is about to write
     return storage.buffer
 
 

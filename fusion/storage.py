@@ -79,6 +79,7 @@ class Epoch:
         slot = self.slot_of.get(id(buffer))
         if slot is None:
             slot = self.slot_of[id(buffer)] = len(self.slots)
+            buffer.unwritten = None  # what is recorded may write to it
             self.slots.append(buffer)
             self.bytes_held += buffer.nbytes
         return slot

@@ -21,14 +21,17 @@ class Buffer:
         Where it starts: a multiple of 64 on the host, of 256 on a GPU. Readable even where nbytes is 0, since a load
         that stands before an empty loop runs. Only the null device has no addresses.
     nbytes : int
+    unwritten : None, True or bytearray
+        What nobody has written yet, as far as the sanitizer follows it: nothing, all, or a 1 a byte.
     """
 
-    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes")
+    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "unwritten")
 
     def __init__(self, device: Device, address: int, nbytes: int, owner: Any = None) -> None:
         self.device = device
         self.address = address
         self.nbytes = nbytes
+        self.unwritten: Any = None
         self._owner = owner  # whatever gives the memory back when it dies
 
     def __repr__(self) -> str:

@@ -73,7 +73,9 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
         return MemoryArray.make(device, kind, lengths, steps)
     kind = as_dtype(kind)
     nbytes = _extent(lengths, steps, kind.itemsize)
-    return over(device, device.allocate(nbytes), kind, lengths, steps, 0)
+    buffer = device.allocate(nbytes)
+    buffer.unwritten = True
+    return over(device, buffer, kind, lengths, steps, 0)
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> Any:

@@ -51,7 +51,9 @@ class MemoryArray:
     def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:
         """One whose elements are not set."""
         nbytes = dtype.itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
-        return MemoryArray(Storage((nbytes,), BYTE, device, device.allocate(nbytes)), dtype, shape, strides)
+        buffer = device.allocate(nbytes)
+        buffer.unwritten = True
+        return MemoryArray(Storage((nbytes,), BYTE, device, buffer), dtype, shape, strides)
 
     @property
     def kernel_type(self) -> Type:

@@ -32,6 +32,8 @@ _LAZY = {
     "KernelSyntaxError": "errors",
     "KernelTypeError": "errors",
     "LaunchError": "errors",
+    "SanitizerError": "sanitizer",
+    "sanitize": "sanitizer",
 }
 
 

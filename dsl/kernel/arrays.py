@@ -14,6 +14,7 @@ import numpy as np
 from weft.codegen import Value
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.extents import add, contiguous, extent_ir, multiply
+from weft.dsl.kernel.sanitizer_watch import Kind
 from weft.dsl.kernel.values import Array, Constant, Extent, Record, Scalar, Sliced, Tuple, describe, is_number
 
 BYTES = np.dtype(np.uint8)
@@ -126,6 +127,7 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
     strides: list[Extent] = []
     offset: Extent = 0
     axis = 0
+    asked: list[tuple[Any, Extent, Extent]] = []
     for part in parts:
         if isinstance(part, Constant) and part.value is None:
             shape.append(1)
@@ -152,9 +154,11 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
                     c.fail("a bool as an index (a mask) is not part of the kernel language: use `if`")
                 place = position(c, part, extent, "an index", array, axis)
                 offset = add(c, offset, multiply(c, place, stride))
+                asked.append((part, place, extent))
         axis += 1
     if len(shape) == array.ndim and all(isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts):
         return array
+    label, chosen = (array.label, ()) if c.watch is None else c.watch.bounds(array, parts, asked)
     pointer = array.pointer
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extent_ir(c, offset))
@@ -165,9 +169,10 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
         tuple(strides),
         array.space,
         array.writable,
-        array.label,
+        label,
         False,
         array.origin,
+        chosen,
     )
 
 
@@ -211,7 +216,9 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 def element(c: Compiler, view: Array, **attributes: Any) -> Any:
     """The one element of a 0-d view."""
     if view.dtype.names is not None:
-        return Record(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin)
+        return Record(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
+    if c.watch is not None:
+        c.watch.access(view, Kind.READ, attributes.get("align", 0))
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
     return Scalar(loaded, natural=view.dtype.kind == "u")
 
@@ -298,7 +305,8 @@ class each:
 
 def _put(c: Compiler, view: Array, value: Any, attributes: dict[str, Any]) -> None:
     if view.dtype.names is not None:
-        copy_record(c, Record(view.pointer, view.dtype, True, view.label, view.space, view.origin), value)
+        target = Record(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
+        copy_record(c, target, value)
         return
     if isinstance(value, Array) and value.ndim == 0:
         value = element(c, value)
@@ -307,7 +315,10 @@ def _put(c: Compiler, view: Array, value: Any, attributes: dict[str, Any]) -> No
     kind = np.dtype(kind) if isinstance(kind, type) else kind
     if kind.kind == "c" and view.dtype.kind != "c":
         c.fail(f"{describe(number)} cannot be stored in an array of {view.dtype}: take its .real")
-    c.builder.store(view.pointer, c.builder.constant(0), c.ir(number, view.dtype), **attributes)
+    stored = c.ir(number, view.dtype)
+    if c.watch is not None:
+        c.watch.access(view, Kind.WRITE, attributes.get("align", 0))
+    c.builder.store(view.pointer, c.builder.constant(0), stored, **attributes)
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -349,6 +360,7 @@ def field_of(c: Compiler, array: Array, name: str) -> Array:
         f"{array.label}.{name}",
         False,
         array.origin,
+        array.index,
     )
 
 
@@ -371,7 +383,16 @@ def get_field(c: Compiler, record: Record, name: str) -> Any:
 def record_field(c: Compiler, record: Record, name: str) -> Array:
     """One field of a record as a view."""
     whole = Array(
-        record.pointer, record.dtype, (), (), record.space, record.writable, record.label, False, record.origin
+        record.pointer,
+        record.dtype,
+        (),
+        (),
+        record.space,
+        record.writable,
+        record.label,
+        False,
+        record.origin,
+        record.index,
     )
     return field_of(c, whole, name)
 

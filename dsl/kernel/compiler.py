@@ -27,6 +27,7 @@ from weft.dsl.kernel.errors import (
     Place,
 )
 from weft.dsl.kernel.extents import contiguous
+from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import Source
 from weft.dsl.kernel.values import (
     BOOL,
@@ -152,11 +153,13 @@ class Compiler:
         self.target = target
         self.checked = checked  # whether every index is checked
         self.lines = False  # whether operations carry the user's line
+        self.watch: Watch | None = None  # for the sanitizer: who is told of every access
         self.reporting = True  # whether asserts and raises reach the host
         self.index_dtype = index_dtype
         self.variables: dict[tuple[Any, ...], Variable] = {}
         self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
         self.run = 0
+        self.made: dict[Any, Any] = {}  # syntax trees made while compiling: kept over runs
         self.pending = False  # whether a statement was left out in this run, for another to come
         self.labels = 0
         self.builder: KernelBuilder = None  # type: ignore[assignment]
@@ -178,7 +181,7 @@ class Compiler:
         self.run += 1
         self.pending = False
         self.labels = 0
-        self.builder = KernelBuilder(name, self.index_dtype)
+        self.builder = KernelBuilder(name, self.index_dtype) if self.watch is None else self.watch.begin(self, name)
         self.builder.kernel.level = "threaded"
         self.sites = []
         self.tables = {}
@@ -501,7 +504,7 @@ class Compiler:
             self.fail(
                 f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
             )
-        return value
+        return self.watch.named(value, variable.name) if self.watch is not None and isinstance(value, Array) else value
 
     def _chosen(self, variable: Variable, kind: ArrayKind) -> Array:
         """The array that a variable holds, made of its address and extents."""

@@ -23,6 +23,8 @@ from weft.dsl.kernel.errors import KernelTypeError, LaunchError
 from weft.dsl.kernel.inspection import Inspection, type_of
 from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.launch import Launch, run_in_python
+from weft.dsl.kernel.sanitizer import WatchedLaunch
+from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import source_of
 from weft.dsl.kernel.specialise import Options, Specialisation, specialise
 from weft.dsl.kernel.types import Signature, as_signatures
@@ -176,7 +178,7 @@ class Kernel(KernelFunction, Inspection):
         """
         if not self._compiling:
             descriptors = self._ahead(descriptors)
-        key = (descriptors, index, target.kind, setting("checked"))
+        key = (descriptors, index, target.kind, "sanitize" if setting("sanitize") else setting("checked"))
         if key in self._by_block:
             key = (*key, block)  # type: ignore[assignment]
         found = self._found.get(key)
@@ -231,8 +233,9 @@ class Kernel(KernelFunction, Inspection):
     def _specialise(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None
     ) -> Specialisation:
+        watch = Watch() if setting("sanitize") else None
         return specialise(
-            self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block
+            self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
         )
 
     # -- launching ----------------------------------------------------------------------------
@@ -244,7 +247,7 @@ class Kernel(KernelFunction, Inspection):
         if setting("kernel_python"):
             run_in_python(self.py_func, launcher, given)
         else:
-            Launch(self, launcher, given).run()
+            (WatchedLaunch if setting("sanitize") else Launch)(self, launcher, given).run()
 
     def _bound(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:

@@ -18,7 +18,7 @@ import numpy as np
 from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
 from weft.dsl.kernel.errors import KernelError
-from weft.dsl.kernel.iteration import items_of
+from weft.dsl.kernel.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.members import attribute
 from weft.dsl.kernel.operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.outside import wrap
@@ -26,6 +26,9 @@ from weft.dsl.kernel.values import (
     Array,
     Closure,
     Constant,
+    Generator,
+    Property,
+    Range,
     Record,
     Sliced,
     Text,
@@ -174,6 +177,8 @@ def _choose(frame: Frame, variable: Variable, node: ast.expr) -> None:
 def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     owner = evaluate(frame, node.value)
     found = attribute(frame.compiler, owner, node.attr)
+    if isinstance(found, Property):
+        return frame.compiler.call(frame, node, Constant(found.read.fget), [found.owner], {})
     return (
         wrap(frame.compiler, found.value, node.attr) if isinstance(found, Constant) and _from_outside(owner) else found
     )
@@ -194,6 +199,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
 def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
     """``owner[index]``."""
     c = frame.compiler
+    if c.watch is not None:
+        c.place = frame.place(node)
     match owner:
         case Array():
             return arrays.select(c, owner, index)
@@ -201,6 +208,8 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
             if isinstance(index, Constant) and isinstance(index.value, str):
                 return arrays.get_field(c, owner, index.value)
             c.fail("a record is indexed by the name of a field")
+        case Range():
+            return item_of(c, owner, _range_index(c, owner, index))
         case Tuple():
             return _tuple_item(frame, node, owner, index)
         case Constant(value=held) if (
@@ -213,6 +222,13 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
             # types.float32[:, ::1] and the like
             return Constant(held[python_index(c, index)])
     c.fail(f"{describe(owner)} cannot be indexed")
+
+
+def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
+    """The number of an item of a range; negative ones count from its end."""
+    if isinstance(index, Constant) and isinstance(index.value, int) and index.value < 0:
+        return c.apply("add", length_of(c, owner), index)
+    return index
 
 
 def python_index(c: Compiler, index: Any) -> Any:
@@ -269,6 +285,8 @@ def _display(frame: Frame, node: ast.Tuple | ast.List) -> Any:
 
 def unpack(frame: Frame, value: Any) -> tuple[Any, ...]:
     """The items of a value whose number of items is known."""
+    if isinstance(value, Generator):
+        return comprehension(value.frame, value.node).items
     return items_of(frame.compiler, value)
 
 
@@ -325,8 +343,6 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     for part in node.args:
         if isinstance(part, ast.Starred):
             arguments.extend(unpack(frame, evaluate(frame, part.value)))
-        elif isinstance(part, (ast.GeneratorExp, ast.ListComp)):
-            arguments.append(_comprehension(frame, part))
         else:
             arguments.append(evaluate(frame, part))
     keywords = {}
@@ -337,7 +353,8 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     return frame.compiler.call(frame, node, function, arguments, keywords)
 
 
-def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
+def comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Tuple:
+    """All items, one after another: how many there are has to be known."""
     made: list[Any] = []
 
     def turn(k: int) -> None:
@@ -421,6 +438,8 @@ def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tu
 def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
     """``owner[index] = value``."""
     c = frame.compiler
+    if c.watch is not None:
+        c.place = frame.place(node)
     try:
         match owner:
             case Array():
@@ -474,6 +493,6 @@ _HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
     ast.NamedExpr: _walrus,
     ast.Lambda: _lambda,
     ast.Call: _call,
-    ast.ListComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
+    ast.ListComp: comprehension,
+    ast.GeneratorExp: lambda frame, node: Generator(node, frame),
 }

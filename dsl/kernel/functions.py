@@ -6,7 +6,9 @@ In: a call and its arguments as values. Out: a value.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ import numpy as np
 from weft.dsl.kernel import arrays, methods, number_functions
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.expressions import subscript, unpack
-from weft.dsl.kernel.handlers import TABLE, Handler, elementwise, handles, local_array
+from weft.dsl.kernel.generators import each_item
+from weft.dsl.kernel.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.iteration import length_of, make_range
 from weft.dsl.kernel.library import LibraryFunction
@@ -24,6 +27,7 @@ from weft.dsl.kernel.types import Type
 from weft.dsl.kernel.values import (
     Array,
     Constant,
+    Generator,
     Record,
     Reversed,
     Scalar,
@@ -86,9 +90,22 @@ def _sum(call: Call, value: Any, start: Any = None) -> Any:
     total = Constant(0) if start is None else start
     if isinstance(value, Array):
         return c.apply("add", total, methods.call_method(call, value, "sum", [], {}))
+    if isinstance(value, Generator):
+        return _accumulated(call, value, total, lambda old, item: binary(c, ast.Add, old, item))
     for item in unpack(call.frame, value):
         total = binary(c, ast.Add, total, item)
     return total
+
+
+def _accumulated(call: Call, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
+    """Go through a generator expression with a variable that each item changes."""
+    c = call.c
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
+    c.assign(total, start)
+    each_item(generator, lambda item: c.assign(total, step(c.load(total), item)))
+    return c.load(total)
 
 
 @handles(any)
@@ -105,6 +122,13 @@ def _quantified(call: Call, value: Any, name: str) -> Any:
     c = call.c
     if isinstance(value, Array):
         return methods.call_method(call, value, name, [], {})
+    row = "bitwise_and" if name == "all" else "bitwise_or"
+    if isinstance(value, Generator):
+
+        def step(old: Any, item: Any) -> Any:
+            return c.apply(row, old, Scalar(truth_value(c, item), True))
+
+        return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
     found: Any = Constant(name == "all")
     for item in unpack(call.frame, value):
         truth = c.truth(item)
@@ -119,6 +143,24 @@ def _quantified(call: Call, value: Any, name: str) -> Any:
             else c.apply("bitwise_and" if name == "all" else "bitwise_or", found, one)
         )
     return found
+
+
+@handles(np.iinfo, np.finfo)
+def _limits(call: Call, kind: Any) -> Any:
+    dtype = dtype_of(call.c, kind)
+    return Constant(np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype))
+
+
+@handles(np.dtype)
+def _dtype(call: Call, kind: Any) -> Any:
+    return Constant(dtype_of(call.c, kind))
+
+
+@handles(dataclasses.replace)
+def _replace(call: Call, value: Any, **changes: Any) -> Any:
+    if not isinstance(value, Tuple) or not value.names:
+        call.c.fail(f"replace takes a dataclass, not {describe(value)}")
+    return methods.replaced(call.c, value, changes)
 
 
 @handles(isinstance)

@@ -20,6 +20,7 @@ from weft.dsl.kernel.handlers import dtype_of, elementwise, local_array, place_a
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import BF16, FP16
 from weft.dsl.kernel.names import Intrinsic, activemask
+from weft.dsl.kernel.sanitizer_watch import Kind
 from weft.dsl.kernel.values import BOOL, INT, Array, Constant, Extent, Scalar, Tuple, describe
 
 UINT32 = np.dtype(np.uint32)
@@ -35,6 +36,8 @@ def call_intrinsic(call: Call, intrinsic: Intrinsic, arguments: list[Any], keywo
     if path.startswith(("fp16.", "bf16.")):
         space, _, name = path.partition(".")
         return call_library(call, (FP16 if space == "fp16" else BF16)[name], arguments)
+    if c.watch is not None:
+        c.place = call.frame.place(call.node)
     handler = _TABLE.get(path)
     if handler is None:
         c.fail(f"cuda.{path} is not part of the kernel language yet")
@@ -209,7 +212,10 @@ def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     extents = tuple(int(i.value) if isinstance(i, Constant) else c.index(i, "a length") for i in items)
     offset = Constant(offset) if isinstance(offset, int) else offset
     start = int(offset.value) if isinstance(offset, Constant) else c.index(offset, "an offset")
-    return _dynamic_array(c, extents, dtype_of(c, dtype), start)
+    made = _dynamic_array(c, extents, dtype_of(c, dtype), start)
+    if c.watch is not None:
+        c.watch.fits(made, c.hide_scalar("dynamic_bytes"), start)
+    return made
 
 
 @handles("local.array")
@@ -341,6 +347,8 @@ def _element(call: Call, name: str, ary: Any, idx: Any) -> Array:
     if not view.writable or view.space == "constant":
         c.fail(f"{view.label or 'the array'} is read-only here")
     c.written.add(view.origin)
+    if c.watch is not None:
+        c.watch.access(view, Kind.ATOMIC)
     return view
 
 

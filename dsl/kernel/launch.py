@@ -22,11 +22,12 @@ from weft.dsl.kernel.hints import ArgHint, In, InOut
 from weft.dsl.kernel.simulate import run_python
 from weft.fusion import contiguous_strides, evaluate, exclusive
 from weft.fusion.kernels import obtain_function
-from weft.runtime import Device, PerformanceWarning, default_device
+from weft.runtime import Buffer, Device, PerformanceWarning, default_device
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.dispatcher import Kernel, Launcher
     from weft.dsl.kernel.specialise import Specialisation
+    from weft.fusion import Storage
 
 
 class Launch:
@@ -35,7 +36,7 @@ class Launch:
     def __init__(self, kernel: Kernel, launcher: Launcher, given: tuple[Any, ...]) -> None:
         self.kernel = kernel
         self.launcher = launcher
-        self.device = _device_of(given)
+        self.device = self.choose_device(given)
         self.spans: list[int] = []
         self.extents: list[int] = []
         self.copies: list[tuple[Any, np.ndarray, int]] = []  # device array, host array, number of the argument
@@ -48,9 +49,7 @@ class Launch:
         """Specialise, pass the arguments, launch, and look for what the kernel reports."""
         launcher = self.launcher
         descriptors = self.describe()
-        threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
-        index = choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
-        found = self.kernel.specialisation(descriptors, self.device.target, index, launcher.block)
+        found = self.kernel.specialisation(descriptors, self.device.target, self.choose_index(), launcher.block)
         items: list[int] = []
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
@@ -58,14 +57,33 @@ class Launch:
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
-        self.device.launch_grid(
-            function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
-        )
+        self.start(found, function, items)
         for copy, host, number in self.copies:
             if number in found.written:
                 copy.copy_to_host(host)
         if record is not None:
             _report(self.device, record, found)
+
+    def choose_device(self, given: tuple[Any, ...]) -> Device:
+        """The device of the arguments."""
+        return _device_of(given)
+
+    def choose_index(self) -> np.dtype:
+        """As narrow as the arguments and the grid allow."""
+        launcher = self.launcher
+        threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
+        return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
+
+    def memory(self, storage: Storage, written: bool) -> Buffer:
+        """The memory of an argument, its own if the kernel writes to it."""
+        return exclusive(storage) if written else _buffer(storage)
+
+    def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
+        """Start the kernel."""
+        launcher = self.launcher
+        self.device.launch_grid(
+            function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
+        )
 
     def describe(self) -> tuple[Any, ...]:
         """The descriptors of all arguments."""
@@ -142,7 +160,7 @@ class Launch:
             items.extend(value.shape)
             self._strides(value.shape, value.strides, value.itemsize, descriptor, items)
         elif hasattr(value, "kernel_type"):
-            buffer = exclusive(value.storage) if written else _buffer(value.storage)
+            buffer = self.memory(value.storage, written)
             items.append(buffer.address + value.offset)
             if descriptor[0] == "array":
                 items.extend(value.shape)
@@ -172,7 +190,7 @@ class Launch:
             raise KernelTypeError(
                 f"arrays on {self.device.name} and {storage.device.name} in one launch: move one with .to({self.device.name!r})"
             )
-        buffer = exclusive(storage) if written else _buffer(storage)
+        buffer = self.memory(storage, written)
         window = value._view
         if window is None:
             items.append(buffer.address)
@@ -194,7 +212,7 @@ class Launch:
                     record = self.device.upload(np.zeros(16, np.int64))
                     items.append(record.address)
                 case "array":
-                    items.append(exclusive(what[1]._storage).address)
+                    items.append(self.memory(what[1]._storage, True).address)
                 case "dynamic_bytes":
                     items.append(self.launcher.shared_bytes)
         return record

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.dsl.kernel import arrays, extents, names
 from weft.dsl.kernel.compiler import Compiler
-from weft.dsl.kernel.values import INT, Array, Constant, Method, Record, Scalar, Tuple, describe, is_number
+from weft.dsl.kernel.values import INT, Array, Constant, Method, Property, Record, Scalar, Tuple, describe, is_number
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
 _ARRAY_METHODS = frozenset(
@@ -33,7 +33,10 @@ def attribute(c: Compiler, owner: Any, name: str) -> Any:
         case Tuple():
             if name in owner.names:
                 return owner.items[owner.names.index(name)]
-            if owner.maker is not None and hasattr(owner.maker, name):
+            found = getattr(owner.maker, name, None) if owner.maker is not None else None
+            if isinstance(found, property):
+                return Property(owner, found)
+            if found is not None:
                 return Method(owner, name)
             if name in ("index", "count"):
                 return Method(owner, name)

@@ -15,7 +15,7 @@ from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.handlers import dtype_of, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.members import flatten
-from weft.dsl.kernel.values import INT, Array, Constant, Scalar, Tuple, describe
+from weft.dsl.kernel.values import INT, Array, Constant, Scalar, Tuple, describe, is_number
 
 
 def call_method(call: Call, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -27,14 +27,25 @@ def call_method(call: Call, owner: Any, name: str, arguments: list[Any], keyword
         case Scalar():
             return _number_method(call, owner, name, arguments)
         case Constant(value=held):
-            if name in ("astype", "view", "conjugate", "item", "bit_count"):
+            if is_number(held):
                 return _number_method(call, c.scalar(owner), name, arguments)
             return Constant(getattr(held, name)(*(a.value for a in arguments)))
+        case Tuple() if name == "_replace" and owner.names:
+            return replaced(c, owner, keywords)
         case Tuple(maker=maker) if maker is not None:
             function = getattr(maker, name)
             if isinstance(function, FunctionType):
                 return c.call(call.frame, call.node, Constant(function), [owner, *arguments], keywords)
     c.fail(f"method {name} of {describe(owner)} is not part of the kernel language")
+
+
+def replaced(c: Compiler, owner: Tuple, keywords: dict[str, Any]) -> Tuple:
+    """A bundle with other values for some of its fields."""
+    for name in keywords:
+        if name not in owner.names:
+            c.fail(f"{describe(owner)} has no field {name!r}")
+    items = (keywords.get(name, item) for name, item in zip(owner.names, owner.items, strict=True))
+    return Tuple(tuple(items), owner.maker, owner.names)
 
 
 # -- numbers -------------------------------------------------------------------------------------
@@ -63,6 +74,9 @@ def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) 
             return bit_cast(c, number, dtype_of(c, arguments[0]))
         case "is_integer":
             return c.apply("equal", c.apply("trunc", number), number)
+        case "bit_length":
+            zeros = c.apply("clz", c.cast(c.apply("absolute", number), np.int64))
+            return c.cast(c.apply("subtract", Constant(64), zeros), INT, weak=True)
         case "bit_count":
             return c.cast(c.apply("bitwise_count", number), INT, weak=True)
     c.fail(f"method {name} of {describe(number)} is not part of the kernel language")

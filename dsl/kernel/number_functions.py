@@ -11,13 +11,14 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.kernel import methods
-from weft.dsl.kernel.compiler import Compiler
+from weft.dsl.kernel.compiler import Compiler, Restart
 from weft.dsl.kernel.expressions import unpack
+from weft.dsl.kernel.generators import each_item
 from weft.dsl.kernel.handlers import TABLE, Handler, elementwise, handles
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.members import attribute
 from weft.dsl.kernel.operators import binary
-from weft.dsl.kernel.values import INT, Array, Constant, Scalar, Tuple
+from weft.dsl.kernel.values import INT, Array, Constant, Generator, Scalar, Tuple
 
 
 def _rows(module: Any, names: dict[str, str]) -> None:
@@ -291,12 +292,38 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
     return result
 
 
+def _extreme_item(call: Call, generator: Generator, row: str, strict: str) -> Any:
+    """The least or greatest item: the first one starts, which a flag tells."""
+    c = call.c
+    key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
+    best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+    c.assign(begun, Scalar(c.builder.constant(False, np.bool_), True))
+
+    def step(item: Any) -> None:
+        item = c.scalar(item)
+        if best.kind is None:
+            c.assign(best, item)
+            raise Restart
+        better = c.apply(strict, item, c.load(best))
+        first = c.apply("bitwise_xor", c.load(begun), Constant(True))
+        with c.builder.if_(c.ir(c.apply("bitwise_or", first, better))):
+            c.assign(best, item)
+        c.assign(begun, Scalar(c.builder.constant(True, np.bool_), True))
+
+    each_item(generator, step)
+    if best.kind is None:
+        c.fail("min and max of nothing")
+    return c.load(best)
+
+
 def _lesser(row: str, strict: str) -> Handler:
     def handler(call: Call, *values: Any) -> Any:
         c = call.c
         if len(values) == 1:
             if isinstance(values[0], Array):
                 return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
+            if isinstance(values[0], Generator):
+                return _extreme_item(call, values[0], row, strict)
             values = unpack(call.frame, values[0])
             if not values:
                 c.fail("min and max of nothing")

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.dsl.kernel import arrays
 from weft.dsl.kernel.compiler import Compiler, Frame
-from weft.dsl.kernel.values import Array, Constant, Scalar, Text, Tuple, describe
+from weft.dsl.kernel.values import Array, Constant, Range, Scalar, Text, Tuple, describe
 from weft.dsl.kernel.vector_types import vector_type
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -161,6 +161,16 @@ def _compare_tuples(frame: Frame, node: ast.AST, name: str, left: Tuple, right: 
     return result
 
 
+def _in_range(c: Compiler, item: Any, collection: Range) -> Any:
+    start, stop, step = collection.start, collection.stop, collection.step
+    if not isinstance(step, Constant):
+        c.fail("`in` looks into a range whose step is known when compiling")
+    low, high = ("greater_equal", "less") if step.value > 0 else ("less_equal", "greater")
+    inside = c.apply("bitwise_and", c.apply(low, item, start), c.apply(high, item, stop))
+    fits = c.apply("equal", c.apply("remainder", c.apply("subtract", item, start), step), Constant(0))
+    return c.apply("bitwise_and", inside, fits)
+
+
 def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
     c = frame.compiler
     if isinstance(collection, Constant) and isinstance(item, Constant):
@@ -168,6 +178,8 @@ def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
             return Constant(item.value in collection.value)
         except TypeError:
             c.fail(f"`in` cannot look into {describe(collection)}")
+    if isinstance(collection, Range):
+        return _in_range(c, item, collection)
     if not isinstance(collection, Tuple):
         c.fail(f"`in` looks into tuples, not into {describe(collection)}")
     found: Any = Constant(False)

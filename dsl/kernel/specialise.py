@@ -22,6 +22,7 @@ from weft.dsl.kernel.errors import KernelSyntaxError, KernelTypeError, LaunchErr
 from weft.dsl.kernel.expressions import evaluate
 from weft.dsl.kernel.outside import wrap
 from weft.dsl.kernel.recursion import result_types, result_values
+from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import outer_value, source_of
 from weft.dsl.kernel.statements import lower_body
 from weft.dsl.kernel.values import Constant, Scalar
@@ -36,7 +37,7 @@ class Specialisation:
     """A kernel for arguments of certain types.
 
     `descriptors` say how each argument is passed, `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
-    that it writes to.
+    that it writes to, `watch` what the sanitizer knows of its accesses.
     """
 
     kernel: Kernel
@@ -45,6 +46,7 @@ class Specialisation:
     written: frozenset[int]
     returns: Any = None
     descriptors: tuple[Descriptor, ...] = ()
+    watch: Watch | None = None
     functions: dict[Any, Any] = field(default_factory=dict)  # by target
 
 
@@ -83,11 +85,14 @@ def specialise(
     checked: bool = False,
     block: tuple[int, int, int] | None = None,
     device: Any = None,
+    watch: Watch | None = None,
 ) -> Specialisation:
     """Compile a kernel to kernel IR.
 
     Parameters
     ----------
+    watch : None, or Watch
+        For the sanitizer: who is told of every access.
     device : None, or (result dtype or None, abi)
         Compile a function for others to call instead of a kernel; with the abi "row", for a row of the op table.
 
@@ -98,10 +103,11 @@ def specialise(
     NeedsLaunch
         Where a shape depends on the block that the kernel is launched with.
     """
-    c = Compiler(call_value, target, checked or options.debug, index_dtype)
+    c = Compiler(call_value, target, (checked or options.debug) and watch is None, index_dtype)
     c.reporting = reporting or options.debug
     c.block = block
-    c.lines = options.lineinfo
+    c.lines = options.lineinfo or watch is not None
+    c.watch = watch
     source = source_of(function)
     for _ in range(RUNS_LIMIT):
         try:
@@ -143,6 +149,8 @@ def _run(
 
 def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
     kernel = c.builder.finish()
+    if c.watch is not None:
+        kernel.attributes["watch"] = c.watch.width
     shared = sum(
         o.attributes["count"] * o.results[0].type.dtype.itemsize  # type: ignore[union-attr]
         for o in kernel.walk()
@@ -159,7 +167,7 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
             verify_kernel(kernel)
     except InvalidKernel as error:
         raise KernelTypeError(f"this cannot be compiled: {error}", source.place(source.tree)) from error
-    return Specialisation(kernel, c.hidden, c.sites, frozenset(c.written), returns)
+    return Specialisation(kernel, c.hidden, c.sites, frozenset(c.written), returns, watch=c.watch)
 
 
 def _bind(frame: Frame, parameter: ast.arg, value: Any) -> None:

@@ -39,6 +39,14 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 }
 
 
+class Step(ast.Pass):
+    """A statement that the compiler itself puts into a loop."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        super().__init__()
+        self.action = action
+
+
 def lower_body(frame: Frame, statements: list[ast.stmt]) -> bool:
     """Compile statements; whether the program goes on behind them."""
     c = frame.compiler
@@ -412,6 +420,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Frame, Any], Any]] = {
     ast.Raise: _raise,
     ast.Expr: _expression,
     ast.FunctionDef: _function,
+    Step: lambda frame, node: node.action(),
     ast.Pass: lambda frame, node: None,
     ast.Nonlocal: lambda frame, node: None,
 }

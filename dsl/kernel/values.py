@@ -74,6 +74,7 @@ class Array:
     label: str = ""
     packed: bool = False
     origin: int = -1
+    index: tuple[Value, ...] = ()  # where it was taken from, as written; only for the sanitizer
 
     @property
     def ndim(self) -> int:
@@ -91,6 +92,7 @@ class Record:
     label: str = ""
     space: str = "global"
     origin: int = -1
+    index: tuple[Value, ...] = ()  # as an array's
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,11 +136,27 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Property:
+    """A property of a dataclass or named tuple, before its function is called."""
+
+    owner: Any
+    read: property
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Text:
     """A text with values in it: an f-string. One more piece than values."""
 
     pieces: tuple[str, ...]
     values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generator:
+    """A generator expression: its node, and the frame that it stands in."""
+
+    node: Any
+    frame: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
