@@ -201,6 +201,8 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)
+    if c.watch is not None:
+        c.place = frame.place(node)
     match owner:
         case Array():
             return arrays.select(c, owner, index)
@@ -438,6 +440,8 @@ def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tu
 def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
     """``owner[index] = value``."""
     c = frame.compiler
+    if c.watch is not None:
+        c.place = frame.place(node)
     if c.watch is not None:
         c.place = frame.place(node)
     try:
