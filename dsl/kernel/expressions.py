@@ -201,8 +201,6 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)
-    if c.watch is not None:
-        c.place = frame.place(node)
     match owner:
         case Array():
             return arrays.select(c, owner, index)
@@ -440,8 +438,6 @@ def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tu
 def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
     """``owner[index] = value``."""
     c = frame.compiler
-    if c.watch is not None:
-        c.place = frame.place(node)
     if c.watch is not None:
         c.place = frame.place(node)
     try:
