@@ -277,10 +277,16 @@ class _Verifier:
 
     def branch(self, o: Operation) -> None:
         self.require(o.operands[0].type == BOOL, o, "a condition is a bool")
+        self.numbers(o)
         for number in range(2):
             self.region(o, number, [], [v.type for v in o.results])
 
+    def numbers(self, o: Operation) -> None:
+        """Pointers go through control flow as their addresses."""
+        self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
+
     def loop(self, o: Operation) -> None:
+        self.numbers(o)
         role, carried = o.attributes.get("role"), [v.type for v in o.results]
         roles = ROLES[self.kernel.level]
         self.require(role in roles, o, f"at the {self.kernel.level} level a loop's role is one of {', '.join(roles)}")

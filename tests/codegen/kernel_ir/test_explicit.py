@@ -187,6 +187,17 @@ def test_scopes_and_functions_that_break_rules() -> None:
         verify_kernel(b.finish())
 
 
+def test_pointers_are_no_results_of_control_flow() -> None:
+    b = Builder("bad")
+    x = b.pointer("x", I4)
+    with b.if_(b.test("less", b.place(), b.constant(1)), [x.type]) as branch:
+        branch.yield_(x)
+    with b.else_() as branch:
+        branch.yield_(x)
+    with pytest.raises(KernelError, match="its results are numbers or bools"):
+        verify_kernel(b.finish())
+
+
 def test_builder_refuses_what_follows_the_end_of_a_block() -> None:
     b = Builder("dead")
     with b.scope("a"):
