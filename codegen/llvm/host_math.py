@@ -58,9 +58,9 @@ class HostMath:
             for lanes in (0, *WIDTHS):
                 own = f"weft_{symbol}" + (f"_{lanes}" if lanes else "")
                 _wrapper(emitter, own, target, kind, lanes, width, arity)
+                kept.append(own)  # as declared: a parameter that is always one constant stays a parameter
                 if lanes:
                     names.append(f"_ZGV_LLVM_N{lanes}{'v' * arity}_weft_{symbol}({own})")
-                    kept.append(own)
             emitter.attributes.append(
                 f'attributes #{10 + number} = {{ nounwind willreturn memory(none) "vector-function-abi-variant"="{",".join(names)}" }}'
             )

@@ -1,0 +1,28 @@
+"""Functions of the host's vector library where an operand is the same constant in every call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import numpy as np
+import weft
+
+
+@weft.kernel
+def powers(x, n):
+    i = weft.cuda.grid(1)
+    x[i] = 10.0 ** n + 10.0 ** (n + 1)
+
+
+x = np.zeros(100)
+powers[1, 100](x, 2)
+assert (x == 1100.0).all()
+"""
+
+
+def test_a_base_that_is_a_constant() -> None:
+    # in a process of its own: LLVM ends the process where a function changes under its vector variants
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
