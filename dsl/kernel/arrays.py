@@ -245,7 +245,7 @@ def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None
         return
     inner = value
     if isinstance(value, Array):
-        _check_fits(c, value, view)
+        check_fits(c, value, view)
     if isinstance(value, Array) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
     with each(c, view.shape) as place:
@@ -255,7 +255,7 @@ def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None
         assign_view(c, view_of(c, view, spots), inner, **attributes)
 
 
-def _check_fits(c: Compiler, value: Array, view: Array) -> None:
+def check_fits(c: Compiler, value: Array, view: Array) -> None:
     """Lengths that are known have to agree; checked kernels look at the others."""
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.kernel import functions, handlers, intrinsics, methods, names, recursion
+from weft.dsl.kernel import arrays, functions, handlers, intrinsics, methods, names, recursion
 from weft.dsl.kernel.compiler import Frame
 from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelError
@@ -25,7 +25,7 @@ from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import LibraryFunction
 from weft.dsl.kernel.statements import inline
 from weft.dsl.kernel.types import Type
-from weft.dsl.kernel.values import Closure, Constant, Method, Tuple, describe
+from weft.dsl.kernel.values import Array, Closure, Constant, Method, Tuple, describe
 from weft.dsl.ufunc import UFunc
 
 
@@ -67,11 +67,8 @@ def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str
         return intrinsics.call_intrinsic(call, held, arguments, keywords)
     if isinstance(held, DeviceFunction):
         return _in_place(call, held.function, arguments, keywords)
-    if isinstance(held, KernelFunction):
-        c.fail(
-            f"kernel {held.__name__!r} cannot be launched from a kernel: launch it from the host, or make it a "
-            "@weft.device function"
-        )
+    if isinstance(held, KernelFunction):  # called without brackets it is a function like others, as for Numba
+        return _in_place(call, held.py_func, arguments, keywords)
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)
     handler = handlers.find_function(held)
@@ -104,15 +101,36 @@ def _bound(call: Call, held: Any, handler: Any, arguments: list[Any], keywords: 
 def _row(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     name = held.row.name if isinstance(held, UFunc) else held.__name__
+    out = keywords.pop("out", None)
     if keywords:
-        c.fail(f"{name}() takes no keyword arguments in a kernel")
+        c.fail(f"{name}() takes no argument {next(iter(keywords))!r} in a kernel")
     try:
         row = find_op(name)
     except KeyError:
         c.fail(f"{name} is not part of the kernel language")
+    if out is None and len(arguments) == row.arity + 1:
+        out = arguments.pop()
     if len(arguments) != row.arity:
         c.fail(f"{name}() takes {row.arity} arguments, but {len(arguments)} were given")
+    if out is not None:
+        return _row_into(call, row.name, arguments, out)
     return functions.elementwise(call, row.name, *arguments)
+
+
+def _row_into(call: Call, name: str, operands: list[Any], out: Any) -> Any:
+    """A row on arrays and numbers, element by element into an array."""
+    c = call.c
+    if not isinstance(out, Array):
+        c.fail(f"{name}() writes to an array, not to {describe(out)}")
+    for operand in operands:
+        if isinstance(operand, Array):
+            arrays.check_fits(c, operand, out)
+    with arrays.each(c, out.shape) as place:
+        parts = (
+            arrays.select(c, o, Tuple(arrays.aligned(o, place))) if isinstance(o, Array) else o for o in operands
+        )
+        arrays.store(c, out, Tuple(place), functions.elementwise(call, name, *parts))
+    return out
 
 
 def _construct(call: Call, held: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:

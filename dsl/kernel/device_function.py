@@ -40,6 +40,7 @@ class KernelFunction:
     """What `weft.kernel` makes; see `weft.dsl.kernel.dispatcher`."""
 
     __name__: str
+    py_func: FunctionType
 
 
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:

@@ -207,7 +207,9 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
         case Record():
             if isinstance(index, Constant) and isinstance(index.value, str):
                 return arrays.get_field(c, owner, index.value)
-            c.fail("a record is indexed by the name of a field")
+            if isinstance(index, Constant) and isinstance(index.value, int) and owner.dtype.names is not None:
+                return arrays.get_field(c, owner, field_name(c, owner, index.value))
+            c.fail("a record is indexed by the name or the number of a field, known when compiling")
         case Range():
             return item_of(c, owner, _range_index(c, owner, index))
         case Tuple():
@@ -222,6 +224,14 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
             # types.float32[:, ::1] and the like
             return Constant(held[python_index(c, index)])
     c.fail(f"{describe(owner)} cannot be indexed")
+
+
+def field_name(c: Compiler, record: Record, number: int) -> str:
+    """The name of a field by its number."""
+    names = record.dtype.names or ()
+    if not -len(names) <= number < len(names):
+        c.fail(f"a record of {len(names)} fields has no field {number}")
+    return names[number]
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
@@ -446,6 +456,8 @@ def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) ->
                 arrays.store(c, owner, index, value)
             case Record() if isinstance(index, Constant) and isinstance(index.value, str):
                 arrays.set_field(c, owner, index.value, value)
+            case Record() if isinstance(index, Constant) and isinstance(index.value, int):
+                arrays.set_field(c, owner, field_name(c, owner, index.value), value)
             case Tuple():
                 c.fail("a tuple cannot be changed: use cuda.local.array")
             case _:

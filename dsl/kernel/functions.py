@@ -21,9 +21,10 @@ from weft.dsl.kernel.handlers import TABLE, Handler, dtype_of, elementwise, hand
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.iteration import length_of, make_range
 from weft.dsl.kernel.library import LibraryFunction
-from weft.dsl.kernel.members import attribute
+from weft.dsl.kernel.members import attribute, thread_number
+from weft.dsl.kernel.names import ThreadNumbers
 from weft.dsl.kernel.operators import binary, compare, negate
-from weft.dsl.kernel.types import Type
+from weft.dsl.kernel.types import ScalarType, Type
 from weft.dsl.kernel.values import (
     Array,
     Constant,
@@ -226,6 +227,8 @@ def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
                     pieces[-1] += ", " if k else ""
                     show(item)
                 pieces[-1] += ",)" if len(items) == 1 else ")"
+            case Constant(value=ThreadNumbers(path=path)):
+                show(Tuple(tuple(thread_number(c, path, axis) for axis in range(3))))
             case Constant(value=held):
                 pieces[-1] += str(held)
             case _:
@@ -272,6 +275,12 @@ def _filled(value: Any) -> Handler:
         return made
 
     return handler
+
+
+@handles(np.dtype)
+def _np_dtype(call: Call, dtype: Any) -> Any:
+    held = dtype.value if isinstance(dtype, Constant) else None
+    return Constant(np.dtype(held.dtype if isinstance(held, ScalarType) else held))
 
 
 TABLE[np.zeros] = _filled(0)

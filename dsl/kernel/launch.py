@@ -136,6 +136,8 @@ class Launch:
                 else 0
             )
             self.extents.extend(value.shape)
+            if not value.shape and value.dtype.names is not None:
+                return ("record", value.dtype)
             packed = args.is_packed(value.shape, value.strides, value.itemsize)
             return args.describe_array(value.dtype, value.ndim, packed, value.flags.writeable)
         if hasattr(value, "kernel_type"):
@@ -157,8 +159,9 @@ class Launch:
             self._array_items(value, descriptor, written, items)
         elif isinstance(value, np.ndarray):
             items.append(value.ctypes.data)
-            items.extend(value.shape)
-            self._strides(value.shape, value.strides, value.itemsize, descriptor, items)
+            if descriptor[0] == "array":
+                items.extend(value.shape)
+                self._strides(value.shape, value.strides, value.itemsize, descriptor, items)
         elif hasattr(value, "kernel_type"):
             buffer = self.memory(value.storage, written)
             items.append(buffer.address + value.offset)

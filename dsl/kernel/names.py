@@ -222,7 +222,7 @@ class ThreadNumbers:
         return iter((self.x, self.y, self.z))
 
     def __repr__(self) -> str:
-        return f"<cuda.{self.path}>"
+        return f"<cuda.{self.path}>" if running.thread is None else str(tuple(self))
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         return find_name, (self.path,)

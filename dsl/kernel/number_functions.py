@@ -156,9 +156,30 @@ def _round(call: Call, x: Any, ndigits: Any = None, decimals: Any = None) -> Any
     if digits is None or (isinstance(digits, Constant) and digits.value is None):
         return _to_integer(call, "rint", x)
     if not isinstance(digits, Constant):
-        c.fail("round() takes a number of digits that is known when compiling")
+        number = c.number(x)
+        if number_dtype(c, number).kind != "f":
+            c.fail("round() of an integer takes a number of digits that is known when compiling")
+        wide = c.cast(number, np.float64)
+        rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
+        return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
     scale = Constant(10.0**digits.value)
     return c.apply("divide", c.apply("rint", c.apply("multiply", x, scale)), scale)
+
+
+def number_dtype(c: Compiler, number: Any) -> np.dtype:
+    """The dtype of a number, of Python's own too."""
+    return np.dtype(c.kind(number))
+
+
+def _round_digits(x: float, digits: int) -> float:
+    """Compiled into kernels: ``round(x, digits)``; what is an integer after scaling has no digits to lose."""
+    up = 10.0 ** min(max(digits, 0), 22)
+    beyond = 10.0 ** max(digits - 22, 0)
+    down = 10.0 ** max(-digits, 0)
+    scaled = x * up * beyond / down
+    if not abs(scaled) < 2.0**52:
+        return x
+    return np.rint(scaled) * down / up / beyond
 
 
 @handles(math.isqrt)

@@ -37,7 +37,10 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
     found = c.tables.get(id(values))
     if found is not None:
         return found
-    if values.dtype.names is not None or values.dtype.kind not in "biufc":
+    if values.dtype.names is not None and values.nbytes <= 65536:
+        made = c.tables[id(values)] = _record_table(c, values, label)
+        return made
+    if values.dtype.names is None and values.dtype.kind not in "biufc":
         c.fail(f"an array of {values.dtype} cannot be used as a constant: pass it as an argument")
     if values.nbytes > 65536:
         c.fail(f"{label or 'the array'} has {values.nbytes} bytes; constants hold 65536: pass it as an argument")
@@ -59,6 +62,17 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
     )
     c.tables[id(values)] = made
     return made
+
+
+def _record_table(c: Compiler, values: np.ndarray, label: str) -> Array:
+    """Records in constant memory: their bytes, in words so that they start where any field may."""
+    words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
+    words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+    with c.at_top():
+        (pointer,) = c.builder.emit("table", (), (Pointer(words.dtype, "constant"),), values=words)
+        pointer = c.builder.reinterpret(pointer, np.uint8)
+    strides = extents.contiguous(c, values.shape, values.dtype.itemsize)
+    return Array(pointer, values.dtype, values.shape, strides, "constant", False, label or "the constant", True)
 
 
 def captured(c: Compiler, value: LazyArray, label: str) -> Array:

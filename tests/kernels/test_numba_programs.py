@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+
 from weft import cuda
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
@@ -40,4 +40,91 @@ def test_a_program_on_the_command_line() -> None:
     assert sorted(done.stdout.split("\n")) == ["", "7 0", "7 1"]
 
 
-_ = weft
+def test_a_kernel_without_brackets_is_a_function() -> None:
+    @cuda.jit
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    @cuda.jit
+    def fill(x: Any) -> None:
+        i = cuda.grid(1)
+        x[i] = twice(i) + 1
+
+    x = np.zeros(4)
+    fill[1, 4](x)
+    np.testing.assert_array_equal(x, [1, 3, 5, 7])
+
+
+def test_a_ufunc_fills_an_array() -> None:
+    @cuda.jit
+    def fill(x: Any, y: Any, out: Any, sines: Any) -> None:
+        np.add(x, y, out)
+        np.sin(x, out=sines)
+
+    x, y = np.linspace(0, 1, 12).reshape(3, 4), np.arange(4.0)
+    out, sines = np.zeros((3, 4)), np.zeros((3, 4))
+    fill[1, 1](x, y, out, sines)
+    np.testing.assert_array_equal(out, x + y)
+    np.testing.assert_allclose(sines, np.sin(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("digits", [-3, 0, 2, 5, 300])
+def test_digits_of_round_known_when_running(dtype: Any, digits: int) -> None:
+    @cuda.jit
+    def rounded(x: Any, digits: Any) -> None:
+        i = cuda.grid(1)
+        x[i] = round(x[i], digits)
+
+    values = np.array([0.5425, -2.5, 1234.56789, 1e30, np.inf, -0.0], dtype)
+    x = values.copy()
+    rounded[1, 6](x, digits)
+    expected = [round(v, digits) if np.isfinite(v) else v for v in values.astype(np.float64).tolist()]
+    np.testing.assert_array_equal(x, np.array(expected, dtype))
+
+
+ITEM = np.dtype([("count", np.int32), ("weight", np.float64), ("parts", np.float32, (3,))])
+
+
+def test_one_record_as_an_argument() -> None:
+    @cuda.jit
+    def change(item: Any, out: Any) -> None:
+        item.count += 2
+        item.parts[1] = item.weight
+        out[0] = item[0] + item["weight"]
+
+    items = np.zeros(2, ITEM)
+    items["count"], items["weight"] = 3, 0.5
+    out = np.zeros(1)
+    change[1, 1](items[1:].reshape(()), out)
+    assert out[0] == 5.5
+    assert items["count"].tolist() == [3, 5]
+    assert items["parts"].tolist() == [[0, 0, 0], [0, 0.5, 0]]
+    change[1, 1](items[0], out)
+    assert items["count"].tolist() == [5, 5]
+
+
+def test_records_in_constant_memory() -> None:
+    table = np.zeros(3, ITEM)
+    table["count"], table["weight"] = [1, 2, 3], [0.5, 0.25, 0.125]
+    table["parts"] = np.arange(9).reshape(3, 3)
+
+    @cuda.jit
+    def read(out: Any) -> None:
+        held = cuda.const.array_like(table)
+        i = cuda.grid(1)
+        out[i] = held[i].count * held[i].weight + held[i].parts[2]
+
+    out = np.zeros(3)
+    read[1, 3](out)
+    np.testing.assert_array_equal(out, [2.5, 5.5, 8.375])
+
+
+def test_print_of_a_place(capfd: pytest.CaptureFixture[str]) -> None:
+    @cuda.jit
+    def show() -> None:
+        print(cuda.threadIdx, cuda.blockDim)
+
+    show[1, (2, 1)]()
+    cuda.synchronize()
+    assert sorted(capfd.readouterr().out.split("\n")) == ["", "(0, 0, 0) (2, 1, 1)", "(1, 0, 0) (2, 1, 1)"]
