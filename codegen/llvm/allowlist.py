@@ -16,7 +16,7 @@ COMMON = (
 )
 HOST = (
     r"llvm\.lifetime\.start\.p0",
-    r"llvm\.memset\.p0\.i64",
+    r"llvm\.(memset\.p0|memcpy\.p0\.p0)\.i64",
     r"llvm\.readcyclecounter",
     r"llvm\.coro\.(id|size\.i64|begin|suspend|end|resume)",
 )

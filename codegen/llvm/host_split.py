@@ -296,11 +296,11 @@ class SplitEmitter(Emitter):
             text = self.line(f"zext i1 {text} to i8")
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
-    def there(self, thread: str) -> str:
-        """Whether a thread takes part (i1): it has not left."""
-        if not self.gone:
+    def there(self, operation: Operation, thread: str, gone: str = "") -> str:
+        """Whether a thread takes part in a meeting (i1): it has not left before."""
+        if operation not in self.split.uniform.late:
             return "true"
-        byte = self.line(f"load i8, ptr {self.slot(self.gone, 'i8', thread)}, align 1")
+        byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1")
         return self.line(f"icmp eq i8 {byte}, 0")
 
     def meet(self, operation: Operation) -> None:
@@ -312,6 +312,11 @@ class SplitEmitter(Emitter):
                 self.collect_ballots(operation)
             case "warp_reduce":
                 self.fold_warps(operation)
+            case "shuffle" | "shuffle_xor" if operation in self.split.uniform.late:
+                # who takes part is settled now: the run that takes the values may have threads that leave
+                (array,) = self.tell(operation, (1,))
+                self.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+                self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {array}, ptr {self.gone}, i64 {self.threads}, i1 false)")
             case _:
                 pass  # the end of the loop over the threads is all
 
@@ -322,7 +327,7 @@ class SplitEmitter(Emitter):
             self.do(f"store i32 0, ptr {place}, align 4")
         with counted(self, "i64", "0", self.threads) as thread:
             vote = self.line(f"load i8, ptr {self.slot(self.mail[operation], 'i8', thread)}, align 1")
-            takes_part = self.line(f"zext i1 {self.there(thread)} to i32")
+            takes_part = self.line(f"zext i1 {self.there(operation, thread)} to i32")
             counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
             self.increase(votes, counts)
             self.increase(members, takes_part)
@@ -354,7 +359,7 @@ class SplitEmitter(Emitter):
                 self.do(f"store i32 0, ptr {place}, align 4")
             with self.lanes_of(warp) as (thread, lane):
                 vote = self.line(f"load i8, ptr {self.slot(self.mail[operation], 'i8', thread)}, align 1")
-                takes_part = self.line(f"zext i1 {self.there(thread)} to i32")
+                takes_part = self.line(f"zext i1 {self.there(operation, thread)} to i32")
                 counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
                 for place, bit in zip(bits, (counts, takes_part), strict=True):
                     self.increase(place, self.line(f"shl i32 {bit}, {lane}"))
@@ -381,7 +386,7 @@ class SplitEmitter(Emitter):
             self.do(f"store i1 false, ptr {some}, align 1")
             self.do(f"store i32 0, ptr {members}, align 4")
             with self.lanes_of(warp) as (thread, _):
-                self.increase(members, self.line(f"zext i1 {self.there(thread)} to i32"))
+                self.increase(members, self.line(f"zext i1 {self.there(operation, thread)} to i32"))
             whole = self.line(f"icmp eq i32 {self.line(f'load i32, ptr {members}, align 4')}, 32")
             self.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
             self.start_label(f"whole{number}")
@@ -390,7 +395,7 @@ class SplitEmitter(Emitter):
             self.do(f"br label %folded{number}")
             self.start_label(f"part{number}")
             with self.lanes_of(warp) as (thread, _):
-                fold_next(self, name, wide, (total, some), read(thread), self.there(thread))
+                fold_next(self, name, wide, (total, some), read(thread), self.there(operation, thread))
             self.do(f"br label %folded{number}")
             self.start_label(f"folded{number}")
             text = from_folded(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
@@ -452,8 +457,9 @@ class SplitEmitter(Emitter):
         exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
         take = self.line(f"and i1 {inside}, {exists}")
         safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
-        if self.gone:
-            safe = self.line(f"select i1 {self.there(safe)}, i64 {safe}, i64 {self.linear}")
+        if operation in self.split.uniform.late:
+            there = self.there(operation, safe, self.told[operation][0])
+            safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
         kind, size = _memory(value)
         text = self.line(f"load {kind}, ptr {self.slot(self.mail[operation], kind, safe)}, align {size}{NOTE}")
         if isinstance(value.type, np.dtype) and value.type.kind == "b":
