@@ -1,0 +1,451 @@
+"""Random kernels: written from a grammar, run as plain Python and compiled, compared bit for bit.
+
+A kernel of `block` threads has for every dtype an input array x<dtype> of one element a thread, an output o<dtype> with
+four elements a thread, and a shared array s<dtype>. A thread writes its own outputs only, reads others' shared elements
+between barriers only, and every barrier or warp operation is reached by all its threads: so each kernel has one right
+result. Variables keep the dtype that they are made with.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft.runtime import override
+
+DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "int16", "float16")
+SHUFFLED = ("float32", "float64", "int32", "int64", "uint32")
+BLOCKS: tuple[Any, ...] = (8, 33, (8, 5), 64, (4, 3, 3))
+LENGTH = 64  # elements of every array; at least the threads of a block
+
+HEAD = """import math
+import numpy as np
+from weft import cuda
+
+def ordered(a, b):
+    if a > b:
+        return a, b - a
+    elif a == b:
+        return b, a
+    return b, a - b
+
+def block_fold(held, t, n):
+    step = 32
+    while step > 0:
+        if t < step and t + step < n:
+            held[t] += held[t + step]
+        cuda.syncthreads()
+        step //= 2
+    return held[0]
+
+"""
+
+
+class Generator:
+    """Writes one kernel."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.loops = 0
+        self.together = True  # whether all threads of the block come here
+        self.count = 0
+        self.whole = ["t"]  # Python ints in reach
+        self.variables: dict[str, list[str]] = {dtype: [] for dtype in DTYPES}
+        self.block = self.random.choice(BLOCKS)
+        self.threads = int(np.prod(self.block))
+
+    # -- text --
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def inside(self, head: str, together: bool = False) -> Iterator[None]:
+        """A statement with a body; where not all threads enter it, what is made in it is not known behind."""
+        self.line(head)
+        self.depth += 1
+        before, self.together = self.together, self.together and together
+        kept = {dtype: list(names) for dtype, names in self.variables.items()}
+        yield
+        self.variables = kept
+        self.together = before
+        self.depth -= 1
+
+    def name(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def dtype(self) -> str:
+        return self.random.choice(DTYPES)
+
+    # -- expressions --
+
+    def constant(self, dtype: str) -> str:
+        words = {"f": "0.5 2.0 -1.25 3 0.1 1e3", "u": "1 2 3 7", "i": "1 2 3 -1 7 -5"}
+        return self.random.choice(words[dtype[0]].split())
+
+    def index(self) -> str:
+        pick = self.random
+        return pick.choice(
+            (
+                "t",
+                f"(t + {pick.randint(0, 9)}) % {LENGTH}",
+                str(pick.randint(-LENGTH, LENGTH - 1)),
+                f"abs({pick.choice(self.whole)} * {pick.randint(1, 3)}) % {LENGTH}",
+            )
+        )
+
+    def condition(self, depth: int = 2) -> str:
+        pick = self.random
+        kind = pick.randrange(7)
+        if kind == 0:
+            return f"t % {pick.randint(2, 4)} == {pick.randint(0, 2)}"
+        if depth and kind in (1, 2):
+            return f"({self.condition(depth - 1)} {pick.choice(('and', 'or'))} {self.condition(depth - 1)})"
+        if depth and kind == 3:
+            return f"(not {self.condition(depth - 1)})"
+        dtype = self.dtype()
+        parts = [self.value(dtype, 1) for _ in range(3 if kind == 4 else 2)]
+        text = parts[0]
+        for part in parts[1:]:
+            text += f" {pick.choice(('<', '<=', '>', '>=', '==', '!='))} {part}"
+        return f"({text})"
+
+    def value(self, dtype: str, depth: int) -> str:
+        """An expression of this dtype."""
+        pick = self.random
+        if depth <= 0 or self.chance(0.15):
+            if self.variables[dtype] and self.chance(0.4):
+                return pick.choice(self.variables[dtype])
+            return pick.choice((f"x{dtype}[{self.index()}]", f"np.{dtype}({self.constant(dtype)})", f"x{dtype}[t]"))
+
+        def part() -> str:
+            return self.value(dtype, depth - 1)
+
+        forms: list[Callable[[], str]] = [
+            lambda: f"({part()} {pick.choice('+-*')} {part()})",
+            lambda: f"({part()} {pick.choice('+-*')} {part()})",
+            lambda: f"({part()} {pick.choice('+-*')} {self.constant(dtype)})",
+            lambda: f"({self.constant(dtype)} {pick.choice('+-*')} {part()})",
+            lambda: f"({part()} if {self.condition(1)} else {part()})",
+            lambda: f"{pick.choice(('min', 'max'))}({part()}, {part()})",
+            lambda: f"({part()} {pick.choice(('//', '%'))} {part()})",
+            lambda: f"np.{dtype}({self.value(self.dtype(), depth - 1)})",
+            lambda: f"abs({part()})" if dtype[0] != "u" else part(),
+            lambda: f"(-{part()})" if dtype[0] != "u" else f"(~{part()})",
+        ]
+        if dtype[0] == "f":
+            forms += [
+                lambda: f"({part()} / {part()})",
+                lambda: f"{pick.choice(('math.sqrt', 'np.sqrt', 'math.fabs', 'np.floor', 'np.trunc'))}({part()})",
+                lambda: f"np.where({self.condition(1)}, {part()}, {part()})",
+            ]
+        else:
+            forms += [
+                lambda: f"({part()} {pick.choice('&|^')} {part()})",
+                lambda: f"({part()} {pick.choice(('<<', '>>'))} {pick.randint(0, 7)})",
+                lambda: f"np.{dtype}(cuda.{pick.choice(('popc', 'clz', 'ffs'))}({part()}))",
+            ]
+        return pick.choice(forms)()
+
+    def uniform(self) -> str:
+        """A condition that all threads of the block agree on."""
+        dtype = self.dtype()
+        where = self.random.randrange(LENGTH)
+        return self.random.choice(
+            (
+                f"x{dtype}[{where}] > {self.constant(dtype)}",
+                f"cuda.syncthreads_count({self.condition(1)}) % 2 == 0",
+                f"cuda.syncthreads_or({self.condition(1)})",
+                f"len(x{dtype}) > {where}",
+            )
+        )
+
+    # -- statements --
+
+    def body(self, most: int, depth: int) -> None:
+        for _ in range(self.random.randint(1, most)):
+            self.statement(depth)
+
+    def statement(self, depth: int) -> None:
+        kinds = [self.assign] * 4
+        if depth > 0:
+            kinds += [
+                lambda: self.branch(depth),
+                lambda: self.branch(depth),
+                lambda: self.count_loop(depth),
+                lambda: self.while_loop(depth),
+                lambda: self.match(),
+                self.fold,
+                self.local,
+                self.view,
+                self.call,
+            ]
+        if self.together:
+            kinds += [self.exchange, self.shuffle, self.masked, self.vote, self.reduce]
+            if depth > 0:
+                kinds += [lambda: self.uniform_flow(depth)] * 2
+        self.random.choice(kinds)()
+
+    def store(self, dtype: str, value: str, operator: str = "=") -> None:
+        self.line(f"o{dtype}[t, {self.random.randrange(4)}] {operator} {value}")
+
+    def assign(self) -> None:
+        pick, dtype = self.random, self.dtype()
+        known = self.variables[dtype]
+        kind = pick.randrange(5)
+        if kind == 0:
+            made = self.name("v")
+            self.line(f"{made} = np.{dtype}({self.value(dtype, 3)})")
+            known.append(made)
+        elif kind == 1 and known:
+            self.line(f"{pick.choice(known)} {pick.choice(('+=', '-=', '*='))} {self.value(dtype, 2)}")
+        elif kind == 2 and known:
+            self.line(f"{pick.choice(known)} = {self.value(dtype, 3)}")
+        elif kind == 3 and len(known) > 1:
+            one, other = pick.sample(known, 2)
+            self.line(f"{one}, {other} = {other}, {self.value(dtype, 2)}")
+        else:
+            self.store(dtype, self.value(dtype, 3), pick.choice(("=", "=", "+=", "*=")))
+
+    def branch(self, depth: int) -> None:
+        with self.inside(f"if {self.condition()}:"):
+            self.body(3, depth - 1)
+            if self.loops and self.chance(0.3):
+                self.line(self.random.choice(("break", "continue")))
+        if self.chance(0.3):
+            with self.inside(f"elif {self.condition()}:"):
+                self.body(2, depth - 1)
+        if self.chance(0.5):
+            with self.inside("else:"):
+                self.body(2, depth - 1)
+
+    @contextmanager
+    def loop(self, head: str, counter: str) -> Iterator[None]:
+        with self.inside(head):
+            self.loops += 1
+            self.whole.append(counter)
+            yield
+            self.whole.remove(counter)
+            self.loops -= 1
+
+    def count_loop(self, depth: int) -> None:
+        pick, counter = self.random, self.name("i")
+        span = pick.choice(
+            (
+                f"{pick.randint(1, 4)}",
+                f"{pick.randint(0, 3)}, {pick.randint(3, 7)}, {pick.randint(1, 3)}",
+                f"{pick.randint(3, 6)}, {pick.randint(-1, 2)}, -{pick.randint(1, 2)}",
+                f"t % {pick.randint(2, 4)}",
+            )
+        )
+        with self.loop(f"for {counter} in range({span}):", counter):
+            self.body(3, depth - 1)
+        if self.chance(0.2):
+            with self.inside("else:"):
+                self.assign()
+
+    def while_loop(self, depth: int) -> None:
+        pick, counter = self.random, self.name("w")
+        also = f" and {self.condition(1)}" if self.chance(0.4) else ""
+        self.line(f"{counter} = 0")
+        with self.loop(f"while {counter} < {pick.randint(1, 5)}{also}:", counter):
+            self.line(f"{counter} += {pick.randint(1, 2)}")
+            self.body(3, depth - 1)
+
+    def match(self) -> None:
+        with self.inside("match t % 4:"):
+            with self.inside("case 0 | 2:"):
+                self.assign()
+            with self.inside(f"case m if m > {self.random.randint(0, 2)}:"):
+                self.assign()
+            with self.inside("case _:"):
+                self.assign()
+
+    def fold(self) -> None:
+        """A sum that starts as a Python number and takes the dtype of what it meets."""
+        dtype, total = self.dtype(), self.name("a")
+        counter = f"{total}i"
+        self.line(f"{total} = {'0.0' if dtype[0] == 'f' and self.chance(0.5) else '0'}")
+        with self.loop(
+            f"for {counter} in range({self.random.choice(('3', '5', f't % {LENGTH}', f'len(x{dtype})'))}):", counter
+        ):
+            if self.chance(0.3):
+                self.line(f"if {self.condition(1)}: {self.random.choice(('break', 'continue'))}")
+            self.line(f"{total} {self.random.choice(('+=', '-='))} {self.value(dtype, 2)}")
+        self.store(dtype, total)
+
+    def local(self) -> None:
+        dtype, held = self.dtype(), self.name("l")
+        self.line(f"{held} = cuda.local.array((2, 2), np.{dtype})")
+        with self.inside(f"for {held}i in range(4):"):
+            self.line(f"{held}[{held}i // 2, {held}i % 2] = {self.value(dtype, 1)}")
+        self.line(f"{held}[t % 2, {self.random.choice((-1, 0, 1))}] += {self.value(dtype, 2)}")
+        with self.inside(f"for {held}j in range(4):"):
+            self.line(f"o{dtype}[t, {held}j] += {held}[{held}j % 2, {held}j // 2]")
+
+    def view(self) -> None:
+        pick, dtype, seen = self.random, self.dtype(), self.name("y")
+        span = pick.choice((f"{pick.randint(0, 3)}:{pick.randint(5, 8)}", "::-1", "3:20:4", "-9:"))
+        self.line(f"{seen} = x{dtype}[{span}]")
+        self.store(dtype, f"{seen}[{pick.choice(('0', '1', '-1', 't % 2'))}] + {seen}.size", "+=")
+        with self.inside(f"for {seen}k, {seen}e in enumerate({seen}):"):
+            self.line(f"if {seen}k % 2 == t % 2:")
+            self.line(f"    o{dtype}[t, {seen}k % 4] = {seen}e")
+
+    def call(self) -> None:
+        dtype, one, other = self.dtype(), self.name("p"), self.name("p")
+        self.line(f"{one}, {other} = ordered({self.value(dtype, 2)}, {self.value(dtype, 2)})")
+        self.store(dtype, one, "+=")
+        inner = self.name("g")
+        with self.inside(f"def {inner}(a, b={self.constant(dtype)}):"):
+            self.line(f"if a > {self.value(dtype, 1)}:")
+            self.line("    return a * 2 - b")
+            self.line(f"return {self.value(dtype, 1)} + a")
+        self.store(dtype, f"{inner}({other}) - {inner}({self.value(dtype, 1)}, b={self.value(dtype, 1)})")
+
+    # -- statements that all threads come to --
+
+    def made(self, dtype: str, text: str) -> None:
+        made = self.name("v")
+        self.line(f"{made} = {text}")
+        self.variables[dtype].append(made)
+
+    def exchange(self) -> None:
+        dtype = self.dtype()
+        self.line("cuda.syncthreads()")
+        self.line(f"s{dtype}[t] = {self.value(dtype, 2)}")
+        self.line("cuda.syncthreads()")
+        self.made(dtype, f"s{dtype}[(t + {self.random.randint(0, 40)}) % {self.threads}]")
+
+    def shuffle(self) -> None:
+        dtype = self.random.choice(SHUFFLED)
+        name = self.random.choice(("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync"))
+        if self.threads % 32:  # a lane that is not there has no value
+            self.made(dtype, f"cuda.shfl_sync(0xFFFFFFFF, {self.value(dtype, 2)}, 0)")
+        else:
+            width = self.random.choice((4, 16, 32))
+            self.made(dtype, f"cuda.{name}(0xFFFFFFFF, {self.value(dtype, 2)}, {self.random.randint(0, 31)}, {width})")
+
+    def masked(self) -> None:
+        """A warp operation of the lanes that chose one side of a branch."""
+        pick, chosen, lanes = self.random, self.name("c"), self.name("m")
+        self.line(f"{chosen} = {self.condition()}")
+        self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
+        with self.inside(f"if {chosen}:"):
+            dtype = pick.choice(("int32", "uint32", "int64"))
+            fold = pick.choice(("add", "min", "max", "and", "or", "xor"))
+            self.store(dtype, f"cuda.reduce_{fold}_sync({lanes}, {self.value(dtype, 2)})")
+            self.store("int64", f"cuda.{pick.choice(('all', 'any', 'eq'))}_sync({lanes}, {self.condition(1)})")
+        if self.chance(0.5):
+            with self.inside("else:"):
+                self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
+
+    def vote(self) -> None:
+        kind = self.random.choice(("count", "and", "or"))
+        self.store("int64", f"cuda.syncthreads_{kind}({self.condition()})", "+=")
+
+    def reduce(self) -> None:
+        dtype = self.random.choice(("int32", "int64", "uint32", "uint8"))  # in any order the same sum
+        self.line("cuda.syncthreads()")
+        self.line(f"s{dtype}[t] = {self.value(dtype, 2)}")
+        self.line("cuda.syncthreads()")
+        self.made(dtype, f"block_fold(s{dtype}, t, {self.threads})")
+
+    def uniform_flow(self, depth: int) -> None:
+        """Branches and loops around barriers that all threads take the same way."""
+        pick, counter = self.random, self.name("u")
+        match pick.randrange(4):
+            case 0:
+                with self.inside(f"if {self.uniform()}:", together=True):
+                    self.body(3, depth - 1)
+                with self.inside("else:", together=True):
+                    self.body(2, depth - 1)
+            case 1:
+                span = pick.choice(("3", f"abs(int(xint32[{pick.randrange(LENGTH)}])) % 4", "cuda.blockDim.x % 5"))
+                with self.inside(f"for {counter} in range({span}):", together=True):
+                    self.body(3, depth - 1)
+                    if self.chance(0.3):
+                        self.line(f"if {self.uniform()}: {pick.choice(('break', 'continue'))}")
+            case 2:
+                self.line(f"{counter} = 0")
+                with self.inside(f"while {counter} < {pick.randint(1, 3)} and {self.uniform()}:", together=True):
+                    self.line(f"{counter} += 1")
+                    self.body(2, depth - 1)
+            case _:
+                self.line("cuda.syncthreads()")
+                self.line("if t == 0: sint64[0] = 0")
+                self.line("cuda.syncthreads()")
+                with self.inside(f"while sint64[0] < {pick.randint(1, 3)}:", together=True):
+                    self.line("cuda.syncthreads()")
+                    self.line("if t == 0: sint64[0] += 1")
+                    self.assign()
+                    self.line("cuda.syncthreads()")
+
+    def source(self) -> str:
+        """The kernel's text."""
+        place = {1: "", 2: " + cuda.blockDim.x * cuda.threadIdx.y"}
+        axes = len(self.block) if isinstance(self.block, tuple) else 1
+        place[3] = " + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)"
+        for dtype in DTYPES:
+            self.line(f"s{dtype} = cuda.shared.array({LENGTH}, np.{dtype})")
+        self.line(f"t = cuda.threadIdx.x{place[axes]}")
+        for _ in range(self.random.randint(4, 10)):
+            self.statement(2)
+        if self.chance(0.4):  # threads that have ended count as arrived
+            self.line(f"if {self.condition()}: return")
+            self.line("oint64[t, 0] = cuda.syncthreads_count(True)")
+        for dtype, names in self.variables.items():
+            for k, name in enumerate(names[-4:]):
+                self.line(f"o{dtype}[t, {k}] += {name}")
+        parameters = ", ".join([f"x{d}" for d in DTYPES] + [f"o{d}" for d in DTYPES])
+        return f"{HEAD}def kernel({parameters}):\n" + "\n".join(self.lines) + "\n"
+
+
+def make_arguments(seed: int) -> list[np.ndarray]:
+    """Inputs and empty outputs."""
+    source = np.random.default_rng(seed)
+    inputs = []
+    for dtype in DTYPES:
+        if dtype[0] == "f":
+            numbers = (source.normal(size=LENGTH) * 10.0 ** source.integers(-2, 3, LENGTH)).round(3)
+        else:
+            numbers = source.integers(0 if dtype[0] == "u" else -9, 12, LENGTH)
+        inputs.append(numbers.astype(dtype))
+    return inputs + [np.zeros((LENGTH, 4), dtype) for dtype in DTYPES]
+
+
+def check_kernel(seed: int) -> str:
+    """Run one random kernel both ways; what differs, or an empty text."""
+    generator = Generator(seed)
+    text = generator.source()
+    file = f"<random kernel {seed}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    scope: dict[str, Any] = {"__name__": "random_kernel"}
+    exec(compile(text, file, "exec"), scope)
+    kernel = weft.kernel(scope["kernel"])
+    wanted, found = make_arguments(seed), make_arguments(seed)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", weft.PerformanceWarning)
+            with override(kernel_python=True):
+                kernel[1, generator.block](*wanted)
+            kernel[1, generator.block](*found)
+    except Exception as error:
+        return f"seed {seed}: {type(error).__name__}: {error}\n{text}"
+    for dtype, one, other in zip(DTYPES * 2, wanted, found, strict=True):
+        if not np.array_equal(one, other, equal_nan=dtype[0] == "f"):
+            return f"seed {seed}: o{dtype} of block {generator.block}\n{one}\nas Python, compiled\n{other}\n{text}"
+    return ""

@@ -1,0 +1,33 @@
+"""A sample of the random kernels; `python -m tests.fuzz --kernels 1000` runs many more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.kernels import Generator, check_kernel
+
+
+@pytest.mark.parametrize("seed", range(0, 16, 4))
+def test_random_kernels(seed: int) -> None:
+    for k in range(seed, seed + 4):
+        assert check_kernel(k) == ""
+
+
+def test_the_sample_holds_what_it_should() -> None:
+    """A grammar that stops writing something stops testing it."""
+    text = "".join(Generator(seed).source() for seed in range(60))
+    for word in (
+        "shfl_up_sync",
+        "ballot_sync",
+        "block_fold(s",
+        "while ",
+        "continue",
+        "match t",
+        "local.array",
+        "syncthreads_or",
+        "match_any_sync",
+        "reduce_xor_sync",
+        ": return",
+        "np.where",
+    ):
+        assert word in text, word
