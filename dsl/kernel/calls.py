@@ -81,7 +81,7 @@ def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str
     if isinstance(held, type):
         return _construct(call, held, arguments, keywords)
     if isinstance(held, FunctionType):
-        if held.__module__.split(".")[0] in ("numpy", "scipy", "math", "random"):
+        if (held.__module__ or "").split(".")[0] in ("numpy", "scipy", "math", "random"):
             c.fail(f"{held.__module__}.{held.__name__} runs on the host only: it is not part of the kernel language")
         return _in_place(call, held, arguments, keywords)
     if isinstance(held, BuiltinFunctionType) or callable(held):

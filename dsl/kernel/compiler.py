@@ -542,7 +542,7 @@ def _cast_constant(value: Any, dtype: np.dtype) -> Any:
     if isinstance(value, enum.Enum):
         value = value.value
     if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
-        limits = np.iinfo(dtype)
+        limits, value = np.iinfo(dtype), float(value)
         if np.isnan(value):
             return dtype.type(0)
         return dtype.type(limits.min if value <= limits.min else limits.max if value >= limits.max else int(value))
