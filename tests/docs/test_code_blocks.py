@@ -1,0 +1,88 @@
+"""Every Python block of the documents runs, and prints what the document says it prints.
+
+The blocks of a document run in order in one namespace. A block of kind ``text`` right behind a Python block is what that
+prints; ``...`` stands for anything. Functions of a block have their source in the document, at its own lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import re
+from dataclasses import dataclass
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+
+
+@dataclass
+class CodeBlock:
+    """A Python block: the number of its first line, from 0, its lines, and what it prints, where the document says."""
+
+    first: int
+    lines: list[str]
+    prints: str | None = None
+
+
+def find_blocks(text: str) -> list[CodeBlock]:
+    """The Python blocks of a document."""
+    lines = text.splitlines()
+    found: list[CodeBlock] = []
+    k, behind = 0, False  # behind: nothing but empty lines since a Python block
+    while k < len(lines):
+        fence = re.fullmatch(r"```(\w*).*", lines[k])
+        if fence is None:
+            behind = behind and not lines[k].strip()
+            k += 1
+            continue
+        end = next(n for n in range(k + 1, len(lines)) if lines[n] == "```")
+        if fence[1] == "python":
+            found.append(CodeBlock(k + 1, lines[k + 1 : end]))
+        elif fence[1] == "text" and behind:
+            found[-1].prints = "\n".join(lines[k + 1 : end])
+        behind = fence[1] == "python"
+        k = end + 1
+    return found
+
+
+def run_blocks(name: str, text: str) -> None:
+    """Run the Python blocks of a document. Raises AssertionError where one prints something else than it should."""
+    blocks = find_blocks(text)
+    program = [""] * (text.count("\n") + 1)
+    for block in blocks:
+        program[block.first : block.first + len(block.lines)] = block.lines
+    # kernels are compiled from the source of their functions, which linecache has to know
+    linecache.cache[name] = (len(text), None, [line + "\n" for line in program], name)
+    space: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks:
+        code = compile("\n" * block.first + "\n".join(block.lines) + "\n", name, "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, space)
+        if block.prints is not None:
+            options = ELLIPSIS | NORMALIZE_WHITESPACE
+            same = OutputChecker().check_output(block.prints + "\n", printed.getvalue(), options)
+            assert same, f"{name}:{block.first} prints\n{printed.getvalue()}and not\n{block.prints}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_blocks_run(path: Path) -> None:
+    run_blocks(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+
+
+def test_wrong_output_is_found() -> None:
+    text = "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n"
+    with pytest.raises(AssertionError, match="and not"):
+        run_blocks("wrong.md", text)
+    run_blocks("right.md", text.replace("3\n", "2\n"))
+
+
+def test_errors_name_the_line_of_the_document() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_blocks("failing.md", "a line\n\n```python\nx = 1\nx / 0\n```\n")
+    assert caught.traceback[-1].lineno + 1 == 5
