@@ -7,6 +7,7 @@ from weft.codegen.kernel_ir.interpret import interpret_kernel
 from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
 from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
 from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
+from weft.codegen.obtain import Tally, is_loaded, obtain_function
 from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
 from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.target import Target
@@ -20,6 +21,7 @@ __all__ = [
     "OpDef",
     "Parameter",
     "Pointer",
+    "Tally",
     "Target",
     "Type",
     "Value",
@@ -32,7 +34,9 @@ __all__ = [
     "fold",
     "identity_of",
     "interpret_kernel",
+    "is_loaded",
     "lower_stages",
+    "obtain_function",
     "parse_kernel",
     "print_kernel",
     "resolve_dtypes",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.codegen import Tally
+
 
 @dataclass(slots=True)
 class Statistics:
@@ -12,8 +14,8 @@ class Statistics:
 
     launches: int = 0
     bytes: int = 0
-    compilations: int = 0
     plans: int = 0
+    compiled_before: int = 0
 
 
 STATISTICS = Statistics()
@@ -22,9 +24,15 @@ STATISTICS = Statistics()
 def statistics() -> dict[str, int]:
     """The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans``."""
     s = STATISTICS
-    return {"kernels": s.launches, "bytes": s.bytes, "compilations": s.compilations, "plans": s.plans}
+    return {
+        "kernels": s.launches,
+        "bytes": s.bytes,
+        "compilations": Tally.compiled - s.compiled_before,
+        "plans": s.plans,
+    }
 
 
 def reset_statistics() -> None:
     """Set every counter to 0."""
-    STATISTICS.launches = STATISTICS.bytes = STATISTICS.compilations = STATISTICS.plans = 0
+    STATISTICS.launches = STATISTICS.bytes = STATISTICS.plans = 0
+    STATISTICS.compiled_before = Tally.compiled

@@ -2,7 +2,7 @@
 
 Always true: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
 block's number, the address (0 without a pointer), and the numbers. Threads and blocks are counted with x fastest. The
-log is ``weft_log``: the words in use, the last place where one more event fits, the events; ``weft_log_full`` empties it.
+log is ``weft_watch_log``: the words in use, the last place where one more event fits, the events; ``weft_watch_full`` empties it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
 
 _NOTE = """\
-define internal ptr @weft_note(i64 %what, i64 %block, i64 %address) noinline nounwind {{
+define internal ptr @weft_watch_note(i64 %what, i64 %block, i64 %address) noinline nounwind {{
 entry:
-  %used = load i64, ptr @weft_log, align 8
-  %limit.at = getelementptr inbounds i64, ptr @weft_log, i64 1
+  %used = load i64, ptr @weft_watch_log, align 8
+  %limit.at = getelementptr inbounds i64, ptr @weft_watch_log, i64 1
   %limit = load i64, ptr %limit.at, align 8
   %full = icmp sgt i64 %used, %limit
   br i1 %full, label %empty, label %write
 empty:
-  call void @weft_log_full()
-  %fresh = load i64, ptr @weft_log, align 8
+  call void @weft_watch_full()
+  %fresh = load i64, ptr @weft_watch_log, align 8
   br label %write
 write:
   %place = phi i64 [ %used, %entry ], [ %fresh, %empty ]
   %following = add nuw nsw i64 %place, {width}
-  store i64 %following, ptr @weft_log, align 8
+  store i64 %following, ptr @weft_watch_log, align 8
   %first = add nuw nsw i64 %place, 2
-  %event = getelementptr inbounds i64, ptr @weft_log, i64 %first
+  %event = getelementptr inbounds i64, ptr @weft_watch_log, i64 %first
   store i64 %what, ptr %event, align 8
   %block.at = getelementptr inbounds i64, ptr %event, i64 1
   store i64 %block, ptr %block.at, align 8
@@ -42,11 +42,11 @@ def emit_watch(
     emitter: Emitter, operation: Operation, numbers: dict[tuple[str, int], str], thread: str, symbols: set[str]
 ) -> None:
     """Append an event, and look at the address."""
-    if "weft_note" not in emitter.declarations:
-        symbols.update(("weft_log", "weft_log_full"))
-        emitter.globals.append("@weft_log = external global i64, align 8")
-        emitter.declare("weft_log_full", "void", [])
-        emitter.declarations["weft_note"] = _NOTE.format(width=emitter.kernel.attributes["watch"])
+    if "weft_watch_note" not in emitter.declarations:
+        symbols.update(("weft_watch_log", "weft_watch_full"))
+        emitter.globals.append("@weft_watch_log = external global i64, align 8")
+        emitter.declare("weft_watch_full", "void", [])
+        emitter.declarations["weft_watch_note"] = _NOTE.format(width=emitter.kernel.attributes["watch"])
     kind = scalar_type(emitter.kernel.index_dtype)
 
     def wide(text: str) -> str:
@@ -62,7 +62,7 @@ def emit_watch(
     if values and isinstance(values[0].type, Pointer):
         address = emitter.line(f"ptrtoint ptr {emitter.scalar_of(values[0])} to i64")
         values = values[1:]
-    place = emitter.line(f"call ptr @weft_note(i64 {what}, i64 {block}, i64 {address})")
+    place = emitter.line(f"call ptr @weft_watch_note(i64 {what}, i64 {block}, i64 {address})")
     for k, value in enumerate(values):
         slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
         emitter.do(f"store i64 {wide(emitter.scalar_of(value))}, ptr {slot}, align 8")

@@ -16,6 +16,7 @@ from weft.codegen.passes.index_steps import program_order
 
 # Results that are a thread's own, whatever the operands are.
 _OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *MEETINGS})
+Causes = tuple[Operation, ...]
 _SHARED_RESULT = frozenset({"barrier_vote"})  # ... of the meetings the one that tells all threads the same
 
 
@@ -29,8 +30,9 @@ class Uniformity:
         Values that may differ, and pointers to local memory whose contents may.
     roots : dict
         Pointer into local memory -> the result of the `local` that it comes from.
-    apart : set of Operation
-        Operations that some threads of the block may pass by, while they go on elsewhere and come back.
+    apart : dict
+        Operations that some threads of the block may pass by, while they go on elsewhere and come back -> why: the
+        operations with a condition, or the `leave`, that differ between threads, outermost first.
     late : set of Operation
         Operations that some threads may never reach, since they have left the kernel.
     exit : str or None
@@ -41,10 +43,12 @@ class Uniformity:
 
     varying: set[Value] = field(default_factory=set)
     roots: dict[Value, Value] = field(default_factory=dict)
-    apart: set[Operation] = field(default_factory=set)
+    apart: dict[Operation, Causes] = field(default_factory=dict)
     late: set[Operation] = field(default_factory=set)
     exit: str | None = None
     returns: bool = False
+    # Variable -> the branches that all of its life lies in: threads that take them together may have it in common.
+    homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
         """Whether any of these may differ between threads."""
@@ -59,12 +63,13 @@ def find_uniform(kernel: Kernel) -> Uniformity:
             found.roots[operation.results[0]] = operation.results[0]
         elif operation.opcode in ("offset", "reinterpret") and operation.operands[0] in found.roots:
             found.roots[operation.results[0]] = found.roots[operation.operands[0]]
+    found.homes = _homes(kernel.body)
     before = -1
     while before != len(found.varying):
         before = len(found.varying)
         found.apart.clear()
         found.late.clear()
-        _Walk(found).block(kernel.body, False, False)
+        _Walk(found).block(kernel.body, (), False)
     return found
 
 
@@ -77,29 +82,77 @@ def _exit(kernel: Kernel) -> str | None:
     return label if len(named) == 1 else None
 
 
+def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
+    accesses: dict[Value, list[tuple[tuple[Operation, int], ...]]] = {}
+    other: set[Value] = set()
+
+    def visit(block: Block, around: tuple[tuple[Operation, int], ...]) -> None:
+        for o in block.operations:
+            if o.opcode == "local":
+                accesses.setdefault(o.results[0], [])
+            for k, value in enumerate(o.operands):
+                if value in accesses:
+                    accesses[value].append(around)
+                    if k or o.opcode not in ("load", "store"):
+                        other.add(value)
+            for k, region in enumerate(o.regions):
+                visit(region, (*around, (o, k)))
+
+    visit(body, ())
+    homes: dict[Value, frozenset[Operation]] = {}
+    for variable, paths in accesses.items():
+        if variable in other or not paths:
+            continue
+        shared = [step for step, *rest in zip(*paths, strict=False) if all(step == r for r in rest)]
+        # what an earlier visit left there may differ: the branch must write before it reads
+        homes[variable] = frozenset(
+            o for o, k in shared if o.opcode == "if" and writes_first(o.regions[k], variable, set())
+        )
+    return homes
+
+
+def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
+    """Whether every load of a variable in a block comes behind a store to it in that block."""
+    written = set(written)
+    for o in block.operations:
+        if o.opcode == "load" and o.operands[0] is variable and variable not in written:
+            return False
+        if o.opcode == "store" and o.operands[0] is variable:
+            written.add(variable)
+        if not all(writes_first(region, variable, written) for region in o.regions):
+            return False
+    return True
+
+
 class _Walk:
     """One walk through the kernel. Methods give the labels that some threads leave for, while others go on."""
 
     def __init__(self, found: Uniformity) -> None:
         self.found = found
 
-    def block(self, block: Block, apart: bool, late: bool) -> set[str]:
-        gone: set[str] = set()
+    def block(self, block: Block, apart: Causes, late: bool) -> dict[str, Operation]:
+        gone: dict[str, Operation] = {}
         for operation in block.operations:
-            left = self.found.exit in gone
-            elsewhere = len(gone) > left
-            gone |= self.operation(operation, apart or elsewhere, late or left)
+            inner, has_left = self.without(gone, apart, late)
+            gone |= self.operation(operation, inner, has_left)
         return gone
 
-    def operation(self, o: Operation, apart: bool, late: bool) -> set[str]:
+    def without(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
+        """How it stands with those who stay when some have left."""
+        elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
+        return (*apart, *elsewhere), late or self.found.exit in gone
+
+    def operation(self, o: Operation, apart: Causes, late: bool) -> dict[str, Operation]:
         found = self.found
         if apart:
-            found.apart.add(o)
+            found.apart[o] = apart
         if late:
             found.late.add(o)
         match o.opcode:
             case "scope":
-                return self.block(o.regions[0], apart, late) - {o.attributes["label"]}
+                gone = self.block(o.regions[0], apart, late)
+                gone.pop(o.attributes["label"], None)
+                return gone
             case "repeat":
                 return self.again(o.regions[0], apart, late)
             case "if":
@@ -108,9 +161,9 @@ class _Walk:
                 return self.loop(o, apart, late)
             case "leave":
                 if not apart:
-                    return set()
+                    return {}
                 found.returns = found.returns or o.attributes["label"] == found.exit
-                return {o.attributes["label"]}
+                return {o.attributes["label"]: o}
             case "store":
                 self.store(o, apart)
             case "load":
@@ -126,28 +179,28 @@ class _Walk:
             case _:
                 if found.differs(o.operands):
                     found.varying.update(o.results)
-        return set()
+        return {}
 
-    def again(self, region: Block, apart: bool, late: bool) -> set[str]:
+    def again(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
         """What runs again: who has left on the way is missing from the start."""
         gone = self.block(region, apart, late)
         if gone:
-            left = self.found.exit in gone
-            gone |= self.block(region, apart or len(gone) > left, late or left)
+            inner, has_left = self.without(gone, apart, late)
+            gone |= self.block(region, inner, has_left)
         return gone
 
-    def branch(self, o: Operation, apart: bool, late: bool) -> set[str]:
+    def branch(self, o: Operation, apart: Causes, late: bool) -> dict[str, Operation]:
         found = self.found
         split = found.differs(o.operands)
-        gone: set[str] = set()
+        gone: dict[str, Operation] = {}
         for region in o.regions:
-            gone |= self.block(region, apart or split, late)
+            gone |= self.block(region, (*apart, o) if split else apart, late)
         for k, value in enumerate(o.results):
             if split or any(found.differs(_yielded(region)[k : k + 1]) for region in o.regions):
                 found.varying.add(value)
         return gone
 
-    def loop(self, o: Operation, apart: bool, late: bool) -> set[str]:
+    def loop(self, o: Operation, apart: Causes, late: bool) -> dict[str, Operation]:
         found = self.found
         region = o.regions[0]
         count = len(o.results)
@@ -160,11 +213,14 @@ class _Walk:
                 found.varying.add(region.parameters[1 + k])
             if split or region.parameters[1 + k] in found.varying:
                 found.varying.add(value)
-        return self.again(region, apart or split, late)
+        return self.again(region, (*apart, o) if split else apart, late)
 
-    def store(self, o: Operation, apart: bool) -> None:
+    def store(self, o: Operation, apart: Causes) -> None:
         root = self.found.roots.get(o.operands[0])
-        if root is not None and (apart or self.found.differs(o.operands)):
+        if root is None:
+            return
+        home = self.found.homes.get(root, frozenset())
+        if self.found.differs(o.operands) or any(cause not in home for cause in apart):
             self.found.varying.add(root)
 
 

@@ -94,7 +94,7 @@ class Kernel(KernelFunction, Inspection):
             function = function.py_func
         if not isinstance(function, FunctionType):
             raise TypeError(f"a kernel is made of a Python function, not of {type(function).__name__}")
-        self.py_func = function
+        self.py_func: Any = function
         self.options = options or Options()
         self._found: dict[Any, Specialisation] = {}
         self._by_block: set[Any] = set()
@@ -233,7 +233,7 @@ class Kernel(KernelFunction, Inspection):
     def _specialise(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None
     ) -> Specialisation:
-        watch = Watch() if setting("sanitize") else None
+        watch = Watch() if setting("sanitize") and target.kind == "cpu" else None
         return specialise(
             self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
         )
@@ -277,7 +277,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     function : function, or signature(s)
         The function; or a signature (text or type object) or a list of them, to compile ahead.
     debug : bool
-        Check every index; an index out of bounds raises IndexError with block and thread.
+        Check every index and every divisor; IndexError and ZeroDivisionError name block and thread.
     fastmath : bool
         Fused multiply-add, approximate division and square root.
     max_registers : int

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import choose_index_dtype
+from weft.codegen import choose_index_dtype, obtain_function
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.cuda.arrays import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel import arguments as args
@@ -21,7 +21,6 @@ from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
 from weft.dsl.kernel.simulate import run_python
 from weft.fusion import contiguous_strides, evaluate, exclusive
-from weft.fusion.kernels import obtain_function
 from weft.runtime import Buffer, Device, PerformanceWarning, default_device
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Pointer
+from weft.dsl.kernel import extents
 from weft.dsl.kernel.compiler import Compiler, Frame, Restart, Unresolved, Variable
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.statements import enter, lower_body
