@@ -25,7 +25,7 @@ from weft.dsl.kernel.recursion import result_types, result_values
 from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import outer_value, source_of
 from weft.dsl.kernel.statements import lower_body
-from weft.dsl.kernel.values import Constant, Scalar
+from weft.dsl.kernel.values import Constant, Scalar, describe, is_number
 
 RUNS_LIMIT = 60
 MAX_STATIC_SHARED = 48 * 1024  # bytes that every GPU gives a block without being asked
@@ -105,6 +105,7 @@ def specialise(
     """
     c = Compiler(call_value, target, (checked or options.debug) and watch is None, index_dtype)
     c.reporting = reporting or options.debug
+    c.dividing = options.debug
     c.block = block
     c.lines = options.lineinfo or watch is not None
     c.watch = watch
@@ -234,7 +235,11 @@ def _device_function(
 
 def _as_number(c: Compiler, value: Any) -> Any:
     """A result: numbers known when compiling are numbers of the thread too."""
-    return c.scalar(value) if isinstance(value, Constant) else value
+    if not isinstance(value, Constant):
+        return value
+    if not is_number(value.value):
+        c.fail(f"the function returns {describe(value)}, where a number is needed")
+    return c.scalar(value)
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
