@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
@@ -23,7 +24,6 @@ from weft.dsl.kernel.errors import KernelTypeError, LaunchError
 from weft.dsl.kernel.inspection import Inspection, type_of
 from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.launch import Launch, run_in_python
-from weft.dsl.kernel.sanitizer import WatchedLaunch
 from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import source_of
 from weft.dsl.kernel.specialise import Options, Specialisation, specialise
@@ -247,7 +247,7 @@ class Kernel(KernelFunction, Inspection):
         if setting("kernel_python"):
             run_in_python(self.py_func, launcher, given)
         else:
-            (WatchedLaunch if setting("sanitize") else Launch)(self, launcher, given).run()
+            (face.WatchedLaunch if setting("sanitize") else Launch)(self, launcher, given).run()
 
     def _bound(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:

@@ -12,9 +12,10 @@ recursive functions do with their own arrays is, but a thread of theirs that is 
 
 from __future__ import annotations
 
+import gc
 from array import array
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -200,7 +201,7 @@ class WatchedLaunch(Launch):
         detector = Detector(found.watch.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
         stuck: KernelFault | None = None
         try:
-            with watching(found.kernel.attributes["watch"], detector.take):
+            with _no_collector(), watching(found.kernel.attributes["watch"], detector.take):
                 self.device.launch_grid(
                     function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
                 )
@@ -215,6 +216,18 @@ class WatchedLaunch(Launch):
             raise SanitizerError(self.kernel.__name__, reports) from None
         if stuck is not None:
             raise stuck
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Python's garbage collector would go through all that is remembered of the launch, again and again."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 class _HostCopy:

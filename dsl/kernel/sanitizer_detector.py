@@ -77,6 +77,12 @@ class Thread:
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
+    def forget(self) -> None:
+        """The thread has ended: nothing goes round in circles any more, so that memory is given back at once."""
+        self.seen.clear()
+        self.group = self.known = self.released = None
+        del self.now
+
 
 Now = tuple[Thread, int, int, int]
 Access = tuple[Now, Site]
@@ -152,7 +158,8 @@ def together(parts: Sequence[Known | None]) -> Known | None:
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
-    merged = dict(max(different, key=len))
+    largest = max(different, key=len)
+    merged = dict(largest)
     for known in different:
         for key, value in known.items():
             if merged.get(key, -1) < value:
@@ -386,6 +393,10 @@ class Detector:
                 block.stopped = True
                 self.tell("divergent barrier", site, thread, ())
         self.tell_fresh(block.fresh)
+        for one in block.threads:
+            if one is not None:
+                one.forget()
+        block.threads = []
 
     def tell_stuck(self) -> None:
         """Who waits for others of its warp for ever."""

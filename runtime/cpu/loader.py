@@ -19,7 +19,7 @@ from weft.runtime.object_code import ObjectCode
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
 # Functions and memory of ours that host code may use.
-_OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_log": LOG, "weft_log_full": FULL}
+_OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_watch_log": LOG, "weft_watch_full": FULL}
 
 
 @lru_cache(maxsize=1)
