@@ -41,9 +41,7 @@ def call_value(frame: Frame, node: ast.AST, function: Any, arguments: list[Any],
             case Constant(value=held):
                 return _call_object(call, held, arguments, keywords)
     except KernelError as error:
-        if error.place is not None:
-            raise
-        raise type(error)(error.message, frame.place(node), frame.called) from None
+        raise frame.placed(error, node) from None
     frame.fail(node, f"{describe(function)} cannot be called")
 
 

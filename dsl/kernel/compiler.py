@@ -102,9 +102,13 @@ class Unresolved(Exception):
 
 
 class Variable:
-    """A Python variable: its kind in all runs, its place in this one."""
+    """A Python variable: its kind in all runs, its place in this one.
 
-    __slots__ = ("held", "kind", "name", "parts", "run", "slot")
+    `home` are the blocks that were open when it was first given a value; `later` is what it became by a value of another
+    kind in the same blocks, in the run `later_run`.
+    """
+
+    __slots__ = ("held", "home", "kind", "later", "later_run", "name", "parts", "run", "slot")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -113,6 +117,16 @@ class Variable:
         self.run = -1  # the run in which it was last touched
         self.slot: Value | None = None
         self.held: Any = None
+        self.home: tuple[Any, ...] = ()
+        self.later: Variable | None = None
+        self.later_run = -1
+
+    def now(self, run: int) -> Variable:
+        """What the variable has become in this run."""
+        found = self
+        while found.later is not None and found.later_run == run:
+            found = found.later
+        return found
 
 
 @dataclass(eq=False)
@@ -140,6 +154,10 @@ class Frame:
         """Where a node stands in the user's file."""
         return self.source.place(node)
 
+    def placed(self, error: KernelError, node: ast.AST) -> KernelError:
+        """An error with a place: its own, or a node's."""
+        return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
+
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
         """Raise the error of this kind at a node."""
         raise _ERRORS[kind](message, self.place(node), self.called)
@@ -155,6 +173,7 @@ class Compiler:
         self.lines = False  # whether operations carry the user's line
         self.watch: Watch | None = None  # for the sanitizer: who is told of every access
         self.reporting = True  # whether asserts and raises reach the host
+        self.dividing = False  # whether a division by zero is an error
         self.index_dtype = index_dtype
         self.variables: dict[tuple[Any, ...], Variable] = {}
         self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
@@ -402,6 +421,7 @@ class Compiler:
 
     def assign(self, variable: Variable, value: Any) -> None:
         """Give a variable a value; its kind widens to hold it."""
+        variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
         if isinstance(known, ArrayKind) and isinstance(value, Array):
@@ -411,6 +431,9 @@ class Compiler:
         joined = kind if known is None else join(known, kind)
         if joined is None:
             assert known is not None
+            if variable.run == self.run and variable.home == tuple(self.builder.blocks):
+                self._succeed(variable, value)
+                return
             self.fail(
                 f"variable {variable.name!r} holds {known} and {kind}: a variable keeps one type where its values meet; "
                 "use another name for the other"
@@ -421,7 +444,17 @@ class Compiler:
             if used:
                 raise Restart
         self._touch(variable)
+        if not variable.home:
+            variable.home = tuple(self.builder.blocks)
         self._store(variable, value)
+
+    def _succeed(self, variable: Variable, value: Any) -> None:
+        """A value of another kind right behind the old one, in the same blocks: nobody can read the old one from here on."""
+        if variable.later is None:
+            variable.later = Variable(variable.name)
+            raise Restart  # what was read before its first value, in a loop, has to be looked at again
+        variable.later_run = self.run
+        self.assign(variable.later, value)
 
     def _choose(self, variable: Variable, value: Array) -> None:
         """A variable that holds an array takes another one: if both are of a kind, it is a choice from now on."""
@@ -440,6 +473,7 @@ class Compiler:
         variable.run = self.run
         variable.slot = None
         variable.held = None
+        variable.home = ()
         kind = variable.kind
         if isinstance(kind, ScalarKind):
             with self.at_top():
@@ -481,7 +515,12 @@ class Compiler:
 
     def load(self, variable: Variable) -> Any:
         """What a variable holds."""
+        variable = variable.now(self.run)
         if variable.run != self.run:
+            if variable.later is not None:
+                self.fail(
+                    f"variable {variable.name!r} is read here in a loop that gives it values of several types: use another name"
+                )
             if variable.kind is None:
                 raise KeyError(variable.name)
             if isinstance(variable.kind, HeldKind):
@@ -523,6 +562,7 @@ class Compiler:
         """Let a variable take a new kind: each turn of a loop that is unrolled has its own."""
         variable.kind = None
         variable.run = -1
+        variable.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:

@@ -49,6 +49,9 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
+SETTLING = 4  # runs in which a name may be read before the value that a loop gives it is known
+
+
 def evaluate(frame: Frame, node: ast.expr) -> Any:
     """The value of an expression."""
     handler = _HANDLERS.get(type(node))
@@ -58,9 +61,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
     try:
         return handler(frame, node)
     except KernelError as error:
-        if error.place is not None:
-            raise
-        raise type(error)(error.message, frame.place(node), frame.called) from None
+        raise frame.placed(error, node) from None
 
 
 def _name(frame: Frame, node: ast.Name) -> Any:
@@ -77,6 +78,8 @@ def lookup(frame: Frame, node: ast.AST, key: object, name: str) -> Any:
         try:
             return c.load(variable)
         except KeyError:
+            if variable.kind is None and c.run <= SETTLING:
+                raise Unresolved from None  # its value comes later in a loop
             frame.fail(node, f"name {name!r} is used before it is given a value", "name")
     try:
         return frame.outer(name)
@@ -463,9 +466,7 @@ def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) ->
             case _:
                 c.fail(f"items of {describe(owner)} cannot be assigned")
     except KernelError as error:
-        if error.place is not None:
-            raise
-        raise type(error)(error.message, frame.place(node), frame.called) from None
+        raise frame.placed(error, node) from None
 
 
 def _set_attribute(frame: Frame, owner: ast.expr, name: str, value: Any) -> None:

@@ -60,9 +60,7 @@ def lower_body(frame: Frame, statements: list[ast.stmt]) -> bool:
             c.pending = True
             continue
         except KernelError as error:
-            if error.place is not None:
-                raise
-            raise type(error)(error.message, frame.place(statement), frame.called) from None
+            raise frame.placed(error, statement) from None
         if not going or c.builder.ended:
             return False
     return True
