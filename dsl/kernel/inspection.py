@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from weft.codegen import resolve_target
 from weft.dsl.kernel import types
 from weft.dsl.kernel.arguments import Descriptor, from_type
@@ -96,7 +98,7 @@ class Inspection:
             wanted: Signature = as_signature(signature)
             descriptors = tuple(from_type(kind) for kind in wanted.arguments)
             named = [key for key in keys if tuple(type_of(d) for d in key[0]) == tuple(wanted.arguments)]
-            keys = named or [(descriptors, "int32", target.kind, False)]
+            keys = named or [(descriptors, np.dtype(np.int32), target.kind, False)]
         if not keys:
             raise KernelTypeError(
                 f"{self.__name__} was not compiled for any arguments yet: launch it, or give a signature"

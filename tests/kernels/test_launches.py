@@ -170,6 +170,11 @@ def test_functions_as_arguments() -> None:
     np.testing.assert_array_equal(x, -41 - np.arange(4.0))
 
 
+def test_code_of_a_checked_kernel_that_was_not_launched() -> None:
+    kernel = weft.kernel(debug=True)(fill)
+    assert ".entry fill" in kernel.inspect_asm("void(float32[::1], float32)", cc=(8, 0))
+
+
 def test_looking_inside() -> None:
     kernel = weft.kernel(fill)
     kernel[1, 4](np.zeros(4), 1.0)
