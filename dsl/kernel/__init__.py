@@ -33,6 +33,8 @@ _LAZY = {
     "KernelTypeError": "errors",
     "LaunchError": "errors",
     "SanitizerError": "sanitizer",
+    "WatchedLaunch": "sanitizer",
+    "run_python": "simulate",
     "sanitize": "sanitizer",
 }
 

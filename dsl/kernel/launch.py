@@ -19,7 +19,6 @@ from weft.dsl.cuda.arrays import as_cuda_array, device_array_like, is_cuda_array
 from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
-from weft.dsl.kernel.simulate import run_python
 from weft.fusion import contiguous_strides, evaluate, exclusive
 from weft.runtime import Buffer, Device, PerformanceWarning, default_device
 
@@ -275,6 +274,6 @@ def run_in_python(function: Any, launcher: Launcher, given: tuple[Any, ...]) -> 
             back.append((value, host))
             value = host
         hosts.append(value)
-    run_python(function, launcher.grid, launcher.block, launcher.shared_bytes, hosts)
+    face.run_python(function, launcher.grid, launcher.block, launcher.shared_bytes, hosts)
     for value, host in back:
         value.copy_to_device(host)
