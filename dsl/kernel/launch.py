@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import choose_index_dtype, obtain_function
+from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.cuda.arrays import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel import arguments as args
