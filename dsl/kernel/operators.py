@@ -38,6 +38,9 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 }
 
 
+_DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
+
+
 def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
     """An operator of Python on two values."""
     name = _BINARY.get(operator)
@@ -65,7 +68,12 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
         return Constant(
             {"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value)
         )
-    return c.apply(name, *(arrays.element(c, s) if isinstance(s, Array) else s for s in sides))
+    left, right = (arrays.element(c, s) if isinstance(s, Array) else s for s in sides)
+    if c.dividing and name in _DIVISIONS:
+        zero = c.apply("equal", right, Constant(0))
+        if not (isinstance(zero, Constant) and not zero.value):
+            c.report(c.ir(zero), ZeroDivisionError, "division by zero")
+    return c.apply(name, left, right)
 
 
 def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:

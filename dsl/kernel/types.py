@@ -58,6 +58,13 @@ class ScalarType(Type):
         """Bits of a value in memory."""
         return self.dtype.itemsize * 8
 
+    @property
+    def underlying_float(self) -> ScalarType:
+        """The type of a complex number's parts."""
+        if self.dtype.kind != "c":
+            raise AttributeError(f"{self.name} has no underlying_float: it is not complex")
+        return float32 if self.dtype.itemsize == 8 else float64
+
     def __repr__(self) -> str:
         return self.name
 
@@ -264,6 +271,12 @@ intc, uintc = _scalar(np.intc), _scalar(np.uintc)
 long_, ulong = _scalar("l"), _scalar("L")
 longlong, ulonglong = _scalar(np.longlong), _scalar(np.ulonglong)
 Array = ArrayType
+signed_domain = frozenset((int8, int16, int32, int64))
+unsigned_domain = frozenset((uint8, uint16, uint32, uint64))
+integer_domain = signed_domain | unsigned_domain
+real_domain = frozenset((float32, float64))
+complex_domain = frozenset((complex64, complex128))
+number_domain = integer_domain | real_domain | complex_domain
 voidptr = CPointer(void)
 
 SCALARS: dict[np.dtype, ScalarType] = {

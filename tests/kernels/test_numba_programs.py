@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-
+import weft
 from weft import cuda
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
@@ -128,3 +128,81 @@ def test_print_of_a_place(capfd: pytest.CaptureFixture[str]) -> None:
     show[1, (2, 1)]()
     cuda.synchronize()
     assert sorted(capfd.readouterr().out.split("\n")) == ["", "(0, 0, 0) (2, 1, 1)", "(1, 0, 0) (2, 1, 1)"]
+
+
+def test_a_name_takes_another_type_where_a_condition_is_known() -> None:
+    @cuda.jit(device=True)
+    def first(x: Any) -> Any:
+        if isinstance(x, tuple):
+            x = x[0]
+        return x
+
+    @cuda.jit
+    def fill(out: Any, a: Any, b: Any) -> None:
+        for k in range(2):
+            out[k] = first(a) + first(b) + k
+
+    out = np.zeros(2)
+    fill[1, 1](out, (3, 0.5), 4)
+    np.testing.assert_array_equal(out, [7, 8])
+
+
+def test_a_name_of_two_types_that_goes_round_a_loop() -> None:
+    @cuda.jit
+    def fill(out: Any, flag: Any) -> None:
+        for k in range(3):
+            if k:
+                out[k] = x  # noqa: F821
+            x = (k, 0.5)
+            if out.ndim == 1:
+                x = x[0]
+
+    with pytest.raises(weft.KernelTypeError, match="'x'.*several types"):
+        fill[1, 1](np.zeros(3), 1)
+
+
+@pytest.mark.parametrize("divisor", [0, 0.0])
+@pytest.mark.parametrize("operation", ["/", "//", "%"])
+def test_debug_finds_divisions_by_zero(operation: str, divisor: Any) -> None:
+    if operation == "/":
+
+        def divide(x: Any, y: Any) -> None:
+            x[cuda.threadIdx.x] = 1 / y
+
+    elif operation == "//":
+
+        def divide(x: Any, y: Any) -> None:
+            x[cuda.threadIdx.x] = 1 // y
+
+    else:
+
+        def divide(x: Any, y: Any) -> None:
+            x[cuda.threadIdx.x] = 1 % y
+
+    x = np.zeros(1)
+    kernel = cuda.jit(debug=True)(divide)
+    kernel[1, 1](x, type(divisor)(2))
+    assert x[0] == {"/": 0.5, "//": 0, "%": 1}[operation]
+    with pytest.raises(ZeroDivisionError, match=r"division by zero in block \(0, 0, 0\)"):
+        kernel[1, 1](x, divisor)
+    cuda.jit(divide)[1, 1](x, float(divisor))
+
+
+def test_sets_of_types() -> None:
+    assert cuda.types.uint8 in cuda.types.integer_domain - cuda.types.signed_domain
+    assert cuda.types.complex64.underlying_float == cuda.types.float32
+    with pytest.raises(AttributeError, match="not complex"):
+        _ = cuda.types.int32.underlying_float
+
+
+def test_a_value_of_the_turn_before() -> None:
+    @cuda.jit
+    def fill(out: Any) -> None:
+        for k in range(4):
+            if k > 0:
+                out[k] = last
+            last = 0.5 * k
+
+    out = np.zeros(4)
+    fill[1, 1](out)
+    np.testing.assert_array_equal(out, [0, 0, 0.5, 1])
