@@ -178,6 +178,7 @@ class Compiler:
         self.variables: dict[tuple[Any, ...], Variable] = {}
         self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
         self.run = 0
+        self.function: Any = None  # the Python function that is compiled
         self.made: dict[Any, Any] = {}  # syntax trees made while compiling: kept over runs
         self.pending = False  # whether a statement was left out in this run, for another to come
         self.labels = 0

@@ -20,7 +20,7 @@ from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
-from weft.dsl.kernel.errors import KernelTypeError, LaunchError
+from weft.dsl.kernel.errors import KernelError, KernelTypeError, LaunchError
 from weft.dsl.kernel.inspection import Inspection, type_of
 from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.launch import Launch, run_in_python
@@ -74,7 +74,11 @@ class Launcher:
         self.shared_bytes = shared_bytes
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
-        self.kernel.launch(self, arguments, keywords)
+        try:
+            self.kernel.launch(self, arguments, keywords)
+        except KernelError as error:
+            # the message has the place in the kernel: how the compiler got there says nothing to its user
+            raise error.with_traceback(None) from None
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with grid {self.grid}, block {self.block}>"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from weft.runtime import WeftError
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a message."""
+    found = get_close_matches(name, list(known), 1, 0.7)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 @dataclass(frozen=True, slots=True)

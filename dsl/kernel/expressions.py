@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
-from weft.dsl.kernel.errors import KernelError
+from weft.dsl.kernel.errors import KernelError, suggestion
 from weft.dsl.kernel.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.members import attribute
 from weft.dsl.kernel.operators import binary, compare, componentwise, has_lanes, negate
@@ -84,7 +84,8 @@ def lookup(frame: Frame, node: ast.AST, key: object, name: str) -> Any:
     try:
         return frame.outer(name)
     except KeyError:
-        frame.fail(node, f"name {name!r} is not defined", "name")
+        known = {*frame.source.webs.names, *getattr(frame.function or c.function, "__globals__", ())}
+        frame.fail(node, f"name {name!r} is not defined{suggestion(name, known)}", "name")
 
 
 def _constant(frame: Frame, node: ast.Constant) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.dsl.kernel import arrays, extents, names
 from weft.dsl.kernel.compiler import Compiler
+from weft.dsl.kernel.errors import suggestion
 from weft.dsl.kernel.values import INT, Array, Constant, Method, Property, Record, Scalar, Tuple, describe, is_number
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
@@ -162,7 +163,7 @@ def _of_object(c: Compiler, owner: Constant, held: Any, name: str) -> Any:
         found = getattr(held, name)
     except AttributeError:
         where = f"module {held.__name__}" if isinstance(held, ModuleType) else describe(owner)
-        c.fail(f"{where} has no attribute {name!r}", "attribute")
+        c.fail(f"{where} has no attribute {name!r}{suggestion(name, dir(held))}", "attribute")
     readable = isinstance(held, (ModuleType, type, names.Namespace, np.dtype, np.finfo, np.iinfo)) or (
         dataclasses.is_dataclass(held) or hasattr(held, "_fields")
     )

@@ -107,6 +107,7 @@ def specialise(
     c.reporting = reporting or options.debug
     c.dividing = options.debug
     c.block = block
+    c.function = function
     c.lines = options.lineinfo or watch is not None
     c.watch = watch
     source = source_of(function)
