@@ -116,7 +116,8 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
         return field_of(c, array, index.value)
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
     if len(full) > array.ndim:
-        c.fail(f"too many indices: {array.label or 'the array'} has {array.ndim} {"axis" if array.ndim == 1 else "axes"}, but {len(full)} were indexed")
+        axes = "axis" if array.ndim == 1 else "axes"
+        c.fail(f"too many indices: {array.label or 'the array'} has {array.ndim} {axes}, but {len(full)} were indexed")
     dots = [k for k, p in enumerate(parts) if isinstance(p, Constant) and p.value is Ellipsis]
     if len(dots) > 1:
         c.fail("an index can have one ellipsis only")
