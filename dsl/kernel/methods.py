@@ -203,14 +203,33 @@ def _reshape(call: Call, array: Array, *shape: Any) -> Array:
             lengths[free] = total // known
         else:
             lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, known))
+    else:
+        _fill_in(c, items, lengths, arrays.size(c, array), known)
     total = arrays.size(c, array)
     made: Any = 1
     for extent in lengths:
         made = extents.multiply(c, made, extent)
     if isinstance(total, int) and isinstance(made, int) and total != made:
         c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+    if c.checked and not (isinstance(total, int) and isinstance(made, int)):
+        sizes = [extents.extent_ir(c, n) for n in (total, made)]
+        different = c.builder.op("not_equal", *sizes, dtype=np.bool_)
+        numbers = tuple(c.builder.cast(n, np.int64) for n in sizes)
+        c.report(different, ValueError, "an array of {} elements cannot be reshaped to {}", numbers)
     strides = extents.contiguous(c, tuple(lengths), arrays.unit(array.dtype))
     return dataclasses.replace(array, shape=tuple(lengths), strides=strides, packed=True)
+
+
+def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
+    """Lengths that may be -1 when the kernel runs: the product of all is negative then, and says what is missing."""
+    b = c.builder
+    unknown = [k for k, item in enumerate(items) if isinstance(item, Scalar) and not item.natural]
+    if not unknown:
+        return
+    missing = b.op("floor_divide", extents.extent_ir(c, total), b.op("negative", extents.extent_ir(c, product)))
+    for k in unknown:
+        below = b.op("less", lengths[k], b.constant(0), dtype=np.bool_)
+        lengths[k] = b.op("where", below, missing, lengths[k])
 
 
 def _transpose(call: Call, array: Array, *axes: Any) -> Array:

@@ -302,6 +302,20 @@ def install(tests: Path) -> None:
     cuda.core.config = MADE["config"]
     cuda.__dict__.setdefault("HAS_NUMBA", False)
     cuda.__dict__.setdefault("config", MADE["config"])
+    for name in (
+        "Archive",
+        "CUSource",
+        "Cubin",
+        "Fatbin",
+        "LinkableCode",
+        "LTOIR",
+        "Object",
+        "PTXSource",
+        "descriptor",
+    ):
+        cuda.__dict__[name] = stand_in(f"numba.cuda.{name}")
+    cuda.__dict__["launchconfig"] = _InternalModule("numba.cuda.launchconfig")
+    numba.typeof = cuda.types.typeof  # type: ignore[attr-defined]
     sys.modules["numba.cuda.config"] = sys.modules["numba.cuda.core.config"] = MADE["config"]
     if not hasattr(cuda, "__path__"):
         cuda.__path__ = []
@@ -404,7 +418,9 @@ def main() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         install(tests)
         shim = _shim(tests)
-        os.environ["PYTHONPATH"] = os.pathsep.join([shim, str(Path.cwd()), str(Path("src").absolute()), os.environ["PYTHONPATH"]])
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [shim, str(Path.cwd()), str(Path("src").absolute()), os.environ["PYTHONPATH"]]
+        )
         # On the CPU weft offers no CUDA array interface, since other libraries would take its address for a GPU's.
         type(weft.default_device()).exported_stream = lambda self: None  # type: ignore[attr-defined]
         path = tests / f"{NAME}.py"

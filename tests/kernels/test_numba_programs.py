@@ -200,9 +200,38 @@ def test_a_value_of_the_turn_before() -> None:
     def fill(out: Any) -> None:
         for k in range(4):
             if k > 0:
-                out[k] = last
-            last = 0.5 * k
+                out[k] = last  # noqa: F821
+            last = 0.5 * k  # noqa: F841
 
     out = np.zeros(4)
     fill[1, 1](out)
     np.testing.assert_array_equal(out, [0, 0, 0.5, 1])
+
+
+@pytest.mark.parametrize("shape", [(-1, 6), (4, -1), (4, 6), np.array([-1, 6])])
+def test_reshape_to_lengths_known_when_running(shape: Any) -> None:
+    @cuda.jit
+    def copy(x: Any, shape: Any, out: Any) -> None:
+        y = x.reshape((shape[0], shape[1]))
+        for i in range(y.shape[0]):
+            for j in range(y.shape[1]):
+                out[i, j] = y[i, j]
+
+    out = np.zeros((4, 6))
+    copy[1, 1](np.arange(24.0), shape, out)
+    np.testing.assert_array_equal(out, np.arange(24).reshape(4, 6))
+
+
+def test_checked_kernels_look_at_the_size_of_a_reshape() -> None:
+    @cuda.jit(debug=True)
+    def first(x: Any, n: Any, out: Any) -> None:
+        out[0] = x.reshape(n)[0]
+
+    first[1, 1](np.ones(4), 4, np.zeros(1))
+    with pytest.raises(ValueError, match="an array of 4 elements cannot be reshaped to 5"):
+        first[1, 1](np.ones(4), 5, np.zeros(1))
+
+
+def test_modules_that_are_reached_as_attributes() -> None:
+    assert isinstance(cuda.to_device(np.zeros(2)), cuda.devicearray.DeviceNDArray)
+    assert cuda.cudadrv.driver is cuda.driver
