@@ -72,7 +72,7 @@ class Report:
         As it is written there, so that it may be negative; empty where it has none.
     block, thread : tuple of 3 int
     access : str
-        What the thread did: read, write, atomic, index, barrier.
+        What the thread did: read, write, atomic, index, barrier, warp operation.
     other : Party or None
         Of a race, and of threads that are at different barriers.
     count : int
@@ -103,6 +103,8 @@ class Report:
                 text = f"{self.kind}: {shown} does not lie at a multiple of its size, in {where}"
             case "race":
                 text = f"{self.kind}: {_DONE[self.access]} {shown} in {where}"
+            case _ if self.access == "warp operation":
+                text = f"{self.kind}: not all lanes of the mask come here, as does {where}"
             case _ if self.other is None:
                 text = f"{self.kind}: not all threads of the block come here, as does {where}"
             case _:
@@ -120,6 +122,7 @@ class Report:
 
 _DONE = {"read": "reading", "write": "writing", "atomic": "an atomic on"}
 _ACCESS = {Kind.READ: "read", Kind.WRITE: "write", Kind.ATOMIC: "atomic", Kind.OUTSIDE: "index"}
+_ACCESS |= dict.fromkeys((Kind.WARP, Kind.ACTIVE), "warp operation")
 
 
 class SanitizerError(WeftError):

@@ -124,7 +124,9 @@ class Watch:
         return self.c.builder.emit("watch", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: Array, name: str) -> Array:
-        """An array as the variable that holds it: this is what it is called from here on."""
+        """An array as the variable that holds it: this is what it is called from here on, unless it is a part of one."""
+        if array.label.startswith(f"{name}_"):
+            return array
         found = self._named.get((id(array), name))
         if found is None:
             found = self._named[id(array), name] = array, dataclasses.replace(array, label=name, index=())

@@ -1,0 +1,107 @@
+"""The detector against a plain one: full vector clocks, every pair of accesses compared."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from weft.dsl.kernel.errors import Place
+from weft.dsl.kernel.sanitizer_detector import Detector
+from weft.dsl.kernel.sanitizer_watch import Kind, Site
+
+PLACE = Place("file.py", 1, 0, 1, "x")
+ACCESSES = (Kind.READ, Kind.WRITE, Kind.ATOMIC)
+SITES = [
+    *(Site(kind, PLACE, "x", "global", 4, 4) for kind in ACCESSES),
+    Site(Kind.BARRIER, PLACE),
+    Site(Kind.WARP, PLACE, numbers=1),
+    Site(Kind.FENCE, PLACE),
+    Site(Kind.GRID, PLACE),
+]
+BARRIER, WARP, FENCE, GRID = range(3, 7)
+LANES, PLACES = 2, 5
+SIZE = 32 + LANES  # threads of a block: the two warps have two busy lanes each
+BUSY = (0, 1, 32, 33)
+Event = tuple[int, int, int, int]  # site, block, thread, place
+
+
+def events(source: random.Random, at_once: bool) -> list[Event]:
+    """What the busy threads of two blocks do: accesses in any order, and meetings of all who have to meet."""
+    made: list[Event] = []
+    turns = [(0, 1)] * 9 if at_once else [(0,)] * 4 + [(1,)] * 4
+    for blocks in turns:
+        for _ in range(source.choice((0, 0, 1, 1, 2))):
+            site = source.choice((0, 0, 0, 1, 2, 2, 2, FENCE, FENCE))
+            made.append((site, source.choice(blocks), source.choice(BUSY), source.randrange(PLACES)))
+        block = source.choice(blocks)
+        match source.randrange(4 if at_once else 3):
+            case 0:
+                made += [(BARRIER, block, t, 0) for t in source.sample(BUSY, 4)]
+            case 1:
+                first = source.choice((0, 32))
+                made += [(WARP, block, first + t, 0b11) for t in source.sample(range(LANES), LANES)]
+            case 2:
+                made.append((FENCE, block, source.choice(BUSY), 0))
+            case 3:
+                made += [(GRID, b, t, 0) for b in blocks for t in BUSY]
+    return made
+
+
+def races(made: list[Event]) -> bool:
+    """Whether any two accesses race, by vector clocks over all threads."""
+    who = [(b, t) for b in (0, 1) for t in BUSY]
+    clocks = {a: dict.fromkeys(who, 0) for a in who}
+    for a in who:
+        clocks[a][a] = 1
+    released: dict[object, dict[object, int]] = {}
+    places: dict[int, dict[object, int]] = {}
+    past: list[tuple[int, object, int, int]] = []  # site, who, clock, place
+    k = 0
+
+    def join(group: list[tuple[int, int]]) -> None:
+        whole = {a: max(clocks[one][a] for one in group) for a in who}
+        for one in group:
+            clocks[one] = {**whole, one: whole[one] + 1}
+
+    while k < len(made):
+        site, block, thread, place = made[k]
+        me = (block, thread)
+        if site in (BARRIER, WARP, GRID):
+            count = {BARRIER: 4, WARP: LANES, GRID: 8}[site]
+            join([(b, t) for _, b, t, _ in made[k : k + count]])
+            k += count
+            continue
+        k += 1
+        if site == FENCE:
+            released[me] = dict(clocks[me])
+            clocks[me][me] += 1
+            continue
+        if site == 2:
+            for a, n in places.get(place, {}).items():
+                clocks[me][a] = max(clocks[me][a], n)  # type: ignore[index]
+            if me in released:
+                held = places.setdefault(place, {})
+                for a, n in released[me].items():
+                    held[a] = max(held.get(a, 0), n)
+        for old, other, clock, where in past:
+            quiet = {old, site} in ({0}, {2})
+            if where == place and other != me and not quiet and clocks[me][other] < clock:  # type: ignore[index]
+                return True
+        past.append((site, me, clocks[me][me], place))
+    return False
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_it_finds_what_vector_clocks_find(at_once: bool) -> None:
+    source = random.Random(7)
+    seen = {False: 0, True: 0}
+    for _ in range(3000):
+        made = events(source, at_once)
+        detector = Detector(SITES, SIZE, at_once=at_once)
+        rows = [[s | t << 32, b, 64 + 4 * p, p if s == WARP else 0] for s, b, t, p in made]
+        detector.take(rows)
+        found = any(f.kind == "race" for f in detector.finish())
+        assert found == races(made), made
+        seen[found] += 1
+    assert min(seen.values()) > 300
