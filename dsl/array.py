@@ -281,7 +281,14 @@ def _python_int(value: int) -> Expr:
 
 
 def convert(value: Any) -> Array:
-    """Anything that NumPy makes a numeric array of, as a weft array on the current device."""
+    """Anything that NumPy makes a numeric array of, as a weft array on the current device.
+
+    What has ``__cuda_array_interface__`` is used where it lies.
+    """
+    if hasattr(value, "__cuda_array_interface__"):
+        from weft.dsl.cuda.arrays import as_cuda_array
+
+        return as_cuda_array(value)  # type: ignore[no-any-return]
     from_host = np.asarray(value)
     if from_host.dtype.kind not in "biufc" or from_host.dtype.itemsize > (16 if from_host.dtype.kind == "c" else 8):
         raise TypeError(f"weft arrays hold bool, integers, floats and complex numbers, not {from_host.dtype}")

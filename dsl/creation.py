@@ -46,6 +46,8 @@ def asarray(
         from weft.dsl.manipulation import stack
 
         result = stack([asarray(v) for v in values])
+    elif hasattr(values, "__cuda_array_interface__"):
+        result = convert(values)
     else:
         result = convert(np.asarray(values, None if dtype is None else np.dtype(dtype)))
     if dtype is not None and result.dtype != np.dtype(dtype):

@@ -32,6 +32,13 @@ class SharedArray(np.ndarray):
     def __array_finalize__(self, source: Any) -> None:
         self.device_view = None
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The interface of the memory as the device sees it."""
+        if self.device_view is None:
+            raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
+        return self.device_view.__cuda_array_interface__  # type: ignore[no-any-return]
+
     def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
         """The elements in another host array."""
         if ary is None:

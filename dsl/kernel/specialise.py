@@ -7,6 +7,7 @@ variables only widen from run to run.
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -48,6 +49,20 @@ class Specialisation:
     descriptors: tuple[Descriptor, ...] = ()
     watch: Watch | None = None
     functions: dict[Any, Any] = field(default_factory=dict)  # by target
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether the blocks of the grid wait for one another, so that all have to run at once."""
+        return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
+
+    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
+        """How many blocks of so many threads, and bytes of dynamic shared memory, run on the current device at once."""
+        from weft.dsl.cuda.devices import current_context
+
+        context = current_context()
+        threads = math.prod(blockdim) if isinstance(blockdim, tuple) else int(blockdim)
+        blocks = context.get_active_blocks_per_multiprocessor(self, threads, dynsmemsize)
+        return blocks * context.device.MULTIPROCESSOR_COUNT
 
 
 @dataclass(frozen=True, slots=True)

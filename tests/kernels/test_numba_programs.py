@@ -235,3 +235,31 @@ def test_checked_kernels_look_at_the_size_of_a_reshape() -> None:
 def test_modules_that_are_reached_as_attributes() -> None:
     assert isinstance(cuda.to_device(np.zeros(2)), cuda.devicearray.DeviceNDArray)
     assert cuda.cudadrv.driver is cuda.driver
+
+
+class Foreign:
+    """An array of a library that weft does not know."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        interface = dict(values.__array_interface__, version=3, strides=values.strides)
+        self.__cuda_array_interface__ = interface
+
+
+def test_arrays_of_other_libraries_in_expressions() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(weft.add(weft.ones(4), Foreign(values)).numpy(), values + 1)
+    np.testing.assert_array_equal(weft.asarray(Foreign(values[:, ::2])).numpy(), values[:, ::2])
+    np.testing.assert_array_equal(weft.add(Foreign(values), Foreign(values), dtype=np.float32).numpy(), 2 * values)
+
+
+def test_how_many_blocks_can_wait_for_one_another() -> None:
+    @cuda.jit
+    def meet(x: Any) -> None:
+        x[cuda.grid(1)] = 1
+        cuda.cg.this_grid().sync()
+
+    meet[2, 4](np.zeros(8))
+    (found,) = meet.overloads.values()
+    assert found.cooperative
+    assert found.max_cooperative_grid_blocks(64) >= found.max_cooperative_grid_blocks((16, 16)) > 0
