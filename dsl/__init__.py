@@ -9,9 +9,22 @@ from weft.dsl import methods, operators
 from weft.dsl.array import Array
 from weft.dsl.numpy_face import NUMPY, OWN, ndarray, submodule
 from weft.dsl.plans import compile, evaluate, explain
+from weft.dsl.symbolic import lambdify
 from weft.dsl.ufunc import UFunc
 
-__all__ = ["NUMPY", "OWN", "Array", "UFunc", "compile", "evaluate", "explain", "find_name", "ndarray", "submodule"]
+__all__ = [
+    "NUMPY",
+    "OWN",
+    "Array",
+    "UFunc",
+    "compile",
+    "evaluate",
+    "explain",
+    "find_name",
+    "lambdify",
+    "ndarray",
+    "submodule",
+]
 
 
 def find_name(name: str) -> Callable[..., Any] | Any:

@@ -28,6 +28,7 @@ from weft.fusion.expr import (
 from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
+from weft.fusion.symbolic import Program, take_apart
 
 __all__ = [
     "INTERNED",
@@ -36,6 +37,7 @@ __all__ = [
     "Explanation",
     "Expr",
     "Location",
+    "Program",
     "Storage",
     "assign",
     "bind",
@@ -67,6 +69,7 @@ __all__ = [
     "scatter",
     "show_plans",
     "statistics",
+    "take_apart",
     "update",
     "view",
 ]

@@ -16,7 +16,7 @@ from weft.codegen import Pointer, Value
 from weft.dsl.kernel import arrays, extents, groups
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.functions import call_library
-from weft.dsl.kernel.handlers import dtype_of, elementwise, local_array, place_array, truth_value
+from weft.dsl.kernel.handlers import convert, dtype_of, elementwise, local_array, place_array, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import BF16, FP16
 from weft.dsl.kernel.names import Intrinsic, activemask
@@ -369,7 +369,7 @@ def _atomic(name: str) -> Handler:
         c = call.c
         view = _element(call, name, ary, idx)
         _check_atomic(c, name, view.dtype, kinds, sizes)
-        value = c.scalar(c.cast(c.number(val), view.dtype))
+        value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps
         row = kind
         if view.dtype.kind != "f" and row in ("fmin", "fmax"):
             row = {"fmin": "minimum", "fmax": "maximum"}[row]

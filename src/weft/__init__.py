@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
+from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name, lambdify
 from weft.dsl.kernel.device_function import device
 from weft.dsl.kernel.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
 from weft.fusion import Explanation, reset_statistics, statistics
@@ -75,6 +75,7 @@ __all__ = [
     "devices",
     "evaluate",
     "explain",
+    "lambdify",
     "reset_statistics",
     "set_default_device",
     "statistics",
