@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -57,28 +58,43 @@ def host_target() -> Target:
 
 @dataclass(frozen=True, slots=True)
 class HostText:
-    """LLVM text of a kernel for the host, the outside symbols that it calls, and the sites where its threads meet."""
+    """LLVM text of a kernel for the host, the outside symbols that it calls, and how it is launched."""
 
     text: str
     symbols: tuple[str, ...]
-    sites: tuple[str, ...] = ()
+    launch: dict[str, Any]
 
 
 def emit_host(kernel: Kernel, target: Target) -> HostText:
-    """LLVM text of a logical or an explicit kernel for the host."""
+    """LLVM text of a kernel for the host: with threads where a person wrote them or a GPU's schedule gave them."""
     ready = run_passes(kernel, target)
-    if kernel.level == "threaded":
+    launch = _launch(ready)
+    if ready.level == "threaded":
         ready = mark_addresses(forward_variables(ready))
     sites: list[str] = []
-    if kernel.level == "logical":
+    if ready.level == "logical":
         dialect = HostDialect(target)
         text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
     elif not kernel.attributes.get("watch") and (split := split_at_meetings(ready)) is not None:
-        text, symbols = emit_split(ready, target, split)
+        text, symbols, sites = emit_split(ready, target, split)
     else:
         text, symbols, sites = emit_coroutines(ready, target)
     check_declarations(text, (*COMMON, *HOST), symbols)
-    return HostText(text, tuple(sorted(symbols)), tuple(sites))
+    if sites:
+        launch["sites"] = sites
+    return HostText(text, tuple(sorted(symbols)), launch)
+
+
+def _launch(ready: Kernel) -> dict[str, Any]:
+    """How the runtime launches a kernel: by chunks of its outermost loop, or by blocks of threads."""
+    if ready.level == "logical":
+        outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
+        return {"scheme": "chunks", "parallel": outer}
+    alone = bool(ready.attributes.get("watch"))  # who watches wants one event after another
+    if not ready.attributes.get("explicit"):
+        return {"parallel": not alone, **{k: ready.attributes[k] for k in BLOCKS}}
+    cooperative = any(operation.opcode == "grid_barrier" for operation in ready.walk())
+    return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
 
 
 def _machine(target: Target) -> llvm.TargetMachine:
@@ -110,7 +126,7 @@ def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetM
     _initialise()
     made = emit_host(kernel, target)
     machine = _machine(target)
-    module = _optimised(made.text, machine, kernel.level == "threaded")
+    module = _optimised(made.text, machine, made.launch["scheme"] != "chunks")
     module.triple = target.triple
     return module, machine, made
 
@@ -119,15 +135,8 @@ def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a logical or an explicit kernel for the host."""
     module, machine, made = _build(kernel, target)
     parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
-    if kernel.level == "threaded":
-        cooperative = any(operation.opcode == "grid_barrier" for operation in kernel.walk())
-        alone = bool(kernel.attributes.get("watch"))  # who watches wants one event after another
-        launch = {"scheme": "threads", "parallel": not alone, "cooperative": cooperative, "sites": list(made.sites)}
-    else:
-        outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in kernel.body.operations)
-        launch = {"scheme": "chunks", "parallel": outer}
     data = machine.emit_object(module)
-    return ObjectCode("object", kernel.name, data, target.name, parameters, made.symbols, launch)
+    return ObjectCode("object", kernel.name, data, target.name, parameters, made.symbols, made.launch)
 
 
 def host_stages(kernel: Kernel, target: Target) -> dict[str, str]:

@@ -129,6 +129,7 @@ class _Walk:
 
     def __init__(self, found: Uniformity) -> None:
         self.found = found
+        self.entered: dict[str, Causes] = {}  # label of a scope around -> why threads were apart when it began
 
     def block(self, block: Block, apart: Causes, late: bool) -> dict[str, Operation]:
         gone: dict[str, Operation] = {}
@@ -150,6 +151,7 @@ class _Walk:
             found.late.add(o)
         match o.opcode:
             case "scope":
+                self.entered[o.attributes["label"]] = apart
                 gone = self.block(o.regions[0], apart, late)
                 gone.pop(o.attributes["label"], None)
                 return gone
@@ -160,8 +162,8 @@ class _Walk:
             case "for":
                 return self.loop(o, apart, late)
             case "leave":
-                if not apart:
-                    return {}
+                if set(apart) <= set(self.entered[o.attributes["label"]]):
+                    return {}  # who is in the scope leaves it together
                 found.returns = found.returns or o.attributes["label"] == found.exit
                 return {o.attributes["label"]: o}
             case "store":

@@ -37,6 +37,7 @@ class Run:
     receives: list[Operation] = field(default_factory=list)
     sends: list[Operation] = field(default_factory=list)
     again: bool = False  # it may run more than once in a block
+    branch: Branch | None = None  # the innermost branch that only some threads take, in step
     late: bool = False  # threads may have left the kernel before
 
     def everything(self) -> Iterator[Operation]:
@@ -47,6 +48,7 @@ class Run:
 
 
 Step = Run | Operation
+Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 
 @dataclass
@@ -63,6 +65,12 @@ class Split:
         Values of a thread's own that one run computes and another needs.
     maker : dict
         Value of a run -> the operation that makes it: what does not cross is computed again where it is needed.
+    branches : dict
+        Meeting, or what stands around some -> the innermost branch it is in, of those that only some threads take.
+    strict : set of Operation
+        Meetings of such branches that threads which do not take the branch cannot be waited for.
+    in_step : set of Operation
+        Every `if` that threads take in step although they differ in it.
     kept : set of Value
         Results of `local` whose contents outlive a run.
     single : set of Value
@@ -74,6 +82,9 @@ class Split:
     common: set[Value] = field(default_factory=set)
     crossing: set[Value] = field(default_factory=set)
     maker: dict[Value, Operation] = field(default_factory=dict)
+    branches: dict[Operation, Branch | None] = field(default_factory=dict)
+    strict: set[Operation] = field(default_factory=set)
+    in_step: set[Operation] = field(default_factory=set)
     kept: set[Value] = field(default_factory=set)
     single: set[Value] = field(default_factory=set)
     places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
@@ -117,7 +128,7 @@ def is_pure(operation: Operation) -> bool:
 def _can_split_at(o: Operation, uniform: Uniformity, kernel: Kernel) -> bool:
     if o.opcode not in MEETINGS:
         return True
-    if o in uniform.apart or o.opcode not in _BLOCK | _WARP:
+    if o.opcode not in _BLOCK | _WARP or (o.opcode in _BLOCK and o in uniform.apart):
         return False
     if o.opcode in _WARP and o.opcode != "shuffle_xor":
         return _is_full(o.operands[0], kernel)
@@ -173,16 +184,32 @@ class _Splitter:
         size = -1
         while size != len(self.once):
             size = len(self.once)
-            scopes = {o.attributes["label"]: o for o in self.once if o.opcode == "scope"}
             for o in everything:
-                target = scopes.get(o.attributes["label"]) if o.opcode == "leave" else None
-                if target is None or target not in self.around[o]:
+                if o.opcode != "leave" or (scope := self.target(o)) not in self.once:
                     continue
-                if o not in self.uniform.apart:
+                if self.leaves_together(o, scope):
                     self.together(self.around[o])
                 elif o.attributes["label"] != self.uniform.exit:
                     return False  # some threads go on behind a meeting, but not behind the kernel
-        return self.fine
+        together = {*self.once, *self.loads, *(o for o in everything if o.opcode in MEETINGS)}
+        for variable in self.made.common:
+            together.update(self.stores.get(variable, ()))
+        return self.fine and all(self.in_step(o) for o in together)
+
+    def target(self, leave: Operation) -> Operation:
+        """The scope that a `leave` goes out of."""
+        label = leave.attributes["label"]
+        return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
+
+    def leaves_together(self, leave: Operation, scope: Operation) -> bool:
+        """Whether all threads that are in a scope leave it there."""
+        apart = self.uniform.apart
+        return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
+
+    def in_step(self, o: Operation) -> bool:
+        """Whether the threads that get to an operation do so together: only branches taken in step set them apart."""
+        inside = set(self.around[o])
+        return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def together(self, around: tuple[Operation, ...]) -> None:
         """Operations around something that is done once are done once as well."""
@@ -190,9 +217,12 @@ class _Splitter:
             if o in self.once:
                 continue
             self.once.add(o)
-            if o in self.uniform.apart or self.uniform.differs(o.results):
+            if self.uniform.differs(o.results):
                 self.fine = False
-            if o.opcode in ("if", "for"):
+            if o.opcode == "if" and self.uniform.differs(o.operands):
+                self.made.in_step.add(o)
+                self.fine = self.fine and not o.results
+            elif o.opcode in ("if", "for"):
                 if self.uniform.differs(o.operands):
                     self.fine = False
                 for value in o.operands:
@@ -236,6 +266,7 @@ class _Splitter:
     def split(self) -> Split:
         """Cut into steps, and see what passes from run to run."""
         self.cut(self.kernel.body, False)
+        self.find_strict()
         _Flow(self.made).find()
         return self.made
 
@@ -250,10 +281,10 @@ class _Splitter:
         if o.opcode == "local":
             return o.results[0] in self.made.common
         if o.opcode == "leave":
-            return o not in self.uniform.apart
+            return self.leaves_together(o, self.target(o))
         return is_pure(o) and not self.uniform.differs(o.results)
 
-    def cut(self, block: Block, again: bool) -> None:
+    def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
         """The steps of one block of operations."""
         steps: list[Step] = []
         run: Run | None = None
@@ -262,22 +293,28 @@ class _Splitter:
                 break
             late = o in self.uniform.late
             if o.opcode in MEETINGS:
+                self.made.branches[o] = branch
                 if o.opcode not in ("barrier", "warp_barrier"):
-                    run = run or Run(again=again, late=late)
+                    run = run or Run(again=again, branch=branch, late=late)
                     run.sends.append(o)
                 steps += [run, o] if run is not None else [o]
                 run = None
                 if o.opcode in _BLOCK:
                     self.outside.update(o.results)
                 elif o.results:
-                    run = Run(receives=[o], again=again, late=late)
+                    run = Run(receives=[o], again=again, branch=branch, late=late)
             elif o in self.once:
+                self.made.branches[o] = branch
+                if o in self.made.in_step:
+                    run = run or Run(again=again, branch=branch, late=late)
+                    run.sends.append(o)
                 steps += [run, o] if run is not None else [o]
                 run = None
                 self.outside.update(o.results)
-                for region in o.regions:
+                for k, region in enumerate(o.regions):
                     self.outside.update(region.parameters)
-                    self.cut(region, again or o.opcode in ("repeat", "for"))
+                    inner = (o, k) if o in self.made.in_step else branch
+                    self.cut(region, again or o.opcode in ("repeat", "for"), inner)
             elif self.is_once(o):
                 if run is not None and self.conflicts(o, run):
                     steps.append(run)
@@ -285,12 +322,26 @@ class _Splitter:
                 steps.append(o)
                 self.outside.update(o.results)
             else:
-                run = run or Run(again=again, late=late)
+                run = run or Run(again=again, branch=branch, late=late)
                 run.late = run.late or late
                 run.operations.append(o)
         if run is not None:
             steps.append(run)
         self.made.steps[block] = steps
+
+    def find_strict(self) -> None:
+        """Threads that pass a branch by can be waited for in it only if they end before they meet anyone."""
+        order = list(program_order(self.kernel.body.operations))
+        last = max((k for k, o in enumerate(order) if o.opcode in MEETINGS), default=-1)
+        for o, branch in self.made.branches.items():
+            if branch is None or o.opcode not in MEETINGS:
+                continue
+            outer = next(other for other in self.around[o] if other in self.made.in_step)
+            inside = list(program_order([outer]))
+            again = any(other.opcode in ("repeat", "for") for other in self.around[outer])
+            others = any(other.opcode in MEETINGS for other in program_order(outer.regions[1 - branch[1]].operations))
+            if again or others or order.index(outer) + len(inside) <= last:
+                self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
         """Whether an operation done once must wait for the run before it."""

@@ -32,7 +32,7 @@ class FaultRecord:
         if not self._words[0]:
             return
         _, place, first, first_site, second, second_site = self._words[:6]
-        sites = [*function.sites, "the end of the kernel"]
+        sites = [*function.sites, "another branch"]
         where = f"block {_place(place, grid)}"
         waits = [f"thread {_place(first, block)} waits at {sites[first_site]}"]
         if second >= 0:

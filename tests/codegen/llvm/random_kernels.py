@@ -20,11 +20,13 @@ FULL = 0xFFFFFFFF
 
 @dataclass
 class Place:
-    """Where a statement stands: whether all threads get there, how deep, and whether in a loop."""
+    """Where a statement stands: who gets there, how deep, and in which loops."""
 
-    together: bool = True
+    together: bool = True  # all threads of the block
+    warps: bool = True  # all threads of a warp, or none
     depth: int = 0
     loops: tuple[tuple[str, bool], ...] = ()  # label, whether the loop may be left by some threads only
+    inside: str = ""  # label of a loop that began where the same warps were
 
 
 class Program:
@@ -112,7 +114,9 @@ class Program:
         if place.depth < 3:
             choices += [self.branch, self.loop, self.loop]
         if place.together:
-            choices += [self.exchange, self.warp, self.votes]
+            choices += [self.exchange, self.votes]
+        if place.warps:
+            choices += [self.warp, self.some_warps]
         if place.loops:
             choices.append(self.leave)
         if place.together and place.depth < 2 and rng.random() < 0.3:
@@ -129,11 +133,26 @@ class Program:
 
     def branch(self, place: Place) -> None:
         varying = self.rng.random() < 0.5
-        inner = Place(place.together and not varying, place.depth + 1, place.loops)
+        inner = Place(place.together and not varying, place.warps and not varying, place.depth + 1, place.loops)
         with self.b.if_(self.condition(varying)):
             self.statements(inner, self.rng.randint(1, 3))
         if self.rng.random() < 0.5:
             with self.b.else_():
+                self.statements(inner, self.rng.randint(1, 3))
+
+    def some_warps(self, place: Place) -> None:
+        """A branch that whole warps take."""
+        if place.depth > 2:
+            return
+        b = self.b
+        warp = b.cast(b.op("right_shift", self.t, b.constant(5)), INT)
+        part = b.op("bitwise_xor", warp, b.load(self.rng.choice(self.common), self.zero))
+        odd = b.op("bitwise_and", part, b.constant(1, INT))
+        inner = Place(False, True, place.depth + 1, place.loops)
+        with b.if_(b.op("equal", odd, b.constant(self.rng.randrange(2), INT), dtype=bool)):
+            self.statements(inner, self.rng.randint(1, 4))
+        if self.rng.random() < 0.4:
+            with b.else_():
                 self.statements(inner, self.rng.randint(1, 3))
 
     def loop(self, place: Place) -> None:
@@ -141,12 +160,13 @@ class Program:
         self.count += 1
         label = f"loop{self.count}"
         apart = rng.random() < 0.4  # some threads may leave: no meetings inside
-        inner = Place(place.together and not apart, place.depth + 1, (*place.loops, (label, apart)))
+        loops = (*place.loops, (label, apart))
+        inner = Place(place.together and not apart, place.warps and not apart, place.depth + 1, loops, label)
         if rng.random() < 0.5:
             bound = self.value(apart, 1)
             limit = b.cast(b.op("bitwise_and", bound, b.constant(3, INT)), b.kernel.index_dtype)
             with b.scope(label), b.loop(limit, "serial") as made:
-                kept = self.varying if apart or not place.together else self.uniform
+                kept = self.varying if apart or not place.warps else self.uniform
                 kept.append(b.cast(made.index, INT))
                 self.statements(inner, rng.randint(1, 4))
                 kept.pop()
@@ -163,7 +183,7 @@ class Program:
     def leave(self, place: Place) -> None:
         label, apart = self.rng.choice(place.loops)
         later = place.loops[[name for name, _ in place.loops].index(label) :]
-        if not all(free for _, free in later) and not place.together:
+        if not all(free for _, free in later) and not (place.together or (place.warps and place.inside == label)):
             return
         with self.b.if_(self.condition(apart and all(free for _, free in later))):
             self.b.leave(label)

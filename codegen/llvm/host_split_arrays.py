@@ -1,0 +1,70 @@
+"""Memory that threads as loops have an element each in: one block of it for all arrays of a kernel.
+
+In: arrays asked for while the code is written. Out: their places, known when the entry begins. Always true: an array
+begins at a multiple of 64 bytes; the thread whose run is open is `linear`.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.llvm.emit import Emitter, memory_type
+from weft.codegen.llvm.host_grid import GROUP, GridDialect
+from weft.codegen.passes.split_at_meetings import Branch, Split
+
+NOTE = f", !llvm.access.group {GROUP}"
+
+
+def memory_of(value: Value) -> tuple[str, int]:
+    """How a value lies in an array: its LLVM type and its bytes."""
+    if isinstance(value.type, Pointer):
+        return "ptr", 8
+    return memory_type(value.type), value.type.itemsize
+
+
+class ArrayEmitter(Emitter):
+    """Emits a kernel whose threads are loops."""
+
+    dialect: GridDialect
+
+    def __init__(self, kernel: Kernel, dialect: GridDialect, split: Split) -> None:
+        super().__init__(kernel, dialect)
+        self.split = split
+        self.threads = ""  # of a block, i64
+        self.arrays: list[tuple[str, int]] = []  # name, bytes a thread
+        self.kept: dict[Value, str] = {}  # value or `local` -> its array
+        self.mail: dict[Operation, str] = {}  # meeting -> what threads bring
+        self.told: dict[Operation, list[str]] = {}  # meeting -> what its warps are told
+        self.own: dict[Value, str] = {}  # `local` -> memory that threads use in turn
+        self.masks: dict[Branch, str] = {}  # branch -> a byte a thread: whether it takes it
+        self.sites: list[str] = []  # what the meetings are called that may fail
+        self.gone = ""  # a byte a thread: whether it has left the kernel
+        self.block_number = ""  # i64
+        self.linear = ""  # the thread's number, i64
+        self.here: set[Value] = set()  # values of the run that is open
+
+    def array(self, bytes_each: int) -> str:
+        """Memory with so many bytes a thread."""
+        name = f"%array{len(self.arrays)}"
+        self.arrays.append((name, bytes_each))
+        return name
+
+    def _arena(self) -> str:
+        if not self.arrays:
+            return ""
+        self.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
+        lines = [f"%many.up = add nuw nsw i64 {self.threads}, 63", "%many = and i64 %many.up, -64"]
+        total = sum(size for _, size in self.arrays)
+        lines += [f"%arena.bytes = mul nuw nsw i64 %many, {total}", "%arena = call ptr @malloc(i64 %arena.bytes)"]
+        before = 0
+        for name, size in self.arrays:
+            lines.append(f"{name}.at = mul nuw nsw i64 %many, {before}")
+            lines.append(f"{name} = getelementptr inbounds i8, ptr %arena, i64 {name}.at")
+            before += size
+        return "\n".join(f"  {line}" for line in lines)
+
+    def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
+        """Where a thread's element of an array lies; without a number that of the thread of the run."""
+        index = number or self.linear
+        if count != 1:
+            index = self.line(f"mul nuw nsw i64 {index}, {count}")
+        return self.line(f"getelementptr inbounds {kind}, ptr {array}, i64 {index}")

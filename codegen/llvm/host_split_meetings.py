@@ -1,0 +1,284 @@
+"""Meetings of threads as loops: what each brings, what is worked out when all have arrived, and what each takes.
+
+In: meetings that all threads of a block get to, or of a branch that is taken in step. Out: code at the end of a run,
+between runs, and at the beginning of the next. Always true: each meeting has arrays of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation
+from weft.codegen.llvm.emit import Item, scalar_type
+from weft.codegen.llvm.host_exchange import (
+    fold_halves,
+    fold_next,
+    folded_type,
+    from_folded,
+    source_lane,
+    to_folded,
+)
+from weft.codegen.llvm.host_grid import counted
+from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
+
+
+class MeetingEmitter(ArrayEmitter):
+    """Emits meetings."""
+
+    def clear_masks(self, operation: Operation) -> None:
+        """Nobody takes a branch before its condition is known."""
+        for k, region in enumerate(operation.regions):
+            if self.split.steps[region]:
+                array = self.masks.get((operation, k)) or self.array(1)
+                self.masks[operation, k] = array
+                self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+                self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {self.threads}, i1 false)")
+
+    def send(self, operation: Operation) -> None:
+        """Write down what the thread brings to a meeting, or which branch it takes."""
+        if operation in self.split.in_step:
+            taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
+            for k in (0, 1):
+                if (operation, k) in self.masks:
+                    byte = taken if k == 0 else self.line(f"xor i8 {taken}, 1")
+                    self.do(f"store i8 {byte}, ptr {self.slot(self.masks[operation, k], 'i8')}, align 1{NOTE}")
+            return
+        value = operation.operands[0 if operation.opcode in ("shuffle_xor", "barrier_vote") else 1]
+        kind, size = memory_of(value)
+        array = self.mail.get(operation) or self.array(size)
+        self.mail[operation] = array
+        text = self.scalar_of(value)
+        if isinstance(value.type, np.dtype) and value.type.kind == "b":
+            text = self.line(f"zext i1 {text} to i8")
+        self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
+
+    def there(self, operation: Operation, thread: str, gone: str = "") -> str:
+        """Whether a thread takes part in a meeting (i1): it has not left before, and takes the branch."""
+        stays = self.stays(operation, thread, gone)
+        branch = self.split.branches[operation]
+        if branch is None:
+            return stays
+        byte = self.line(f"load i8, ptr {self.slot(self.masks[branch], 'i8', thread)}, align 1")
+        taken = self.line(f"icmp ne i8 {byte}, 0")
+        return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
+
+    def stays(self, operation: Operation, thread: str, gone: str = "") -> str:
+        """Whether a thread has not left the kernel before a meeting."""
+        if operation not in self.split.uniform.late:
+            return "true"
+        byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1")
+        return self.line(f"icmp eq i8 {byte}, 0")
+
+    def meet(self, operation: Operation) -> None:
+        """What is worked out when all have arrived."""
+        if operation in self.split.strict:
+            self.refuse_parts(operation)
+        match operation.opcode:
+            case "barrier_vote":
+                self.count_votes(operation)
+            case "vote":
+                self.collect_ballots(operation)
+            case "warp_reduce":
+                self.fold_warps(operation)
+            case "shuffle" | "shuffle_xor" if operation in self.split.uniform.late:
+                # who takes part is settled now: the run that takes the values may have threads that leave
+                (array,) = self.tell(operation, (1,))
+                self.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+                self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {array}, ptr {self.gone}, i64 {self.threads}, i1 false)")
+            case _:
+                pass  # the end of the loop over the threads is all
+
+    def refuse_parts(self, operation: Operation) -> None:
+        """A warp of which some lanes take the branch and some do not would wait for ever: say so, and end."""
+        line = operation.attributes.get("line")
+        self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
+        place = len(self.sites) - 1
+        fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
+        with counted(self, "i64", "0", self.warps()) as warp:
+            number = self.fresh_number()
+            found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, one that passes by
+            for spot in found:
+                self.do(f"store i64 -1, ptr {spot}, align 8")
+            with self.lanes_of(warp) as (thread, _):
+                stays, there = self.stays(operation, thread), self.there(operation, thread)
+                passes = self.line(f"and i1 {stays}, {self.line(f'xor i1 {there}, true')}")
+                for spot, holds in zip(found, (there, passes), strict=True):
+                    before = self.line(f"load i64, ptr {spot}, align 8")
+                    first = self.line(f"and i1 {holds}, {self.line(f'icmp slt i64 {before}, 0')}")
+                    kept = self.line(f"select i1 {first}, i64 {thread}, i64 {before}")
+                    self.do(f"store i64 {kept}, ptr {spot}, align 8")
+            waits, passes = (self.line(f"load i64, ptr {spot}, align 8") for spot in found)
+            both = self.line(
+                f"and i1 {self.line(f'icmp sge i64 {waits}, 0')}, {self.line(f'icmp sge i64 {passes}, 0')}"
+            )
+            self.do(f"br i1 {both}, label %fault{number}, label %whole{number}")
+            self.start_label(f"fault{number}")
+            for word, text in enumerate(("1", self.block_number, waits, str(place), passes, "-1")):
+                spot = self.line(f"getelementptr inbounds i64, ptr {fault}, i64 {word}")
+                self.do(f"store i64 {text}, ptr {spot}, align 8")
+            self.do("br label %ends")
+            self.start_label(f"whole{number}")
+
+    def count_votes(self, operation: Operation) -> None:
+        """Votes of a block."""
+        votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
+        for place in (votes, members):
+            self.do(f"store i32 0, ptr {place}, align 4")
+        with counted(self, "i64", "0", self.threads) as thread:
+            vote = self.line(f"load i8, ptr {self.slot(self.mail[operation], 'i8', thread)}, align 1")
+            takes_part = self.line(f"zext i1 {self.there(operation, thread)} to i32")
+            counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
+            self.increase(votes, counts)
+            self.increase(members, takes_part)
+        count = self.line(f"load i32, ptr {votes}, align 4")
+        kind = operation.attributes["kind"]
+        if kind != "count":
+            whole = self.line(f"load i32, ptr {members}, align 4")
+            held = self.line(f"icmp eq i32 {count}, {whole}" if kind == "and" else f"icmp ne i32 {count}, 0")
+            count = self.line(f"zext i1 {held} to i32")
+        self.set(operation, Item(count))
+
+    def increase(self, place: str, by: str) -> None:
+        """Add to a number in memory."""
+        before = self.line(f"load i32, ptr {place}, align 4")
+        self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
+
+    def tell(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
+        """Arrays for what a meeting tells each warp."""
+        if operation not in self.told:
+            self.told[operation] = [self.array(size) for size in sizes]
+        return self.told[operation]
+
+    def collect_ballots(self, operation: Operation) -> None:
+        """Bit k of a warp's ballot: what its lane k voted; bit k of its members: whether there is one."""
+        arrays = self.tell(operation, (4, 4))
+        with counted(self, "i64", "0", self.warps()) as warp:
+            bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
+            for place in bits:
+                self.do(f"store i32 0, ptr {place}, align 4")
+            with self.lanes_of(warp) as (thread, lane):
+                vote = self.line(f"load i8, ptr {self.slot(self.mail[operation], 'i8', thread)}, align 1")
+                takes_part = self.line(f"zext i1 {self.there(operation, thread)} to i32")
+                counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
+                for place, bit in zip(bits, (counts, takes_part), strict=True):
+                    self.increase(place, self.line(f"shl i32 {bit}, {lane}"))
+            for array, place in zip(arrays, bits, strict=True):
+                text = self.line(f"load i32, ptr {place}, align 4")
+                self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
+
+    def fold_warps(self, operation: Operation) -> None:
+        """The values of each warp in one: of a whole warp by halves, else from the lowest lane up."""
+        dtype = operation.operands[1].type
+        assert isinstance(dtype, np.dtype)
+        name, wide = operation.attributes["kind"], folded_type(dtype)
+        kind, size = scalar_type(wide), wide.itemsize
+        (array,) = self.tell(operation, (dtype.itemsize,))
+
+        def read(thread: str) -> str:
+            place = self.slot(self.mail[operation], scalar_type(dtype), thread)
+            return to_folded(self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype)
+
+        with counted(self, "i64", "0", self.warps()) as warp:
+            number = self.fresh_number()
+            total, some, members = self.alloca(kind, size), self.alloca("i1", 1), self.alloca("i32", 4)
+            first = self.line(f"shl nuw nsw i64 {warp}, 5")
+            self.do(f"store i1 false, ptr {some}, align 1")
+            self.do(f"store i32 0, ptr {members}, align 4")
+            with self.lanes_of(warp) as (thread, _):
+                self.increase(members, self.line(f"zext i1 {self.there(operation, thread)} to i32"))
+            whole = self.line(f"icmp eq i32 {self.line(f'load i32, ptr {members}, align 4')}, 32")
+            self.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
+            self.start_label(f"whole{number}")
+            values = [read(self.line(f"add nuw nsw i64 {first}, {lane}")) for lane in range(32)]
+            self.do(f"store {kind} {fold_halves(self, name, wide, values)}, ptr {total}, align {size}")
+            self.do(f"br label %folded{number}")
+            self.start_label(f"part{number}")
+            with self.lanes_of(warp) as (thread, _):
+                fold_next(self, name, wide, (total, some), read(thread), self.there(operation, thread))
+            self.do(f"br label %folded{number}")
+            self.start_label(f"folded{number}")
+            text = from_folded(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
+            place = self.slot(array, scalar_type(dtype), warp)
+            self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
+
+    def warps(self) -> str:
+        """The number of warps of a block."""
+        return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
+
+    def lanes_of(self, warp: str) -> _Lanes:
+        """A loop over the threads of a warp."""
+        return _Lanes(self, warp)
+
+    def receive(self, operation: Operation) -> None:
+        """What a thread takes from a meeting."""
+        match operation.opcode:
+            case "vote":
+                text = self.hear_vote(operation)
+            case "warp_reduce":
+                dtype = operation.results[0].type
+                assert isinstance(dtype, np.dtype)
+                text = self.hear(self.told[operation][0], scalar_type(dtype), dtype.itemsize)
+            case _:
+                text = self.hear_lane(operation)
+        self.set(operation, Item(text))
+
+    def hear(self, array: str, kind: str, size: int) -> str:
+        """What the thread's warp was told."""
+        warp = self.line(f"lshr i64 {self.linear}, 5")
+        return self.line(f"load {kind}, ptr {self.slot(array, kind, warp)}, align {size}{NOTE}")
+
+    def hear_vote(self, operation: Operation) -> str:
+        """The result of `vote`."""
+        ballots, members = self.told[operation]
+        ballot = self.hear(ballots, "i32", 4)
+        kind = operation.attributes["kind"]
+        if kind == "ballot":
+            return ballot
+        none = self.line(f"icmp eq i32 {ballot}, 0")
+        if kind == "any":
+            return self.line(f"xor i1 {none}, true")
+        every = self.line(f"icmp eq i32 {ballot}, {self.hear(members, 'i32', 4)}")
+        return every if kind == "all" else self.line(f"or i1 {every}, {none}")
+
+    def hear_lane(self, operation: Operation) -> str:
+        """The result of a shuffle: the value of another lane if there is one, else the thread's own."""
+        if operation.opcode == "shuffle_xor":
+            value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
+        else:
+            value, other = operation.operands[1], self.scalar_of(operation.operands[2])
+            mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
+        lane = self.line(f"and i32 {self.line(f'trunc i64 {self.linear} to i32')}, 31")
+        source, inside = source_lane(self, mode, width, lane, other)
+        away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
+        thread = self.line(f"add nsw i64 {self.linear}, {away}")
+        exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
+        take = self.line(f"and i1 {inside}, {exists}")
+        safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
+        if operation in self.split.uniform.late or self.split.branches[operation] is not None:
+            there = self.there(operation, safe, self.told.get(operation, [""])[0])
+            safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
+        kind, size = memory_of(value)
+        text = self.line(f"load {kind}, ptr {self.slot(self.mail[operation], kind, safe)}, align {size}{NOTE}")
+        if isinstance(value.type, np.dtype) and value.type.kind == "b":
+            return self.line(f"trunc i8 {text} to i1")
+        return text
+
+
+class _Lanes:
+    """``with`` gives the number of a thread and its lane (i32), for every thread of a warp."""
+
+    def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
+        first = emitter.line(f"shl nuw nsw i64 {warp}, 5")
+        behind = emitter.line(f"add nuw nsw i64 {first}, 32")
+        few = emitter.line(f"icmp slt i64 {emitter.threads}, {behind}")
+        stop = emitter.line(f"select i1 {few}, i64 {emitter.threads}, i64 {behind}")
+        self.emitter = emitter
+        self.loop = counted(emitter, "i64", first, stop)
+
+    def __enter__(self) -> tuple[str, str]:
+        thread = self.loop.__enter__()
+        narrow = self.emitter.line(f"trunc i64 {thread} to i32")
+        return thread, self.emitter.line(f"and i32 {narrow}, 31")
+
+    def __exit__(self, *error: object) -> None:
+        self.loop.__exit__(None, None, None)
