@@ -1,0 +1,47 @@
+"""The documents name what there is, and the kernel language's document names all of the CUDA model."""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft import cuda
+from weft.dsl.kernel.groups import CoalescedGroup, GridGroup, ThreadBlock, Tile
+from weft.dsl.kernel.names import TABLE, TRIPLES
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+KERNELS = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*TABLE, *TRIPLES, "laneid", "warpsize"])
+def test_the_whole_model_is_described(name: str) -> None:
+    assert re.search(rf"`{re.escape(name)}\b", KERNELS), f"docs/kernels.md does not name {name}"
+
+
+@pytest.mark.parametrize("group", [GridGroup, ThreadBlock, Tile, CoalescedGroup])
+def test_methods_of_groups_are_described(group: type) -> None:
+    section = KERNELS[KERNELS.index("| cooperative groups") :]
+    section = section[: section.index("\n\n")]
+    methods = {name for name, member in vars(group).items() if callable(member) and not name.startswith("_")}
+    assert methods - {"start", "mask"} <= set(re.findall(r"\w+", section))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_names_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for root, dotted in re.findall(r"`@?(cuda|wf)\.([A-Za-z_][\w.]*)", text):
+        names = dotted.rstrip(".").split(".")
+        module = cuda if root == "cuda" else weft
+        assert reduce(getattr, names, module) is not None, f"{path.name}: {root}.{dotted}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (path.parent / target).exists(), f"{path.name}: {target}"
