@@ -215,7 +215,7 @@ STRUCTURAL: dict[str, str] = {
     ),
     "watch": (
         "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells whoever watches the launch that the thread comes "
-        "by this site, with the address and the numbers (of the index dtype); true where the address is a multiple of "
+        "by this site, with the address and the numbers (floats by their bits); true where the address is a multiple of "
         "`align`. On the host only, where the kernel's attribute ``watch`` is the words of an event: 3 and the most numbers"
     ),
     "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",

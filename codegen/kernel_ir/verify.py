@@ -357,7 +357,8 @@ class _Verifier:
         width, numbers = self.kernel.attributes.get("watch"), o.operands
         if numbers and isinstance(numbers[0].type, Pointer):
             numbers = numbers[1:]
-        self.require(all(v.type == self.kernel.index_dtype for v in numbers), o, "it takes a pointer and indices")
+        plain = all(isinstance(v.type, np.dtype) and v.type.kind in "biuf" for v in numbers)
+        self.require(plain, o, "it takes a pointer and numbers")
         self.require(
             isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: watch"
         )

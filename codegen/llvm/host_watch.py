@@ -1,14 +1,17 @@
 """`watch` on the host: an event in the runtime's log, and whether the address is aligned.
 
 Always true: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
-block's number, the address (0 without a pointer), and the numbers. Threads and blocks are counted with x fastest. The
+block's number, the address (0 without a pointer), and the numbers, floats and what is no index by their bits. Threads and blocks are counted with x fastest. The
 log is ``weft_watch_log``: the words in use, the last place where one more event fits, the events; ``weft_watch_full`` empties it.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.host_exchange import to_bits
 
 _NOTE = """\
 define internal ptr @weft_watch_note(i64 %what, i64 %block, i64 %address) noinline nounwind {{
@@ -65,6 +68,9 @@ def emit_watch(
     place = emitter.line(f"call ptr @weft_watch_note(i64 {what}, i64 {block}, i64 {address})")
     for k, value in enumerate(values):
         slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
-        emitter.do(f"store i64 {wide(emitter.scalar_of(value))}, ptr {slot}, align 8")
+        text = emitter.scalar_of(value)
+        assert isinstance(value.type, np.dtype)
+        text = wide(text) if value.type == emitter.kernel.index_dtype else to_bits(emitter, text, value.type)
+        emitter.do(f"store i64 {text}, ptr {slot}, align 8")
     low = emitter.line(f"and i64 {address}, {operation.attributes.get('align', 1) - 1}")
     emitter.set(operation, Item(emitter.line(f"icmp eq i64 {low}, 0")))

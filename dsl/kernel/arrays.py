@@ -318,7 +318,7 @@ def _put(c: Compiler, view: Array, value: Any, attributes: dict[str, Any]) -> No
         c.fail(f"{describe(number)} cannot be stored in an array of {view.dtype}: take its .real")
     stored = c.ir(number, view.dtype)
     if c.watch is not None:
-        c.watch.access(view, Kind.WRITE, attributes.get("align", 0))
+        c.watch.access(view, Kind.WRITE, attributes.get("align", 0), stored)
     c.builder.store(view.pointer, c.builder.constant(0), stored, **attributes)
 
 

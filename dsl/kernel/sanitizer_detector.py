@@ -1,7 +1,8 @@
 """The sanitizer's judgement: from the events of a launch to reports.
 
 In: events in the order in which they came, and the sites that they name. Out: findings. Two accesses of different
-threads to the same bytes race if one of them writes, not both are atomic, and nothing orders them:
+threads to the same bytes race if one of them writes, not both are atomic, not both write the same value (what a kernel does
+does not depend on which comes last), and nothing orders them:
 
 - a barrier orders all threads of a block, a barrier of the grid all threads;
 - a warp's operations (also its shuffles and votes) order the lanes that meet in them;
@@ -85,16 +86,16 @@ class Thread:
 
 
 Now = tuple[Thread, int, int, int]
-Access = tuple[Now, Site]
+Access = tuple[Now, Site, "int | None"]  # the last one is the value that is written, where it is known
 
 
 class Cell:
     """What is remembered of a few bytes that more than one thread has come to."""
 
-    __slots__ = ("atomics", "reads", "released", "write")
+    __slots__ = ("atomics", "reads", "released", "writes")
 
     def __init__(self) -> None:
-        self.write: Access | None = None
+        self.writes: dict[Thread, Access] = {}  # the last one, and others of the same value
         self.reads: dict[Thread, Access] = {}
         self.atomics: dict[Thread, Access] = {}
         self.released: Known | None = None  # by fences before atomics here
@@ -102,19 +103,22 @@ class Cell:
     def add(self, access: Access) -> None:
         """Remember an access that is in order."""
         thread, kind = access[0][0], access[1].kind
+        kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
-            self.write = access
+            kept = self.writes
+            for one in [one for one, earlier in kept.items() if ordered(earlier[0], thread)]:
+                del kept[one]
             self.reads.clear()
             self.atomics.clear()
-            return
-        kept = self.reads if kind is READ else self.atomics
         if len(kept) < KEPT or thread in kept:
             kept[thread] = access
 
-    def conflict(self, thread: Thread, kind: Kind) -> Access | None:
-        """An earlier access that an access of this kind by `thread` races with."""
-        if self.write is not None and not ordered(self.write[0], thread):
-            return self.write
+    def conflict(self, new: Access) -> Access | None:
+        """An earlier access that a new one races with."""
+        thread, kind, value = new[0][0], new[1].kind, new[2]
+        for access in self.writes.values():
+            if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
+                return access
         for kept, harmless in ((self.reads, READ), (self.atomics, ATOMIC)):
             if kind is not harmless:
                 for access in kept.values():
@@ -222,8 +226,9 @@ class Detector:
                 block.stopped = True
                 continue
             access = thread.seen.get(site)
-            if access is None:
-                access = thread.seen[site] = thread.now, site
+            value = row[3 + site.numbers] if site.valued else None
+            if access is None or access[2] != value:
+                access = thread.seen[site] = thread.now, site, value
             if site.space == "global":
                 if self.unwritten:
                     self.use_global(thread, site, row)
@@ -268,10 +273,10 @@ class Detector:
 
     def meet(self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row) -> None:
         """An access to bytes where there has been one before, or an atomic."""
-        now, site = access
+        now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
-            before, first = held
+            before, first, _ = held
             if before[0] is thread and site.kind is not ATOMIC and first.kind is not ATOMIC:
                 if site.kind is WRITE or first.kind is READ:
                     memory[place] = access
@@ -291,11 +296,11 @@ class Detector:
                 thread.known = together((thread.known, cell.released))
             if thread.released is not None:
                 cell.released = together((cell.released, thread.released))
-        other = cell.conflict(thread, site.kind)
+        other = cell.conflict(access)
         if other is not None:
             self.tell("race", site, thread, row, other)
             (self.fresh if memory is self.memory else self.block.fresh).pop(place, None)
-            cell.write = None
+            cell.writes.clear()
             cell.reads.clear()
             cell.atomics.clear()
         cell.add(access)
@@ -383,7 +388,7 @@ class Detector:
         first, other = block.barriers[turn]
         if first is not site and not block.stopped:
             block.stopped = True
-            self.tell("divergent barrier", site, thread, row, (other.now, first))
+            self.tell("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
         """A block has ended."""

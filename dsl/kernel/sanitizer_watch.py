@@ -56,7 +56,7 @@ class Site:
     """A place in the kernel where threads are watched.
 
     `array` is the name that the array has there, `space` its memory, `size` the bytes of an access, `align` what its
-    address is a multiple of, `numbers` how many numbers an event has.
+    address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them.
     """
 
     kind: Kind
@@ -66,6 +66,7 @@ class Site:
     size: int = 0
     align: int = 1
     numbers: int = 0
+    valued: bool = False
 
 
 class WatchingBuilder(KernelBuilder):
@@ -109,7 +110,7 @@ class Watch:
     @property
     def width(self) -> int:
         """Words of an event."""
-        return 3 + max((site.numbers for site in self.sites), default=0)
+        return 3 + max((site.numbers + site.valued for site in self.sites), default=0)
 
     @property
     def place(self) -> Place:
@@ -182,17 +183,28 @@ class Watch:
 
     # -- accesses ---------------------------------------------------------------------------------
 
-    def access(self, view: Array, kind: Kind, align: int = 0) -> None:
-        """Watch the access to one element; a thread that finds it misaligned ends. `align`: as the access says."""
+    def access(self, view: Array, kind: Kind, align: int = 0, value: Value | None = None) -> None:
+        """Watch the access to one element; a thread that finds it misaligned ends.
+
+        `align`: as the access says; `value`: what is written.
+        """
         if view.space == "constant":
             return
         b = self.c.builder
         part = view.dtype.itemsize // 2 if view.dtype.kind == "c" else view.dtype.itemsize
         site = Site(
-            kind, self.place, view.label or "the array", view.space, view.dtype.itemsize, align or part, len(view.index)
+            kind,
+            self.place,
+            view.label or "the array",
+            view.space,
+            view.dtype.itemsize,
+            align or part,
+            len(view.index),
+            value is not None and view.dtype.kind in "biuf",
         )
         pointer = view.pointer if view.dtype == BYTE else b.reinterpret(view.pointer, BYTE)
-        fine = self.event(site, (pointer, *view.index))
+        written = (value,) if site.valued and value is not None else ()
+        fine = self.event(site, (pointer, *view.index, *written))
         if site.align > 1:
             with b.if_(b.op("bitwise_xor", fine, b.constant(True, BOOL), dtype=BOOL)):
                 b.leave(self.c.exit)

@@ -174,6 +174,40 @@ def test_warps_that_never_meet(function):
     assert "not all lanes of the mask" in str(report)
 
 
+def flag(x, found):
+    if x[cuda.grid(1)] > 2:
+        found[0] = 1
+
+
+def flag_and_value(x, found):
+    if x[cuda.grid(1)] > 2:
+        found[0] = x[cuda.grid(1)]
+
+
+def flag_read_too_early(x, found):
+    if found[0] == 0 and x[cuda.grid(1)] > 2:
+        found[0] = 1
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int64, np.float16, np.float32])
+def test_writing_the_same_value_is_no_race(dtype):
+    x = np.arange(8.0)
+    assert not found(flag, (2, 4), x, np.zeros(1, dtype))
+    if dtype is not np.bool_:
+        assert {r[0] for r in kinds(flag_and_value, (2, 4), x, np.zeros(1, dtype))} == {"race"}
+    assert {r[0] for r in kinds(flag_read_too_early, (2, 4), x, np.zeros(1, dtype))} == {"race"}
+
+
+def calls_itself(x, k):
+    if k == 0:
+        return 0.0
+    return x[k] + calls_itself(x, k - 1)
+
+
+def of_a_recursion(x, out):
+    out[cuda.grid(1)] = calls_itself(x, cuda.grid(1))
+
+
 # -- views, records, other memory ---------------------------------------------------------------------
 
 
@@ -236,6 +270,7 @@ def sum_of_all(x, out):
         (chained, (np.zeros((3, 3)),), ("m", (1, 3))),
         (of_a_bundle, (Pair(np.zeros(1), np.zeros(3)),), ("pair_b", (3,))),
         (of_a_function, (np.zeros(4), np.zeros(1)), ("values", (4,))),
+        (of_a_recursion, (np.zeros(3), np.zeros(4)), ("x", (3,))),
         (of_a_field, (np.zeros(4, PARTICLE),), ("p.place", (2, 3))),
         (of_a_record, (np.zeros(4, PARTICLE),), ("p", (4,))),
         (turned, (np.zeros((3, 2)),), ("t", (0, 3))),
@@ -329,18 +364,18 @@ def test_complex_numbers():
 def test_the_message():
     def both(x, out):
         t = cuda.threadIdx.x
-        out[0] = x[t]
+        out[0] = -1 - x[t]
         out[0] = x[t + 1]
 
     with wf.sanitize(), pytest.raises(weft.SanitizerError) as caught:
-        weft.kernel(both)[1, 4](np.zeros(4), np.zeros(1))
+        weft.kernel(both)[1, 4](np.arange(4.0), np.zeros(1))
     reports = caught.value.reports
     assert reports[0].kind == "race"
     assert reports[0].access == "write"
     assert reports[0].other.access == "write"
     message = str(caught.value)
     assert "kernel both: race: writing out[0] in block (0, 0, 0), thread (1, 0, 0)" in message
-    assert "out[0] = x[t]\n" in message
+    assert "out[0] = -1 - x[t]\n" in message
     assert f"({len(reports) - 1} more: see .reports)" in message
     assert isinstance(caught.value, weft.WeftError)
 

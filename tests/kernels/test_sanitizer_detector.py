@@ -13,7 +13,7 @@ from weft.dsl.kernel.sanitizer_watch import Kind, Site
 PLACE = Place("file.py", 1, 0, 1, "x")
 ACCESSES = (Kind.READ, Kind.WRITE, Kind.ATOMIC)
 SITES = [
-    *(Site(kind, PLACE, "x", "global", 4, 4) for kind in ACCESSES),
+    *(Site(kind, PLACE, "x", "global", 4, 4, valued=kind is Kind.WRITE) for kind in ACCESSES),
     Site(Kind.BARRIER, PLACE),
     Site(Kind.WARP, PLACE, numbers=1),
     Site(Kind.FENCE, PLACE),
@@ -23,7 +23,7 @@ BARRIER, WARP, FENCE, GRID = range(3, 7)
 LANES, PLACES = 2, 5
 SIZE = 32 + LANES  # threads of a block: the two warps have two busy lanes each
 BUSY = (0, 1, 32, 33)
-Event = tuple[int, int, int, int]  # site, block, thread, place
+Event = tuple[int, int, int, int]  # site, block, thread, place (of a warp operation its mask)
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
@@ -48,15 +48,15 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
     return made
 
 
-def races(made: list[Event]) -> bool:
-    """Whether any two accesses race, by vector clocks over all threads."""
+def races(made: list[Event], values: int) -> bool:
+    """Whether any two accesses race, by vector clocks over all threads. Event k writes the value k modulo `values`."""
     who = [(b, t) for b in (0, 1) for t in BUSY]
-    clocks = {a: dict.fromkeys(who, 0) for a in who}
+    clocks: dict[tuple[int, int], dict[tuple[int, int], int]] = {a: dict.fromkeys(who, 0) for a in who}
     for a in who:
         clocks[a][a] = 1
-    released: dict[object, dict[object, int]] = {}
-    places: dict[int, dict[object, int]] = {}
-    past: list[tuple[int, object, int, int]] = []  # site, who, clock, place
+    released: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
+    places: dict[int, dict[tuple[int, int], int]] = {}
+    past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, who, clock, place, value
     k = 0
 
     def join(group: list[tuple[int, int]]) -> None:
@@ -79,17 +79,25 @@ def races(made: list[Event]) -> bool:
             continue
         if site == 2:
             for a, n in places.get(place, {}).items():
-                clocks[me][a] = max(clocks[me][a], n)  # type: ignore[index]
+                clocks[me][a] = max(clocks[me][a], n)
             if me in released:
                 held = places.setdefault(place, {})
                 for a, n in released[me].items():
                     held[a] = max(held.get(a, 0), n)
-        for old, other, clock, where in past:
-            quiet = {old, site} in ({0}, {2})
-            if where == place and other != me and not quiet and clocks[me][other] < clock:  # type: ignore[index]
+        value = (k - 1) % values
+        for old, other, clock, where, before in past:
+            quiet = {old, site} in ({0}, {2}) or ({old, site} == {1} and before == value)
+            if where == place and other != me and not quiet and clocks[me][other] < clock:
                 return True
-        past.append((site, me, clocks[me][me], place))
+        past.append((site, me, clocks[me][me], place, value))
     return False
+
+
+def found_in(made: list[Event], at_once: bool, values: int) -> bool:
+    """Whether the detector finds a race."""
+    detector = Detector(SITES, SIZE, at_once=at_once)
+    detector.take([[s | t << 32, b, 64 + 4 * p, p if s == WARP else k % values] for k, (s, b, t, p) in enumerate(made)])
+    return any(f.kind == "race" for f in detector.finish())
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -98,10 +106,20 @@ def test_it_finds_what_vector_clocks_find(at_once: bool) -> None:
     seen = {False: 0, True: 0}
     for _ in range(3000):
         made = events(source, at_once)
-        detector = Detector(SITES, SIZE, at_once=at_once)
-        rows = [[s | t << 32, b, 64 + 4 * p, p if s == WARP else 0] for s, b, t, p in made]
-        detector.take(rows)
-        found = any(f.kind == "race" for f in detector.finish())
-        assert found == races(made), made
+        found = found_in(made, at_once, 1 << 20)
+        assert found == races(made, 1 << 20), made
         seen[found] += 1
     assert min(seen.values()) > 300
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_writes_of_the_same_value(at_once: bool) -> None:
+    """No race is made up; one may be missed of what came before two such writes."""
+    source = random.Random(8)
+    missed = 0
+    for _ in range(3000):
+        made = events(source, at_once)
+        found, right = found_in(made, at_once, 2), races(made, 2)
+        assert right or not found, made
+        missed += right != found
+    assert missed < 60
