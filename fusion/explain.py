@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.codegen import Kernel, find_op
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.lower import lower_group, traffic
+from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.storage import Epoch, Storage
-from weft.runtime import setting
+from weft.runtime import copy_bandwidth, setting
 
 FORMULA_LENGTH = 240
 
@@ -52,23 +53,60 @@ class KernelNote:
     loops: tuple[tuple[str, int], ...]
     bytes_read: int
     bytes_written: int
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    instructions: int = 0  # an element, roughly: the sum of the rows' costs
+    bandwidth: float | None = None  # of the device, bytes a second
+
+    @property
+    def seconds(self) -> float | None:
+        """What it should take where memory alone decides; None where the device's bandwidth is not known."""
+        return (self.bytes_read + self.bytes_written) / self.bandwidth if self.bandwidth else None
+
+    @property
+    def costs(self) -> str:
+        """Bytes, instructions and the expected time in words."""
+        parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
+        if self.instructions:
+            parts.append(f"{self.instructions} instructions an element")
+        if self.seconds is not None:
+            parts.append(f"{show_seconds(self.seconds)} at the speed of a copy")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out."""
+    """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out, a notebook shows a
+    table and a picture.
+
+    `least` are the bytes that have to be moved at least: every input read once, every result written once.
+    """
 
     kernels: tuple[KernelNote, ...]
+    least: int = 0
+
+    @property
+    def summary(self) -> str:
+        """The plan in one line."""
+        if not self.kernels:
+            return "nothing to run: every value is already in memory"
+        read = sum(k.bytes_read for k in self.kernels)
+        written = sum(k.bytes_written for k in self.kernels)
+        count = f"{len(self.kernels)} kernel{'s' if len(self.kernels) > 1 else ''}"
+        over = f" ({(read + written) / self.least:.2f} times the least possible)" if self.least else ""
+        return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
+
+    def svg(self) -> str:
+        """The plan as a picture: kernels as boxes, arrays as the lines between them."""
+        return draw_plan(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
     def __str__(self) -> str:
         if not self.kernels:
-            return "nothing to run: every value is already in memory"
-        total_read = sum(k.bytes_read for k in self.kernels)
-        total_written = sum(k.bytes_written for k in self.kernels)
-        lines = [
-            f"{len(self.kernels)} kernel{'s' if len(self.kernels) > 1 else ''}, "
-            f"{show_bytes(total_read)} read, {show_bytes(total_written)} written"
-        ]
+            return self.summary
+        lines = [self.summary]
         for number, kernel in enumerate(self.kernels, 1):
             loops = " x ".join(f"{role} {extent}" for role, extent in kernel.loops) or "one point"
             lines.append("")
@@ -76,9 +114,7 @@ class Explanation:
             lines.extend(f"    {formula}" for formula in kernel.formulas)
             lines.append(f"    members:  {', '.join(kernel.members)}")
             lines.append(f"    boundary: {kernel.boundary}")
-            lines.append(
-                f"    bytes:    {show_bytes(kernel.bytes_read)} read, {show_bytes(kernel.bytes_written)} written"
-            )
+            lines.append(f"    bytes:    {kernel.costs}")
         return "\n".join(lines)
 
 
@@ -89,6 +125,14 @@ def show_bytes(count: int) -> str:
         if size < 1000 or unit == "GB":
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
+    raise AssertionError
+
+
+def show_seconds(seconds: float) -> str:
+    """A time with a fitting unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1 or unit == "us":
+            return f"{seconds * factor:.3g} {unit}"
     raise AssertionError
 
 
@@ -108,9 +152,40 @@ def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
     return found
 
 
-def explain_storages(storages: Iterable[Storage]) -> Explanation:
-    """What evaluating `storages` would run now."""
-    return Explanation(tuple(note for schedule in schedules_of(storages) for note in explain_schedule(schedule)))
+def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
+    """What evaluating `storages` would run now; `timed`: with the time that the device should take, which is measured."""
+    storages = list(storages)
+    notes: list[KernelNote] = []
+    least = 0
+    device = next((s.device for s in storages), None) if timed else None
+    for schedule in schedules_of(storages):
+        notes += explain_schedule(schedule, copy_bandwidth(device) if device is not None else None)
+        least += least_bytes(schedule)
+    return Explanation(tuple(notes), least)
+
+
+def least_bytes(schedule: Schedule) -> int:
+    """Every input that is read, once, and every result, once."""
+    made = {p.task.node for group in schedule.groups for p in group.placed}
+    made |= {group.opaque for group in schedule.groups if group.opaque is not None}
+    read = {node for group in schedule.groups for node in inputs_of(group) if node not in made}
+    return sum(node.nbytes for node in read) + sum(node.nbytes for node in schedule.outputs)
+
+
+def inputs_of(group: Group) -> list[Expr]:
+    """The stored values that a group reads, in the order it meets them."""
+    if group.opaque is not None:
+        found = [c.operands[0] if c.kind == "view" else c for c in group.opaque.operands]
+    else:
+        own = {p.task.node for p in group.placed}
+        found = [
+            i.node.operands[0] if i.kind == "gather" else i.node
+            for p in group.placed
+            for i in p.task.body
+            if i.kind in ("read", "gather") and i.node not in own
+        ]
+        found += [p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")]
+    return list(dict.fromkeys(node for node in found if node.kind != "empty"))
 
 
 def kernels_of(storages: Iterable[Storage]) -> list[Kernel]:
@@ -139,10 +214,10 @@ def announce(schedule: Schedule) -> None:
         print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
 
-def explain_schedule(schedule: Schedule) -> list[KernelNote]:
-    """A schedule's groups, described."""
+def explain_schedule(schedule: Schedule, bandwidth: float | None = None) -> list[KernelNote]:
+    """A schedule's groups, described; with a device's bandwidth also how long they should take."""
     names = Names(schedule)
-    return [_note(group, names, schedule) for group in schedule.groups]
+    return [replace(_note(group, names, schedule), bandwidth=bandwidth) for group in schedule.groups]
 
 
 class Names:
@@ -175,6 +250,8 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
             (),
             read,
             node.nbytes,
+            tuple(names(c) for c in inputs_of(group)),
+            (names(node),),
         )
     members: list[str] = []
     for p in group.placed:
@@ -185,7 +262,13 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(_formula(p, names, schedule) for p in group.placed)
     title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
-    return KernelNote(title, tuple(dict.fromkeys(members)) or ("copy",), formulas, group.reason, loops, read, written)
+    reads = tuple(names(node) for node in inputs_of(group))
+    writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed))
+    instructions = sum(
+        find_op(i.node.op).cost for p in group.placed for i in p.task.body if i.kind == "map" and i.node.op != "cast"
+    )
+    names_of = tuple(dict.fromkeys(members)) or ("copy",)
+    return KernelNote(title, names_of, formulas, group.reason, loops, read, written, reads, writes, instructions)
 
 
 def _line(node: Expr) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weft.runtime.bandwidth import copy_bandwidth
 from weft.runtime.cache import DiskCache, disk_cache, key_material
 from weft.runtime.code_cache import CodeCache
 from weft.runtime.device import Buffer, Device
@@ -29,6 +30,7 @@ from weft.runtime.settings import override, setting
 
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "CpuDevice": "weft.runtime.cpu.device",
+    "SimtDevice": "weft.runtime.cpu.simt",
     "CudaDevice": "weft.runtime.cuda.device",
     "watching": "weft.runtime.cpu.watching",
     "Probe": "weft.runtime.cuda.probe",
@@ -89,9 +92,11 @@ __all__ = [
     "PerformanceWarning",
     "Probe",
     "SettingError",
+    "SimtDevice",
     "Stream",
     "WeftError",
     "assemble",
+    "copy_bandwidth",
     "default_device",
     "device",
     "devices",
