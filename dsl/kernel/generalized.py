@@ -19,7 +19,7 @@ from weft.dsl.kernel import names as cuda
 from weft.dsl.kernel.device_function import DeviceFunction
 from weft.dsl.kernel.dispatcher import Kernel, make_options
 from weft.dsl.kernel.errors import KernelTypeError
-from weft.dsl.kernel.types import as_signatures
+from weft.dsl.kernel.types import ArrayType, NoneType, Signature, as_signatures
 from weft.dsl.manipulation import broadcast_to, reshape
 
 Layout = tuple[tuple[str, ...], ...]
@@ -54,6 +54,11 @@ class GeneralizedFunction:
             raise KernelTypeError(
                 f"{self.__name__} takes {count} arguments, but the layout {layout!r} has {len(self.inputs) + len(self.outputs)}"
             )
+        for signature in self.signatures:
+            if signature.result is not None and not isinstance(signature.result, NoneType):
+                raise KernelTypeError(
+                    f"a guvectorized function returns nothing, but the signature {signature} says {signature.result}"
+                )
         self.kernel = Kernel(_over_outer_axes(self.function), options=options or make_options({}))
 
     def __repr__(self) -> str:
@@ -76,10 +81,12 @@ class GeneralizedFunction:
         given = operands[count:]
         if len(operands) < count or len(operands) > count + len(self.outputs):
             raise KernelTypeError(f"{self.__name__}() takes {count} inputs, but {len(operands)} arguments were given")
+        if out is not None and given:
+            raise ValueError(f"outputs of {self.__name__} are given behind the inputs and as out")
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
         arrays = [value if isinstance(value, Array) else convert(value) for value in operands[:count]]
-        dtypes_in, dtypes_out = self._dtypes(arrays, given)
+        dtypes_in, dtypes_out, signature = self._dtypes(arrays, given)
         arrays = [a if d is None or a.dtype == d else a.astype(d) for a, d in zip(arrays, dtypes_in, strict=True)]  # type: ignore[attr-defined]
         sizes, outer = self._sizes(arrays)
         shapes = [outer + tuple(sizes[name] for name in core) for core in self.outputs]
@@ -89,7 +96,7 @@ class GeneralizedFunction:
                 raise ValueError(f"output {k} of {self.__name__} has shape {shapes[k]}, not {tuple(target.shape)}")
             if "->" in self.layout and target is not None:
                 results[k] = target if isinstance(target, Array) else convert(target)
-        self._launch(arrays, results, outer, sizes, stream)
+        self._launch(arrays, results, outer, sizes, signature, stream)
         for target, result in zip(given, results, strict=False):
             if isinstance(target, np.ndarray):
                 np.copyto(target, result.numpy())
@@ -99,21 +106,22 @@ class GeneralizedFunction:
         ]
         return returned[0] if len(returned) == 1 else tuple(returned)
 
-    def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
+        """Dtypes of inputs and outputs, and the signature that they are from."""
         count = len(arrays)
         for signature in self.signatures:
             dtypes = [
                 kind.dtype if isinstance(kind.dtype, np.dtype) else kind.dtype.dtype for kind in signature.arguments
             ]
             if all(np.can_cast(a.dtype, d, "same_kind") for a, d in zip(arrays, dtypes, strict=False)):
-                return dtypes[:count], dtypes[count:]
+                return dtypes[:count], dtypes[count:], signature
         if self.signatures:
             kinds = ", ".join(str(a.dtype) for a in arrays)
             raise KernelTypeError(f"{self.__name__}: no signature takes ({kinds})")
         if given:
-            return [None] * count, [t.dtype for t in given]
+            return [None] * count, [t.dtype for t in given], None
         common = np.result_type(*(a.dtype for a in arrays)) if arrays else np.dtype(float)
-        return [None] * count, [common] * len(self.outputs)
+        return [None] * count, [common] * len(self.outputs), None
 
     def _sizes(self, arrays: list[Array]) -> tuple[dict[str, int], tuple[int, ...]]:
         sizes: dict[str, int] = {}
@@ -133,15 +141,23 @@ class GeneralizedFunction:
         return sizes, np.broadcast_shapes(*outer) if outer else ()
 
     def _launch(
-        self, arrays: list[Array], results: list[Any], outer: tuple[int, ...], sizes: dict[str, int], stream: Any
+        self,
+        arrays: list[Array],
+        results: list[Any],
+        outer: tuple[int, ...],
+        sizes: dict[str, int],
+        signature: Signature | None,
+        stream: Any,
     ) -> None:
         count = prod(outer)
         if not count:
             return
         flat = []
-        for array, core in zip(arrays, self.inputs, strict=True):
+        for k, (array, core) in enumerate(zip(arrays, self.inputs, strict=True)):
             lengths = tuple(sizes[name] for name in core)
-            flat.append(reshape(broadcast_to(array, outer + lengths), (count, *lengths)))
+            # a number that the signature says is an array is one of one element
+            single = not core and signature is not None and isinstance(signature.arguments[k], ArrayType)
+            flat.append(reshape(broadcast_to(array, outer + lengths), (count, *(lengths or (1,) * single))))
         # a result without core axes is an array of one element to the function
         written = [
             reshape(result, (count, *(tuple(sizes[name] for name in core) or (1,))))
@@ -184,7 +200,7 @@ def guvectorize(function: Any = None, layout: Any = None, signature: Any = None,
         function, text = None, function
     if not isinstance(text, str):
         raise KernelTypeError("guvectorize takes a layout such as '(n),(n)->()'")
-    chosen = make_options({k: v for k, v in options.items() if k in ("fastmath", "debug")})
+    chosen = make_options({k: v for k, v in options.items() if k not in ("target", "identity", "writable_args")})
     if isinstance(function, (FunctionType, DeviceFunction)):
         return GeneralizedFunction(function, text, (), chosen)  # type: ignore[arg-type]
     found = () if function is None else as_signatures(function if isinstance(function, (list, str)) else list(function))

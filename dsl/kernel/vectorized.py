@@ -126,11 +126,15 @@ class VectorFunction(DeviceFunction):
                 for kind in kinds
             )
             return found, None
-        for signature in self.signatures:
-            dtypes = [kind.dtype for kind in signature.arguments]  # type: ignore[attr-defined]
-            if all(isinstance(k, type) or np.can_cast(k, d, "safe") for k, d in zip(kinds, dtypes, strict=True)):
-                returned = getattr(signature.result, "dtype", None)
-                return tuple(("scalar", d, False) for d in dtypes), returned
+        rules = [_takes]
+        if all(isinstance(kind, type) for kind in kinds):  # of Python's numbers alone: their own precision first
+            rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
+        for fits in rules:
+            for signature in self.signatures:
+                dtypes = [kind.dtype for kind in signature.arguments]  # type: ignore[attr-defined]
+                if all(fits(k, d) for k, d in zip(kinds, dtypes, strict=True)):
+                    returned = getattr(signature.result, "dtype", None)
+                    return tuple(("scalar", d, False) for d in dtypes), returned
         names = ", ".join(k.__name__ if isinstance(k, type) else str(k) for k in kinds)
         raise KernelTypeError(
             f"{self.__name__}: no signature takes ({names}); there are {', '.join(map(str, self.signatures))}"
@@ -158,6 +162,13 @@ class VectorFunction(DeviceFunction):
                 straight=straight,
             )
         )
+
+
+def _takes(kind: Any, dtype: np.dtype) -> bool:
+    """Whether a signature's dtype takes an operand: safely, or where it is Python's number, of the same sort at least."""
+    if not isinstance(kind, type):
+        return bool(np.can_cast(kind, dtype, "safe"))
+    return dtype.kind in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
 
 
 def _only(body: Function, k: int) -> Function:
@@ -211,7 +222,7 @@ def vectorize(
     -----
     Functions without loops become straight code: both sides of an `if` are computed, and the right one is taken.
     """
-    chosen = make_options({k: v for k, v in options.items() if k in ("fastmath", "debug")})
+    chosen = make_options(options)
     if isinstance(function, (FunctionType, DeviceFunction)):
         return VectorFunction(function, () if signatures is None else as_signatures(signatures), chosen)
     given = function if function is not None else signatures

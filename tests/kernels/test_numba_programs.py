@@ -263,3 +263,40 @@ def test_how_many_blocks_can_wait_for_one_another() -> None:
     (found,) = meet.overloads.values()
     assert found.cooperative
     assert found.max_cooperative_grid_blocks(64) >= found.max_cooperative_grid_blocks((16, 16)) > 0
+
+
+def test_python_floats_take_no_integer_signature() -> None:
+    @cuda.vectorize(["int32(int32, int32)", "float32(float32, float32)", "float64(float64, float64)"])
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    assert add(1.25, 2.5).dtype == np.float64
+    assert float(add(1.25, 2.5)) == 3.75
+    assert add(np.float32([1.25]), 2.5).dtype == np.float32
+    assert add(np.int32([1]), 2).dtype == np.int32
+    with pytest.raises(weft.KernelTypeError, match="no signature takes"):
+        add(1j, 2)
+
+
+@pytest.mark.parametrize("decorator", [cuda.vectorize, cuda.guvectorize])
+def test_options_that_do_not_exist(decorator: Any) -> None:
+    layout = ["(n)->(n)"] if decorator is cuda.guvectorize else []
+    with pytest.raises(weft.KernelTypeError, match="no option 'speed'"):
+        decorator(["void(float32[:], float32[:])"], *layout, target="cuda", speed=2)
+
+
+def test_numbers_that_a_signature_says_are_arrays() -> None:
+    @cuda.guvectorize(["void(int32[:], int32[:], int32[:])"], "(n),()->(n)")
+    def add(x: Any, y: Any, out: Any) -> None:
+        for k in range(x.size):
+            out[k] = x[k] + y[0]
+
+    x, y = np.arange(6, dtype=np.int32).reshape(2, 3), np.array([10, 20], np.int32)
+    np.testing.assert_array_equal(np.asarray(add(x, y)), x + y[:, None])
+    with pytest.raises(ValueError, match="given behind the inputs and as out"):
+        add(x, y, x.copy(), out=x.copy())
+
+
+def test_a_guvectorized_function_returns_nothing() -> None:
+    with pytest.raises(weft.KernelTypeError, match="returns nothing"):
+        cuda.guvectorize(["int32(int32[:], int32[:])"], "(n)->(n)")(lambda x, y: None)
