@@ -50,6 +50,13 @@ class NullDevice(Immediate):
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Nothing to copy."""
 
+    def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+        """Zeros: there is no memory at the address."""
+        values.fill(0)
+
+    def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+        """Forget `values`."""
+
     def load(self, code: ObjectCode) -> Any:
         """The code itself."""
         return code
