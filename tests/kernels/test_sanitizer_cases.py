@@ -12,6 +12,8 @@ import pytest
 import weft
 import weft as wf
 from weft import cuda, float64, int32
+from weft.dsl.cuda.arrays import over
+from weft.runtime import CpuDevice
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
 FULL = 0xFFFFFFFF
@@ -356,6 +358,20 @@ def complex_race(z, out):
 
 def test_complex_numbers():
     assert {r[0] for r in kinds(complex_race, (1, 4), np.ones(4, complex), np.zeros(4))} == {"race"}
+
+
+def test_arrays_of_another_device():
+    """They are copied to the CPU and back."""
+    other = CpuDevice()
+    source, target = (over(other, other.upload(v), v.dtype, (4,), (8,), 0) for v in (np.arange(4.0), np.zeros(4)))
+
+    def double(pair, out):
+        i = cuda.grid(1)
+        out[i] = 2 * pair.a[i] + pair.b
+
+    assert not found(double, (1, 4), Pair(source, 1.0), target)
+    assert target.copy_to_host().tolist() == [1, 3, 5, 7]
+    assert kinds(double, (1, 5), Pair(source, 1.0), target) == [("out of bounds", "pair_a", (4,))]
 
 
 # -- reports ------------------------------------------------------------------------------------------
