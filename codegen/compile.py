@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,9 @@ from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target
 from weft.runtime import ObjectCode, set_target_resolver
+
+# Whose schedules device `simt` runs where it is not said.
+SIMT_ARCHITECTURE = "sm_90"
 
 
 def _backend(kind: str) -> Any:
@@ -30,9 +34,14 @@ def code_version() -> str:
 
 
 def resolve_target(name: str) -> Target:
-    """The target called `name`: "host" (or "cpu"), or a GPU architecture like "sm_90"."""
+    """The target called `name`: "host" (or "cpu"), a GPU architecture like "sm_90", or "simt:sm_90" (or "simt"): the host
+    with the schedules of that GPU."""
+    place, _, architecture = name.partition(":")
     if name in ("host", "cpu"):
         target: Target = _backend("cpu").host_target()
+    elif place == "simt":
+        schedule = _backend("cuda").cuda_target(architecture or SIMT_ARCHITECTURE)
+        target = replace(_backend("cpu").host_target(), name=f"simt:{schedule.name}", schedule=schedule)
     else:
         target = _backend("cuda").cuda_target(name)
     return target

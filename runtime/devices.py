@@ -25,7 +25,7 @@ _stack = _Stack()
 
 
 def get_device(name: str | Device) -> Device:
-    """The device called `name`: "cpu", "cuda", "cuda:1", "null", "null:sm_90".
+    """The device called `name`: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "null", "null:sm_90".
 
     Raises DeviceNotFoundError, which says what is missing and how to mend it.
     """
@@ -48,13 +48,15 @@ def _make(name: str) -> Device:
         return face.CpuDevice()
     if name == "null" or name.startswith("null:"):
         return face.NullDevice(name)
+    if name == "simt" or name.startswith("simt:"):
+        return face.SimtDevice(name)
     if name.startswith("cuda:") and name[5:].isdigit():
         result = face.probe()
         if result.status == "ok" and int(name[5:]) < len(result.devices):
             return face.CudaDevice(int(name[5:]))
         reason = result.message if result.status != "ok" else f"this machine has {len(result.devices)} GPU(s)"
         raise DeviceNotFoundError(f"no device {name!r}: {reason}{'; ' + result.remedy if result.remedy else ''}")
-    raise DeviceNotFoundError(f"no device {name!r}; devices are called cpu, cuda:0, cuda:1, ..., null")
+    raise DeviceNotFoundError(f"no device {name!r}; devices are called cpu, cuda:0, cuda:1, ..., simt, null")
 
 
 def devices() -> list[Device]:

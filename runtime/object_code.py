@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Literal
 
 Kind = Literal["object", "ptx", "cubin"]
@@ -27,8 +28,8 @@ class ObjectCode:
         Outside symbols that host code refers to (each checked before linking).
     launch : dict
         How to launch it, plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
-        GPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of the launch
-        domain that one block does, "shared": bytes}``.
+        GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
+        the launch domain that one block does, "most_blocks": blocks that find something to do}``.
     """
 
     kind: Kind
@@ -38,3 +39,35 @@ class ObjectCode:
     parameters: tuple[str, ...]
     symbols: tuple[str, ...] = ()
     launch: dict[str, Any] = field(default_factory=dict)
+
+
+MAX_BLOCKS = 2**31 - 1  # of a grid
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSchedule:
+    """How a fused kernel's launch domain is given to blocks of threads: the same on a GPU and where one is played.
+
+    Attributes
+    ----------
+    threads : int
+        Of a block.
+    per_block : int
+        Items of the launch domain that a block does before it goes on by the size of the grid.
+    most : int
+        Blocks that find something to do.
+    """
+
+    threads: int
+    per_block: int
+    most: int
+
+    @classmethod
+    def of(cls, code: ObjectCode) -> BlockSchedule:
+        """The schedule that object code was made for; nothing useful for kernels that a person launches."""
+        launch = code.launch
+        return cls(launch.get("block", 0), launch.get("per_block", 1), launch.get("most_blocks", MAX_BLOCKS))
+
+    def blocks(self, parallel: tuple[int, ...]) -> int:
+        """Blocks of a launch over these extents; 0 where there is nothing to do."""
+        return min(-(-prod(parallel) // self.per_block), self.most)

@@ -48,7 +48,11 @@ def _stages(text: str) -> tuple[str, ...]:
 
 TABLE = (
     Setting(
-        "device", "WEFT_DEVICE", str, "", 'default device: "cpu", "cuda:0", "null"; empty: the GPU if there is one'
+        "device",
+        "WEFT_DEVICE",
+        str,
+        "",
+        'default device: "cpu", "cuda:0", "simt" (a GPU\'s schedules on the CPU), "null"; empty: the GPU if there is one',
     ),
     Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are kept on disk"),
     Setting("cache_dir", "WEFT_CACHE_DIR", str, "", "folder of the disk cache; empty: weft under the XDG cache folder"),

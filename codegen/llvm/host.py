@@ -1,7 +1,7 @@
 """Host code: kernel IR to an object file for this machine's CPU.
 
 The entry is ``void entry(i64* slots, i64 begin, i64 end)``: one 64-bit slot a kernel parameter, and the part
-of the outermost parallel loop that this call runs.
+of the outermost parallel loop, or of the grid, that this call runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_split import emit_split
-from weft.codegen.passes import run_passes
+from weft.codegen.passes import launch_data, run_passes
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.split_at_meetings import split_at_meetings
@@ -91,8 +91,8 @@ def _launch(ready: Kernel) -> dict[str, Any]:
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
         return {"scheme": "chunks", "parallel": outer}
     alone = bool(ready.attributes.get("watch"))  # who watches wants one event after another
-    if not ready.attributes.get("explicit"):
-        return {"parallel": not alone, **{k: ready.attributes[k] for k in BLOCKS}}
+    if "scheme" in ready.attributes:
+        return {"parallel": not alone, **launch_data(ready)}
     cooperative = any(operation.opcode == "grid_barrier" for operation in ready.walk())
     return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
 

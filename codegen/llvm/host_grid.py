@@ -179,7 +179,10 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """A function of the C library, which a vectorised loop calls for several threads at once."""
+        """A function of the C library, which a vectorised loop calls for several threads at once; a thread that has
+        lanes itself calls the vector function."""
+        if lanes:
+            return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
 
 
@@ -220,12 +223,12 @@ def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") 
 
 
 @contextmanager
-def thread_loops(emitter: Emitter, dialect: GridDialect) -> Iterator[None]:
-    """Loops over the threads of a block, x innermost."""
+def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> Iterator[None]:
+    """Loops over the threads of a block, x innermost; with `independent` LLVM need not look whether they are."""
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"
-    emitter.metadata.append(f"{loop} = distinct !{{{loop}, !2}}")
+    emitter.metadata.append(f"{loop} = distinct !{{{loop}{', !2' if independent else ''}}}")
     with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1]) as y:
         row = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[1]}")
         row = emitter.line(f"add nuw nsw {kind} {row}, {y}")

@@ -21,7 +21,7 @@ from weft.codegen.llvm.allowlist import COMMON, NVPTX, check_declarations
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
-from weft.codegen.passes import map_axes, run_passes
+from weft.codegen.passes import launch_data, map_axes, run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
 
@@ -214,7 +214,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 def _launch(ready: Kernel) -> dict[str, Any]:
     """How the runtime launches a kernel with its threads."""
     if not ready.attributes.get("explicit"):
-        return {k: ready.attributes[k] for k in ("scheme", "block", "per_block", "most_blocks")}
+        return launch_data(ready)
     meets = any(o.opcode == "grid_barrier" for o in ready.walk())
     return {"scheme": "threads", **({"cooperative": True} if meets else {})}
 

@@ -2,7 +2,8 @@
 
 Host: `choose_lanes` marks the loop that runs in vectors; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
-GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host.
+GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
+kernel's work the target's schedule says; what follows depends on where the code runs.)
 `inline_rows` puts rows made of a person's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
 A kernel that a person wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
 follows them.
@@ -16,7 +17,7 @@ from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
 from weft.codegen.passes.inline_rows import inline_rows
-from weft.codegen.passes.map_axes import map_axes
+from weft.codegen.passes.map_axes import launch_data, map_axes
 from weft.codegen.target import Target
 
 
@@ -24,7 +25,8 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
     """A kernel made ready for the emitter of `target`."""
     if kernel.level == "logical":
         kernel = inline_rows(kernel, straight=True)
-        kernel = choose_lanes(kernel, target) if target.kind == "cpu" else map_axes(kernel, target)
+        divided = target.scheduled_for
+        kernel = choose_lanes(kernel, divided) if divided.kind == "cpu" else map_axes(kernel, divided)
         kernel = inline_rows(kernel, straight=False)
     kernel = expand_ops(expand_complex(kernel))
     if target.kind == "cpu":
@@ -34,4 +36,12 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
     return kernel if folded is kernel else expand_ops(folded)
 
 
-__all__ = ["choose_lanes", "expand_complex", "expand_ops", "expand_warp_reduce", "map_axes", "run_passes"]
+__all__ = [
+    "choose_lanes",
+    "expand_complex",
+    "expand_ops",
+    "expand_warp_reduce",
+    "launch_data",
+    "map_axes",
+    "run_passes",
+]

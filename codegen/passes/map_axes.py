@@ -26,11 +26,18 @@ items      Anything else: loops in order inside one thread for each point.
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
 from weft.codegen.passes.map_axes_nest import find_nest, has_loops
 from weft.codegen.target import Target
+
+
+def launch_data(threaded: Kernel) -> dict[str, Any]:
+    """What the runtime has to know to launch a kernel that `map_axes` made."""
+    return {name: threaded.attributes[name] for name in ("scheme", "block", "per_block", "most_blocks")}
 
 
 def map_axes(kernel: Kernel, target: Target) -> Kernel:

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 from weft.runtime.cpu.printing import CALLBACK
 from weft.runtime.cpu.watching import FULL, LOG
 from weft.runtime.errors import CompileError
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.object_code import BlockSchedule, ObjectCode
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
@@ -50,10 +50,10 @@ def _provide(symbol: str) -> bool:
 class HostFunction:
     """A loaded kernel: `call` is its entry, kept alive with the engine that holds the code.
 
-    `sites` tells of the places where threads of an explicit kernel meet.
+    `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched.
     """
 
-    __slots__ = ("_engine", "call", "cooperative", "name", "parallel", "sites")
+    __slots__ = ("_engine", "call", "cooperative", "name", "parallel", "schedule", "sites")
 
     def __init__(self, engine: Any, call: Callable[[int, int, int], None], code: ObjectCode) -> None:
         self._engine = engine
@@ -61,6 +61,7 @@ class HostFunction:
         self.name = code.entry
         self.parallel = bool(code.launch.get("parallel"))
         self.cooperative = bool(code.launch.get("cooperative"))
+        self.schedule = BlockSchedule.of(code)
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
 
 

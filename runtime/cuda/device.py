@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections import OrderedDict
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError, OutOfMemoryError
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.object_code import BlockSchedule, ObjectCode
 
-MAX_GRID = 2**31 - 1
 # Free blocks that are kept for reuse, in bytes.
 KEPT_BYTES = 1 << 30
 ROUNDING = 512
@@ -43,17 +41,14 @@ class Memory:
 class CudaFunction:
     """A loaded kernel and how it is launched; its module is unloaded with it."""
 
-    __slots__ = ("_driver", "_module", "block", "cooperative", "dynamic", "handle", "most_blocks", "name", "per_block")
+    __slots__ = ("_driver", "_module", "cooperative", "dynamic", "handle", "name", "schedule")
 
     def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode) -> None:
         self._driver = driver
         self._module = module
         self.handle = handle
         self.name = code.entry
-        # of fused kernels; explicit ones are launched as the person says
-        self.block = int(code.launch.get("block", 0))
-        self.per_block = int(code.launch.get("per_block", 1))
-        self.most_blocks = int(code.launch.get("most_blocks", MAX_GRID))
+        self.schedule = BlockSchedule.of(code)  # of fused kernels; explicit ones are launched as the person says
         self.cooperative = bool(code.launch.get("cooperative"))
         self.dynamic = ORDINARY_SHARED  # bytes of dynamic shared memory that a launch may ask for
 
@@ -195,10 +190,9 @@ class CudaDevice(GpuServices):
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Start a kernel: a block for every `per_block` items of its launch domain."""
-        blocks = min(-(-prod(parallel) // function.per_block), function.most_blocks)
-        if not blocks:
-            return
-        self._start(function, (blocks, 1, 1), (function.block, 1, 1), 0, slots, None)
+        blocks = function.schedule.blocks(parallel)
+        if blocks:
+            self._start(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots, None)
 
     def launch_grid(
         self,

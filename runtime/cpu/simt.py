@@ -1,0 +1,45 @@
+"""Device `simt`: the GPU schedules of fused kernels on the CPU.
+
+In: kernels whose loops were given to the threads of a GPU, compiled for this machine. Out: what the GPU would compute,
+block by block. Memory and explicit kernels are the CPU device's. Always true: a launch has the grid that it has on a GPU.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import weft.runtime as face
+from weft.runtime.cpu.device import CpuDevice
+from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.object_code import MAX_BLOCKS
+
+
+class SimtDevice(CpuDevice):
+    """Runs what `CudaDevice` would launch.
+
+    Parameters
+    ----------
+    name : str
+        "simt", or "simt:sm_80" for the schedules of that architecture.
+
+    Attributes
+    ----------
+    most_blocks : int
+        Blocks of a grid at most. Any number gives the same bits; few make every block go on by the size of the grid.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.most_blocks = MAX_BLOCKS
+
+    @property
+    def target(self) -> Any:
+        """What code is generated for: this machine, with a GPU's schedules."""
+        return face.resolve_target(self.name)
+
+    def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+        """Run a kernel to its end: a block for every `per_block` items of its launch domain."""
+        blocks = min(function.schedule.blocks(parallel), self.most_blocks)
+        self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots)
