@@ -143,7 +143,9 @@ class SplitEmitter(MeetingEmitter):
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
-        with thread_loops(self, self.dialect):
+        arrays = [root for root in self.split.touched(run) if root not in self.split.single]
+        independent = self.steps.walk_on(run.everything(), arrays)
+        with thread_loops(self, self.dialect, independent):
             kind = scalar_type(self.kernel.index_dtype)
             linear = self.dialect.linear
             self.linear = linear if kind == "i64" else self.line(f"zext nneg i32 {linear} to i64")

@@ -10,6 +10,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, memory_type
 from weft.codegen.llvm.host_grid import GROUP, GridDialect
 from weft.codegen.passes.split_at_meetings import Branch, Split
+from weft.codegen.passes.thread_steps import ThreadSteps
 
 NOTE = f", !llvm.access.group {GROUP}"
 
@@ -29,6 +30,7 @@ class ArrayEmitter(Emitter):
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: Split) -> None:
         super().__init__(kernel, dialect)
         self.split = split
+        self.steps = ThreadSteps(kernel, split.uniform)
         self.threads = ""  # of a block, i64
         self.arrays: list[tuple[str, int]] = []  # name, bytes a thread
         self.kept: dict[Value, str] = {}  # value or `local` -> its array

@@ -304,3 +304,23 @@ def test_what_exists_on_a_gpu_only(opcode: str) -> None:
         b.emit(opcode, (b.constant(1, np.float32),), (np.dtype(np.float32),), symbol="__nv_j0f")
     with pytest.raises(CompileError, match="exists on a GPU only"):
         compile_kernel(b.finish(), resolve_target("host"))
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_the_order_within_a_thread_stays(k: int) -> None:
+    """Pairs of elements: LLVM would read both at once, before the store between the loads."""
+    b = builder("pairs")
+    x, y = b.pointer("x", np.float32, writable=True), b.pointer("y", np.float32, writable=True)
+    which = b.scalar("k")
+    i = position(b)
+    first = b.op("multiply", i, b.constant(2))
+    before = b.load(x, first)
+    b.store(x, b.op("add", first, which), b.constant(5, np.float32))
+    after = b.load(x, b.op("add", first, b.constant(1)))
+    b.store(y, i, b.op("add", b.op("multiply", before, b.constant(100, np.float32)), after))
+    x_values, y_values = np.arange(512, dtype=np.float32), np.zeros(256, np.float32)
+    expected = x_values.reshape(256, 2).copy()
+    before_values = expected[:, 0].copy()
+    expected[:, k] = 5
+    run(b.finish(), [x_values, y_values, k], (1,), (256,))
+    np.testing.assert_array_equal(y_values, before_values * 100 + expected[:, 1])
