@@ -44,7 +44,7 @@ def triple(what: str, size: Any) -> Triple:
         raise LaunchError(f"a {what} has 1 to 3 numbers, not {len(items)}: {size!r}")
     numbers = []
     for item in items:
-        if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
+        if isinstance(item, (bool, np.bool_, np.ndarray)) or not hasattr(item, "__index__"):
             raise LaunchError(f"a {what} is made of integers, not of {item!r}")
         numbers.append(int(item.__index__()))
     limits = MAX_BLOCK if what == "block" else MAX_GRID
@@ -134,6 +134,8 @@ class Kernel(KernelFunction, Inspection):
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Launcher:
         """The kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
+        if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
+            raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)
         if not 0 <= shared <= MAX_SHARED:
             raise LaunchError(f"{shared} bytes of shared memory for a block: it has 0 to {MAX_SHARED}")
@@ -174,22 +176,27 @@ class Kernel(KernelFunction, Inspection):
         return self.specialisation(descriptors, device.target, np.dtype(np.int32), None)
 
     def specialisation(
-        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None
+        self,
+        descriptors: tuple[Any, ...],
+        target: Any,
+        index: np.dtype,
+        block: Triple | None,
+        watched: bool = False,
     ) -> Specialisation:
-        """The kernel for arguments of these types.
+        """The kernel for arguments of these types; `watched`: the sanitizer's form of it.
 
         Raises KernelTypeError where the kernel was compiled ahead, for other types.
         """
         if not self._compiling:
             descriptors = self._ahead(descriptors)
-        key = (descriptors, index, target.kind, "sanitize" if setting("sanitize") else setting("checked"))
+        key = (descriptors, index, target.kind, "watched" if watched else setting("checked"))
         if key in self._by_block:
             key = (*key, block)  # type: ignore[assignment]
         found = self._found.get(key)
         if found is None:
             try:
                 found = self._specialise(
-                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None
+                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, watched
                 )
             except NeedsLaunch as needed:
                 if block is None:
@@ -198,7 +205,7 @@ class Kernel(KernelFunction, Inspection):
                         needed.args[0],
                     ) from None
                 self._by_block.add(key)
-                return self.specialisation(descriptors, target, index, block)
+                return self.specialisation(descriptors, target, index, block, watched)
             self._found[key] = found
         return found
 
@@ -229,15 +236,15 @@ class Kernel(KernelFunction, Inspection):
 
     def recompile(self) -> None:
         """Compile everything again: what the kernel finds outside, by name, may have changed."""
-        keys = list(self._found)
+        keys = [key for key in self._found if key[3] != "watched"]
         self._found.clear()
         for key in keys:
             self.specialisation(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
 
     def _specialise(
-        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None
+        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, watched: bool
     ) -> Specialisation:
-        watch = Watch() if setting("sanitize") and target.kind == "cpu" else None
+        watch = Watch() if watched else None
         return specialise(
             self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
         )

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class Launch:
     """One launch: its arguments as items, and what happens to them afterwards."""
 
+    watched = False  # whether the sanitizer's form of the kernel is launched
+
     def __init__(self, kernel: Kernel, launcher: Launcher, given: tuple[Any, ...]) -> None:
         self.kernel = kernel
         self.launcher = launcher
@@ -48,7 +50,9 @@ class Launch:
         """Specialise, pass the arguments, launch, and look for what the kernel reports."""
         launcher = self.launcher
         descriptors = self.describe()
-        found = self.kernel.specialisation(descriptors, self.device.target, self.choose_index(), launcher.block)
+        found = self.kernel.specialisation(
+            descriptors, self.device.target, self.choose_index(), launcher.block, self.watched
+        )
         items: list[int] = []
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
@@ -56,6 +60,11 @@ class Launch:
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
+        for _, host, number in self.copies:
+            if number in found.written and not host.flags.writeable:
+                raise KernelTypeError(
+                    f"{self.kernel.__name__} writes to argument {number}, a read-only array: pass a copy"
+                )
         self.start(found, function, items)
         for copy, host, number in self.copies:
             if number in found.written:
@@ -106,6 +115,7 @@ class Launch:
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
         """A host array on the device."""
+        args.describe_array(value.dtype, value.ndim, True)  # raises for what kernels do not take
         if self.device.name == "cpu":
             # a kernel that writes to what is copied in only writes to a copy
             return np.array(value) if isinstance(hint, In) and not isinstance(hint, InOut) else value

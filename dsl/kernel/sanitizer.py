@@ -161,6 +161,8 @@ def sanitize() -> AbstractContextManager[None]:
 class WatchedLaunch(Launch):
     """A launch whose accesses are watched."""
 
+    watched = True
+
     def choose_device(self, given: tuple[Any, ...]) -> Device:
         """The CPU, always."""
         self.unwritten: list[Unwritten] = []
