@@ -6,6 +6,7 @@ used; the block that `label` names is open, so that text may be appended at any 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,6 +82,14 @@ def literal(value: Any, dtype: np.dtype) -> str:
             # LLVM writes float constants as the double of the same value
             with np.errstate(all="ignore"):
                 return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+
+
+_FLOATS = re.compile(r"( = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.(?:sqrt|fma)\.)))(?= )")
+
+
+def with_float_flags(text: str, flags: str) -> str:
+    """Give every float instruction these fast-math flags."""
+    return _FLOATS.sub(rf"\1 {flags}", text)
 
 
 def _no_notes(operation: Operation) -> str:

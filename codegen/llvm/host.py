@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 from weft.codegen.kernel_ir.operation import Kernel, Pointer
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
+from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_split import emit_split
@@ -80,6 +81,8 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     else:
         text, symbols, sites = emit_coroutines(ready, target)
     check_declarations(text, (*COMMON, *HOST), symbols)
+    if kernel.level == "threaded" and kernel.attributes.get("fast"):
+        text = with_float_flags(text, "contract arcp nsz reassoc")
     if sites:
         launch["sites"] = sites
     return HostText(text, tuple(sorted(symbols)), launch)

@@ -19,6 +19,7 @@ from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.llvm import libdevice, nvptx_calls, nvptx_memory, nvptx_threads
 from weft.codegen.llvm.allowlist import COMMON, NVPTX, check_declarations
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
 from weft.codegen.passes import launch_data, map_axes, run_passes
@@ -44,8 +45,6 @@ ARCHITECTURES = {
 }
 TRIPLE = "nvptx64-nvidia-cuda"
 _FAST_FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"})
-# What may be computed approximately where a kernel says so.
-_FAST = re.compile(r"( = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.(?:sqrt|fma)\.)))(?= )")
 _SPACES = {
     "global": "ptr addrspace(1)",
     "shared": "ptr addrspace(3)",
@@ -171,7 +170,7 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     text = emitter.text()
     check_declarations(text, (*COMMON, *NVPTX), dialect.symbols)
     if ready.attributes.get("fast"):
-        text = _FAST.sub(r"\1 contract afn arcp nsz reassoc", text)
+        text = with_float_flags(text, "contract afn arcp nsz reassoc")
     return text, ready, bool(dialect.symbols)
 
 

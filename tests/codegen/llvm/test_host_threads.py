@@ -324,3 +324,22 @@ def test_the_order_within_a_thread_stays(k: int) -> None:
     expected[:, k] = 5
     run(b.finish(), [x_values, y_values, k], (1,), (256,))
     np.testing.assert_array_equal(y_values, before_values * 100 + expected[:, 1])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_fast_kernels_contract_and_regroup(fast: bool) -> None:
+    b = KernelBuilder("sums", np.int64, "threaded", explicit=True, fast=fast)
+    x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)
+    zero = b.constant(0)
+    total = b.local(np.float64)
+    b.store(total, zero, b.constant(0, np.float64))
+    row = b.op("multiply", position(b), b.constant(1000))
+    with b.loop(b.constant(1000), "serial") as loop:
+        value = b.load(x, b.op("add", row, loop.index))
+        b.store(total, zero, b.op("add", b.load(total, zero), b.op("multiply", value, value)))
+    b.store(out, position(b), b.load(total, zero))
+    kernel = b.finish()
+    values, sums = np.arange(4000, dtype=np.float64), np.zeros(4)
+    run(kernel, [values, sums], (2,), (2,))
+    np.testing.assert_allclose(sums, (values**2).reshape(4, 1000).sum(1))
+    assert ("contract" in lower_stages(kernel, resolve_target("host"))["llvm"]) == fast
