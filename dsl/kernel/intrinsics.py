@@ -348,7 +348,7 @@ def _element(call: Call, name: str, ary: Any, idx: Any) -> Array:
         c.fail(f"{view.label or 'the array'} is read-only here")
     c.written.add(view.origin)
     if c.watch is not None:
-        c.watch.access(view, Kind.ATOMIC)
+        c.watch.access(view, Kind.ATOMIC, compares=name == "cas")
     return view
 
 

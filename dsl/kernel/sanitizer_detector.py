@@ -9,6 +9,8 @@ does not depend on which comes last), and nothing orders them:
 - an atomic orders what its thread did before its last fence, and knew of, before what a thread does that finds the
   atomic's result by another one at the same place.
 
+A reading is as good as atomic where the next that its thread does there is a compare and swap, which notices a change.
+
 Always true: an access that is ordered behind all others at its place stands for them; memory that is read before anybody
 writes it is told of at the end (of the block where it is shared memory), since the writer may be a thread that comes late,
 and then it is a race.
@@ -133,13 +135,14 @@ Memory = dict[int, "Access | Cell"]
 class Block:
     """A block: its threads, its shared memory, who came to which barrier."""
 
-    __slots__ = ("arrived", "barriers", "fresh", "groups", "number", "shared", "stopped", "threads")
+    __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
         self.threads: list[Thread | None] = [None] * size
         self.shared: Memory = {}
         self.fresh: dict[int, tuple[Site, Thread, Row]] = {}  # read, and never written so far
+        self.guesses: dict[tuple[int, Thread], tuple[Site, Row, Access]] = {}  # races unless a compare and swap follows
         self.barriers: list[tuple[Site, Thread]] = []  # who came first to each
         self.arrived: list[int] = []
         self.groups: dict[Any, list[Thread]] = {}
@@ -292,12 +295,17 @@ class Detector:
         else:
             cell = held
         if site.kind is ATOMIC:
+            if site.compares:
+                cell.reads.pop(thread, None)
+                thread.block.guesses.pop((place, thread), None)
             if cell.released is not None:
                 thread.known = together((thread.known, cell.released))
             if thread.released is not None:
                 cell.released = together((cell.released, thread.released))
         other = cell.conflict(access)
-        if other is not None:
+        if other is not None and site.kind is READ and other[1].kind is ATOMIC:
+            thread.block.guesses.setdefault((place, thread), (site, row, other))
+        elif other is not None:
             self.tell("race", site, thread, row, other)
             (self.fresh if memory is self.memory else self.block.fresh).pop(place, None)
             cell.writes.clear()
@@ -397,6 +405,8 @@ class Detector:
             if arrived < self.size and not block.stopped:
                 block.stopped = True
                 self.tell("divergent barrier", site, thread, ())
+        for (_, one), (site, row, access) in block.guesses.items():
+            self.tell("race", site, one, row, access)
         self.tell_fresh(block.fresh)
         for one in block.threads:
             if one is not None:

@@ -56,7 +56,7 @@ class Site:
     """A place in the kernel where threads are watched.
 
     `array` is the name that the array has there, `space` its memory, `size` the bytes of an access, `align` what its
-    address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them.
+    address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them. `compares`: a compare and swap.
     """
 
     kind: Kind
@@ -67,6 +67,7 @@ class Site:
     align: int = 1
     numbers: int = 0
     valued: bool = False
+    compares: bool = False
 
 
 class WatchingBuilder(KernelBuilder):
@@ -183,7 +184,9 @@ class Watch:
 
     # -- accesses ---------------------------------------------------------------------------------
 
-    def access(self, view: Array, kind: Kind, align: int = 0, value: Value | None = None) -> None:
+    def access(
+        self, view: Array, kind: Kind, align: int = 0, value: Value | None = None, compares: bool = False
+    ) -> None:
         """Watch the access to one element; a thread that finds it misaligned ends.
 
         `align`: as the access says; `value`: what is written.
@@ -201,6 +204,7 @@ class Watch:
             align or part,
             len(view.index),
             value is not None and view.dtype.kind in "biuf",
+            compares,
         )
         pointer = view.pointer if view.dtype == BYTE else b.reinterpret(view.pointer, BYTE)
         written = (value,) if site.valued and value is not None else ()

@@ -124,6 +124,28 @@ def test_locks():
     assert ("race", "data", (0,)) in kinds(under_a_lock, (5, 4), np.zeros(1, np.int32), data, False)
 
 
+def add_by_guessing(total, x):
+    i = cuda.grid(1)
+    old = total[0]
+    while True:
+        seen = cuda.atomic.cas(total, 0, old, old + x[i])
+        if seen == old:
+            break
+        old = seen
+
+
+def guess_of_another(total, x):
+    cuda.atomic.cas(total, 0, 0, 1)
+    x[cuda.grid(1)] = total[0]
+
+
+def test_a_guess_before_a_compare_and_swap():
+    total = np.zeros(1, np.int64)
+    assert not found(add_by_guessing, (2, 8), total, np.arange(16))
+    assert total[0] == 120
+    assert {r[:2] for r in kinds(guess_of_another, (2, 8), total, np.arange(16))} == {("race", "total")}
+
+
 def grid_turns(x, out, wait):
     i = cuda.grid(1)
     x[i] = i
