@@ -172,6 +172,16 @@ def _element_dtype(kind: Any) -> np.dtype:
 _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
+def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
+    """Whether an argument can be passed as what a signature wants, and numbers keep their value whatever it is."""
+    match given, wanted:
+        case ("scalar", dtype, _), ("scalar", target, _):
+            return bool(np.can_cast(dtype, target, "safe"))
+        case ("tuple", _, _, parts), ("tuple", _, _, wants):
+            return can_pass(given, wanted) and all(map(loses_nothing, parts, wants))
+    return can_pass(given, wanted)
+
+
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
     """Whether an argument can be passed where a signature wants something: numbers are cast, arrays have to fit."""
     match given, wanted:

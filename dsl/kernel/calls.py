@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import enum
 import inspect
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -18,14 +19,15 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.kernel import arrays, functions, handlers, intrinsics, methods, names, recursion
-from weft.dsl.kernel.compiler import Frame
+from weft.dsl.kernel.compiler import Compiler, Frame
 from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.library import LibraryFunction
-from weft.dsl.kernel.statements import inline
-from weft.dsl.kernel.types import Type
-from weft.dsl.kernel.values import Array, Closure, Constant, Method, Tuple, describe
+from weft.dsl.kernel.source import source_of
+from weft.dsl.kernel.statements import bind_arguments, inline
+from weft.dsl.kernel.types import ScalarType, Type
+from weft.dsl.kernel.values import Array, Closure, Constant, Method, Scalar, Tuple, describe, is_number
 from weft.dsl.ufunc import UFunc
 
 
@@ -63,6 +65,8 @@ def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str
     c = call.c
     if isinstance(held, names.Intrinsic):
         return intrinsics.call_intrinsic(call, held, arguments, keywords)
+    if isinstance(held, DeviceFunction) and held.signatures:
+        return _with_signature(call, held, arguments, keywords)
     if isinstance(held, DeviceFunction):
         return _in_place(call, held.function, arguments, keywords)
     if isinstance(held, KernelFunction):  # called without brackets it is a function like others, as for Numba
@@ -113,6 +117,38 @@ def _row(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) 
     if out is not None:
         return _row_into(call, row.name, arguments, out)
     return functions.elementwise(call, row.name, *arguments)
+
+
+def _with_signature(call: Call, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """A device function that says its types: numbers are cast to those of the signature that loses least."""
+    c = call.c
+    bound = bind_arguments(call.frame, call.node, source_of(held.function), arguments, keywords, {})
+    values = [value for _, value in bound]
+    for rule in _RULES:
+        for signature in held.signatures:
+            if all(_fits(c, v, t, rule) for v, t in zip(values, signature.arguments, strict=True)):
+                pairs = zip(values, signature.arguments, strict=True)
+                cast = [c.cast(v, t.dtype) if isinstance(t, ScalarType) else v for v, t in pairs]
+                result = _in_place(call, held.function, cast, {})
+                wanted = signature.result
+                return c.cast(result, wanted.dtype) if isinstance(wanted, ScalarType) else result
+    have = ", ".join(map(str, held.signatures))
+    c.fail(f"{held.__name__} is declared as {have}; it takes no ({', '.join(map(describe, values))})")
+
+
+_RULES: tuple[Callable[[np.dtype, np.dtype], bool], ...] = (
+    lambda given, wanted: given == wanted,
+    lambda given, wanted: bool(np.can_cast(given, wanted, "safe")),
+    lambda given, wanted: given.kind != "c" or wanted.kind == "c",
+)
+
+
+def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dtype], bool]) -> bool:
+    if not isinstance(wanted, ScalarType):
+        return not isinstance(value, Scalar)
+    if not (isinstance(value, Scalar) or (isinstance(value, Constant) and is_number(value.value))):
+        return False
+    return rule(np.dtype(c.kind(value)), wanted.dtype)
 
 
 def _row_into(call: Call, name: str, operands: list[Any], out: Any) -> Any:

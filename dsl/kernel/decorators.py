@@ -33,7 +33,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     if device:
         if isinstance(func_or_sig, (FunctionType, DeviceFunction, Kernel)):
             return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, Kernel) else func_or_sig)
-        return DeviceFunction
+        return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig)
     if func_or_sig is None or isinstance(func_or_sig, FunctionType):
         return kernel(func_or_sig, **options)
     return kernel(func_or_sig, **options)

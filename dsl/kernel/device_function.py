@@ -11,11 +11,15 @@ from weft.runtime import Device
 
 
 class DeviceFunction:
-    """A function that kernels call; from Python it runs as Python."""
+    """A function that kernels call; from Python it runs as Python.
+
+    With signatures, numbers are cast to the argument types of the first that fits best, and the result to its type.
+    """
 
     __name__: str
+    signatures: Any
 
-    def __init__(self, function: Any, **options: Any) -> None:
+    def __init__(self, function: Any, signatures: Any = (), **options: Any) -> None:
         if isinstance(function, DeviceFunction):
             function = function.function
         if not isinstance(function, FunctionType):
@@ -23,6 +27,17 @@ class DeviceFunction:
         self.function: FunctionType = function
         self.options = options
         functools.update_wrapper(self, function)
+        self.signatures = ()
+        if signatures:
+            from weft.dsl.kernel.types import as_signatures
+
+            self.signatures = as_signatures(signatures)
+            for signature in self.signatures:
+                if len(signature.arguments) != function.__code__.co_argcount:
+                    raise TypeError(
+                        f"{function.__name__} takes {function.__code__.co_argcount} arguments, but the signature {signature} "
+                        f"has {len(signature.arguments)}"
+                    )
 
     @property
     def py_func(self) -> FunctionType:
@@ -31,6 +46,11 @@ class DeviceFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self.function(*arguments, **keywords)
+
+    def __getitem__(self, configuration: Any) -> Any:
+        raise TypeError(
+            f"{self.function.__name__} is a device function: kernels call it; to launch it, make it a kernel with @weft.kernel"
+        )
 
     def __repr__(self) -> str:
         return f"<weft device function {self.function.__name__}>"
@@ -51,10 +71,12 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
 
     Parameters
     ----------
-    function : function, or name of a device
+    function : function, name of a device, or signature(s)
+        With signatures, such as ``"float32(float32, int32)"``, arguments and result are cast to their types.
     """
     if isinstance(function, (FunctionType, DeviceFunction)):
         return DeviceFunction(function, **options)
     if isinstance(function, Device) or (isinstance(function, str) and "(" not in function):
         return runtime.device(function)
-    return lambda inner: DeviceFunction(inner, **options)
+    given = function if not signature else [function, *signature]
+    return lambda inner: DeviceFunction(inner, () if given is None else given, **options)

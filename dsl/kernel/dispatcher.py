@@ -38,14 +38,14 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Grid or block as three numbers. Raises LaunchError."""
+    """Grid or block as three numbers. Raises LaunchError, and KernelTypeError for what is no integer."""
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"a {what} has 1 to 3 numbers, not {len(items)}: {size!r}")
     numbers = []
     for item in items:
         if isinstance(item, (bool, np.bool_, np.ndarray)) or not hasattr(item, "__index__"):
-            raise LaunchError(f"a {what} is made of integers, not of {item!r}")
+            raise KernelTypeError(f"a {what} is made of integers, not of {item!r}")
         numbers.append(int(item.__index__()))
     limits = MAX_BLOCK if what == "block" else MAX_GRID
     for axis, number, limit in zip("xyz", numbers, limits, strict=False):
@@ -102,6 +102,7 @@ class Kernel(KernelFunction, Inspection):
         self.options = options or Options()
         self._found: dict[Any, Specialisation] = {}
         self._by_block: set[Any] = set()
+        self.specializations: dict[Any, Kernel] = {}
         self._compiling = True
         functools.update_wrapper(self, function)
         self.source = source_of(function)
@@ -214,20 +215,23 @@ class Kernel(KernelFunction, Inspection):
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
-        for signature in known:
-            if all(args.can_pass(given, wanted) for given, wanted in zip(descriptors, signature, strict=True)):
-                return signature
+        for fits in (args.loses_nothing, args.can_pass):
+            for signature in known:
+                if all(fits(given, wanted) for given, wanted in zip(descriptors, signature, strict=True)):
+                    return signature
         shown = ", ".join(str(type_of(d)) for d in descriptors)
         have = "; ".join(f"({', '.join(str(type_of(d)) for d in k)})" for k in known)
         raise KernelTypeError(f"{self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> Kernel:
-        """The kernel for the types of these arguments alone."""
-        made = Kernel(self.py_func, options=self.options)
+        """The kernel for the types of these arguments alone; the same one for the same types."""
         device, values = self.described(arguments)
-        made.specialisation(values, device.target, np.dtype(np.int32), None)
-        made._compiling = False
-        return made
+        found = self.specializations.get((values, device.target))
+        if found is None:
+            found = self.specializations[values, device.target] = Kernel(self.py_func, options=self.options)
+            found.specialisation(values, device.target, np.dtype(np.int32), None)
+            found._compiling = False
+        return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """The device that arguments lie on, and their descriptors."""
@@ -332,6 +336,8 @@ def make_options(given: dict[str, Any]) -> Options:
         raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")
     bounds = given.get("launch_bounds") or ()
     bounds = tuple(bounds) if isinstance(bounds, (tuple, list)) else (int(bounds),)
+    if len(bounds) > 3:
+        raise LaunchError(f"launch_bounds are threads a block, blocks a multiprocessor and blocks a cluster, not {bounds}")
     return Options(
         debug=bool(given.get("debug") or given.get("boundscheck")),
         fastmath=bool(given.get("fastmath")),

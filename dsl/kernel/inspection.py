@@ -143,21 +143,27 @@ class Inspection:
 
     # -- resources --------------------------------------------------------------------------------
 
+    def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
+        """A number; of all signatures a dict, unless the kernel is made for one alone."""
+        found = self._asked(signature, cc, what)
+        alone = signature is None and self.specialized and len(found) == 1
+        return next(iter(found.values())) if alone else found
+
     def get_regs_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
         """Registers that a thread takes."""
-        return self._asked(signature, cc, lambda kernel: kernel.resources["registers"])
+        return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
 
     def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
         """Bytes of shared memory that a block takes, without the launch's own."""
-        return self._asked(signature, cc, lambda kernel: kernel.resources["shared"])
+        return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
 
     def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
         """Bytes of local memory that a thread takes."""
-        return self._asked(signature, cc, lambda kernel: kernel.resources["stack"])
+        return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
 
     def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
         """Bytes of constant memory, its tables."""
-        return self._asked(signature, cc, _constant_bytes)
+        return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
         """Threads that a block may have: fewer than 1024 where registers run out."""
@@ -166,7 +172,7 @@ class Inspection:
             registers = max(kernel.resources["registers"], 1)
             return min(1024, 65536 // (-(-registers // 8) * 8) // 32 * 32)
 
-        return self._asked(signature, cc, most)
+        return self._resource(signature, cc, most)
 
 
 def _constant_bytes(kernel: CompiledKernel) -> int:

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-SILENCE = 120  # seconds that one test may take
+SILENCE = 400  # seconds that one test may take
 
 # Files whose tests ask for Numba's own machinery, which no program of a user sees: part of the path -> why not run.
 OUT_OF_SCOPE: dict[str, str] = {

@@ -221,7 +221,7 @@ def _shim(tests: Path) -> str:
 
 
 def _as_numpy(value: Any) -> Any:
-    return value.numpy() if isinstance(value, weft.Array) else value
+    return np.array(value.numpy()) if isinstance(value, weft.Array) else value
 
 
 MADE: dict[str, Any] = {"cuda": cuda, "config": Config("numba.cuda.core.config")}

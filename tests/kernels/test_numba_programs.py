@@ -300,3 +300,72 @@ def test_numbers_that_a_signature_says_are_arrays() -> None:
 def test_a_guvectorized_function_returns_nothing() -> None:
     with pytest.raises(weft.KernelTypeError, match="returns nothing"):
         cuda.guvectorize(["int32(int32[:], int32[:])"], "(n)->(n)")(lambda x, y: None)
+
+
+def test_signatures_of_device_functions_cast() -> None:
+    @cuda.jit("int32(int32, int32)", device=True)
+    def pack(r: Any, g: Any) -> Any:
+        return ((r & 0xFF) << 8) | (g & 0xFF)
+
+    @cuda.jit(["(int64, int64)", "(float64, float64)"], device=True)
+    def add(x: Any, y: Any) -> Any:
+        return x + y
+
+    @cuda.jit
+    def fill(out: Any, channels: Any, y: Any) -> None:
+        out[0] = pack(channels[0], channels[1])
+        out[1] = add(1, 2)
+        out[2] = add(1, y)
+        out[3] = add(y=2.5, x=y)
+
+    out = np.zeros(4)
+    fill[1, 1](out, np.array([3.9, 5.0], np.float32), 0.25)
+    np.testing.assert_array_equal(out, [0x305, 3, 1.25, 2.75])
+
+    @cuda.jit
+    def refused(out: Any) -> None:
+        out[0] = add(1j, 2)
+
+    with pytest.raises(weft.KernelTypeError, match="add is declared as .*complex"):
+        refused[1, 1](out)
+    with pytest.raises(TypeError, match="takes 1 arguments, but the signature"):
+        weft.device("float32(float32, float32)")(lambda x: x)
+    with pytest.raises(TypeError, match="device function: kernels call it"):
+        add[1, 1](2, 3)
+
+
+def test_the_signature_that_loses_nothing() -> None:
+    @cuda.jit(["(float64[::1], float32, float32)", "(float64[::1], float64, float64)"])
+    def add(out: Any, x: Any, y: Any) -> None:
+        out[0] = x + y
+
+    out = np.zeros(1)
+    add[1, 1](out, np.float32(1), np.float32(2**-25))
+    assert out[0] == 1
+    add[1, 1](out, 1, 2**-25)
+    assert out[0] == 1 + 2**-25
+
+
+def test_one_specialisation_for_the_same_types() -> None:
+    @cuda.jit
+    def copy(x: Any, y: Any) -> None:
+        y[0] = x[0]
+
+    first = copy.specialize(np.ones(1), np.ones(1))
+    assert copy.specialize(np.zeros(3), np.zeros(3)) is first
+    assert copy.specialize(np.ones(1, np.int32), np.ones(1)) is not first
+    assert len(copy.specializations) == 2
+    assert first.specialized
+    assert not copy.specialized
+
+
+def test_launches_of_wrong_types() -> None:
+    @cuda.jit
+    def nothing() -> None:
+        pass
+
+    for brackets in [(2.0, 3), (2, 3.0), ((1, 2.0), 4)]:
+        with pytest.raises(TypeError, match="is made of integers"):
+            nothing[brackets]
+    with pytest.raises(ValueError, match="launch_bounds"):
+        cuda.jit(launch_bounds=(128, 1, 1, 1))(lambda: None)
