@@ -24,6 +24,7 @@ from weft.codegen.passes import launch_data, run_passes
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.split_at_meetings import split_at_meetings
+from weft.codegen.passes.store_branch_results import store_branch_results
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode, setting
 
@@ -71,7 +72,7 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     ready = run_passes(kernel, target)
     launch = _launch(ready)
     if ready.level == "threaded":
-        ready = mark_addresses(forward_variables(ready))
+        ready = mark_addresses(store_branch_results(forward_variables(ready)))
     sites: list[str] = []
     if ready.level == "logical":
         dialect = HostDialect(target)
@@ -100,26 +101,31 @@ def _launch(ready: Kernel) -> dict[str, Any]:
     return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
 
 
+def _effort(target: Target) -> int:
+    """LLVM's level of optimisation: a GPU's schedule runs here to be checked, and is compiled in milliseconds."""
+    return 2 if target.schedule is None else 0
+
+
 def _machine(target: Target) -> llvm.TargetMachine:
     # made anew for every module: an execution engine takes possession of its machine
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.arch, features=target.features, opt=2, reloc="pic", codemodel="default"
+        cpu=target.arch, features=target.features, opt=_effort(target), reloc="pic", codemodel="default"
     )
 
 
-def _optimised(text: str, machine: llvm.TargetMachine, explicit: bool) -> llvm.ModuleRef:
+def _optimised(text: str, machine: llvm.TargetMachine, threaded: bool, effort: int) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"the generated code is not valid: {error}") from None
-    if explicit:
+    if threaded:
         module.data_layout = str(machine.target_data)
     # threads in loops are vectorised by LLVM, elements in lanes are vectors already
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = explicit
+    options = llvm.create_pipeline_tuning_options(speed_level=effort)
+    options.loop_vectorization = threaded
     options.slp_vectorization = False
-    options.loop_unrolling = explicit
+    options.loop_unrolling = threaded
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
@@ -129,7 +135,7 @@ def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetM
     _initialise()
     made = emit_host(kernel, target)
     machine = _machine(target)
-    module = _optimised(made.text, machine, made.launch["scheme"] != "chunks")
+    module = _optimised(made.text, machine, made.launch["scheme"] != "chunks", _effort(target))
     module.triple = target.triple
     return module, machine, made
 

@@ -1,0 +1,55 @@
+"""Give the results of branches around meetings through memory.
+
+In: a threaded kernel. Out: the kernel whose every `if` with a meeting inside has no results: its regions write what they
+yielded to `local` variables, which are read behind it. Such an `if` can be gone through once for all threads of a block,
+although what it gives is a thread's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.rewrite import Rewriter
+
+
+def store_branch_results(kernel: Kernel) -> Kernel:
+    """The kernel; itself where no such branch gives anything."""
+    return _Storer(kernel).run() if any(_gives(o) for o in kernel.walk()) else kernel
+
+
+def _gives(operation: Operation) -> bool:
+    if operation.opcode != "if" or not operation.results or any(isinstance(v.type, Pointer) for v in operation.results):
+        return False
+    return any(o.opcode in MEETINGS for region in operation.regions for o in program_order(region.operations))
+
+
+class _Storer(Rewriter):
+    """Rebuilds one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, lambda builder, operation, operands: None)
+
+    def structured(self, operation: Operation, operands: list[Any]) -> None:
+        """A branch without its results."""
+        if not _gives(operation):
+            super().structured(operation, operands)
+            return
+        b = self.builder
+        variables = [b.emit("local", (), (Pointer(v.type, "local"),), count=1)[0] for v in operation.results]  # type: ignore[arg-type]
+        start = b.constant(0)
+        regions = []
+        for region in operation.regions:
+            block = Block()
+            b.blocks.append(block)
+            self.body(region)
+            if block.operations[-1].opcode == "yield":  # else it leaves, and gives nothing
+                for variable, value in zip(variables, block.operations.pop().operands, strict=True):
+                    b.store(variable, start, value)
+                block.operations.append(Operation("yield"))
+            b.blocks.pop()
+            regions.append(block)
+        b.emit("if", tuple(operands), (), tuple(regions), **operation.attributes)
+        for value, variable in zip(operation.results, variables, strict=True):
+            self.map[value] = b.load(variable, start)
