@@ -405,8 +405,8 @@ class Detector:
             if arrived < self.size and not block.stopped:
                 block.stopped = True
                 self.tell("divergent barrier", site, thread, ())
-        for (_, one), (site, row, access) in block.guesses.items():
-            self.tell("race", site, one, row, access)
+        for (_, reader), (site, row, access) in block.guesses.items():
+            self.tell("race", site, reader, row, access)
         self.tell_fresh(block.fresh)
         for one in block.threads:
             if one is not None:
