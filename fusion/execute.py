@@ -142,7 +142,8 @@ class PlanWriter:
                 self._call(group.opaque)
             else:
                 for placed in group.placed:
-                    self._memory(placed.task.node)
+                    if placed.task.node not in group.private:
+                        self._memory(placed.task.node)
                 for function, lowered in obtain_kernels(self.device, group):
                     self._launch(function, lowered)
                 self._release_partials()

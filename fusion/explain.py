@@ -262,8 +262,10 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(_formula(p, names, schedule) for p in group.placed)
     title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
+    if group.passes() > 1:
+        title += f", {group.passes()} times over the row"
     reads = tuple(names(node) for node in inputs_of(group))
-    writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed))
+    writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
     instructions = sum(
         find_op(i.node.op).cost for p in group.placed for i in p.task.body if i.kind == "map" and i.node.op != "cast"
     )

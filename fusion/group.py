@@ -1,22 +1,33 @@
 """Groups: which tasks share a kernel.
 
 In: tasks in an order in which each may run. Out: groups in the order of their launches. Always
-true: inside a group a value that another task of the group stored is read only at the very loop
-point that stored it; the launches respect every read, and every overwrite comes after the other
-readers of what it overwrites.
+true: inside a group a value that another task of the group stored is read only at the point of the
+parallel loops that stored it, at the same stage only at the very loop point; the launches respect every
+read, and every overwrite comes after the other readers of what it overwrites.
+
+A group's kernel goes through its stages at each point of the parallel loops: stage 0 is computed at the point,
+stage 1 inside the loops over the row that belongs to it, stage 2 at the point again, stage 3 inside loops over
+the row again, and so on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from weft.fusion.expr import Expr
 from weft.fusion.index_map import Affine, rename
 from weft.fusion.task import Loop, Task, base_of
 
-MAX_INSTRUCTIONS = 600
-MAX_BUFFERS = 48
+MAX_INSTRUCTIONS = 400
+MAX_BUFFERS = 24
 LOOK_BACK = 24  # groups that a task is tried with, newest first
+# Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
+# many, or short ones. Rows across memory (columns) are in the cache only if they are short.
+ROW_BYTES = 1 << 20
+MANY_ROWS = 64
+SHORT_ROW = 2048
+SHORT_COLUMN = 512
 
 
 @dataclass(slots=True)
@@ -25,7 +36,12 @@ class Placed:
 
     task: Task
     loops: dict[int, int]
-    inner: bool  # computed inside the reduce loops
+    stage: int  # odd: inside the loops over the row
+
+    @property
+    def inner(self) -> bool:
+        """Whether it is computed inside the loops over the row."""
+        return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
         """A form of the task in the group's loops."""
@@ -42,6 +58,7 @@ class Group:
     opaque: Expr | None = None
     before: int = 0  # bit set of the groups that run before this one
     reason: str = ""  # why it is a kernel of its own
+    private: set[Expr] = field(default_factory=set)  # values that only the kernel itself needs, in registers
 
     def outer(self) -> int:
         """Number of parallel loops."""
@@ -56,8 +73,13 @@ class Group:
         return sum(len(p.task.body) for p in self.placed)
 
     def buffers(self) -> set[Expr]:
-        """Stored values that it reads or writes."""
-        return {p.task.node for p in self.placed} | {node for p in self.placed for node, _ in p.task.reads()}
+        """Stored values that it reads or writes in memory."""
+        everything = {p.task.node for p in self.placed} | {node for p in self.placed for node, _ in p.task.reads()}
+        return everything - self.private
+
+    def passes(self) -> int:
+        """How often the kernel goes over a row."""
+        return max((p.stage + 1) // 2 for p in self.placed)
 
 
 class Grouping:
@@ -138,16 +160,14 @@ class Grouping:
             return None, "it reads the values at computed positions"
         if not produced and not (related or self._shares(task, group)):
             return None, "they read nothing in common"
+        reason = ""
         for placed in self._placements(task, group, produced, stored):
-            trouble = self._trouble(placed, group, stored)
+            trouble = self._settle(placed, group, stored)
             if not trouble:
                 commit_loops(group, placed)
                 return placed, ""
-            reason = trouble
-            break
-        else:
-            reason = "they run over different loops"
-        return None, reason
+            reason = reason or trouble
+        return None, reason or "they run over different loops"
 
     @staticmethod
     def _shares(task: Task, group: Group) -> bool:
@@ -172,7 +192,7 @@ class Grouping:
             for own, theirs in pairs:
                 if not _identify(own, theirs, task.loops, group.loops, hints, loops):
                     return
-            found.append(Placed(task, loops, is_inner))
+            found.append(Placed(task, loops, int(is_inner)))
 
         if reducing and group_reduces:
             attempt([(own_outer, outer), (own_inner, inner)], True)
@@ -185,32 +205,29 @@ class Grouping:
                 attempt([(own_outer, outer + inner)], True)
         return found
 
-    def _trouble(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Why the task cannot run at this place; empty if it can."""
-        task = placed.task
-        reduced_here = {p.task.node for p in group.placed if p.task.kind == "reduce"}
-        for node, index in task.reads():
+    def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
+        """Find the stage of the task at this place; why there is none, empty if there is."""
+        ready = placed.stage
+        for node, index in placed.task.reads():
             if node not in stored:
                 continue
             assert index is not None
             home = stored[node]
-            if placed.flat(index) != home.flat(home.task.target):
+            if placed.flat(index) == home.flat(home.task.target):
+                # what is folded is known behind the loops, other values from there on
+                ready = max(ready, home.stage + (home.task.kind == "reduce"))
+            elif home.inner and in_own_row(placed, index, home, group):
+                ready = max(ready, home.stage + 1)
+            else:
                 return "it reads the values at another place than the one that computes them"
-            if placed.inner and self._after(node, stored, reduced_here):
-                return "it needs the finished reduction before it goes over the row again"
+        previous = placed.task.node.operands[0] if placed.task.kind == "update" else None
+        for other in group.placed:
+            if any(node is previous for node, _ in other.task.reads()):
+                ready = max(ready, other.stage)
+        placed.stage = ready + ((ready ^ placed.stage) & 1)
+        if placed.stage > 1 and placed.inner and (trouble := too_long(group)):
+            return trouble
         return self._overwrites(placed, group)
-
-    @staticmethod
-    def _after(node: Expr, stored: dict[Expr, Placed], reduced: set[Expr]) -> bool:
-        """Whether a value stored in the group needs one of its reductions."""
-        stack, seen = [node], set()
-        while stack:
-            current = stack.pop()
-            if current in reduced:
-                return True
-            seen.add(current)
-            stack.extend(r for r, _ in stored[current].task.reads() if r in stored and r not in seen)
-        return False
 
     @staticmethod
     def _overwrites(placed: Placed, group: Group) -> str:
@@ -225,7 +242,8 @@ class Grouping:
                 if reader is not writer and reader.task.kind == "update" and reader.task.node.operands[0] is previous:
                     return "both overwrite the same array"
                 for node, index in reader.task.reads():
-                    if node is previous and (index is None or reader.flat(index) != target):
+                    elsewhere = index is None or reader.flat(index) != target or reader.stage > writer.stage
+                    if node is previous and elsewhere:
                         return "one overwrites what the other still reads elsewhere"
                 if previous in (p.task.node for p in everyone):
                     return "it overwrites part of what the kernel before it writes"
@@ -237,7 +255,8 @@ def start_group(group: Group, task: Task) -> None:
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}
-    group.placed.append(Placed(task, loops, task.kind == "reduce"))
+    alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
+    group.placed.append(Placed(task, loops, int(alone)))
 
 
 def commit_loops(group: Group, placed: Placed) -> None:
@@ -250,8 +269,69 @@ def commit_loops(group: Group, placed: Placed) -> None:
     group.loops = [Loop(group.loops[k].extent, "reduce" if k in reduced else "parallel") for k in order]
     for p in group.placed:
         p.loops = {own: moved[theirs] for own, theirs in p.loops.items()}
-        p.inner = p.inner or bool(reduced)
+        p.stage = int(p.inner or bool(reduced))
     placed.loops = {own: moved[theirs] for own, theirs in placed.loops.items()}
+
+
+def row_size(group: Group) -> int:
+    """Elements of a row."""
+    return prod(loop.extent for loop in group.loops if loop.role != "parallel")
+
+
+def too_long(group: Group) -> str:
+    """Why the group should not go over its rows again; empty if it may."""
+    length = row_size(group)
+    rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
+    if rows < MANY_ROWS and length > SHORT_ROW:
+        return "it needs the finished reduction of rows that are too few to share the work by"
+    along, across = row_bytes(group)
+    if across > along and length > SHORT_COLUMN:
+        return "it needs the finished reduction before it goes over the columns again"
+    if length * (along + across) > ROW_BYTES:
+        return "it needs the finished reduction, and the row would no longer be in the cache"
+    return ""
+
+
+def row_bytes(group: Group) -> tuple[int, int]:
+    """Bytes for each element of a row of what is read and written: side by side along the row, and otherwise."""
+    inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
+    along = across = 0
+    seen: set[Expr] = set()
+    for p in group.placed:
+        for node, form in [*p.task.reads(), (p.task.node, p.task.target)]:
+            walked = () if form is None or node in seen else p.flat(form)[1]
+            if any(loop in inner for loop, _ in walked):
+                seen.add(node)
+                unit = any(loop in inner and c in (1, -1) for loop, c in walked)
+                along += node.dtype.itemsize * unit
+                across += node.dtype.itemsize * (not unit)
+    return along, across
+
+
+def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
+    """Whether all that is read of a value was computed by the same point of the parallel loops."""
+    if home.task.kind != "map":
+        return False
+    outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
+
+    def parts(form: Affine) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        own = [(loop, c) for loop, c in form[1] if loop in outer]
+        rest = [(c, group.loops[loop].extent) for loop, c in form[1] if loop not in outer]
+        return own, sorted(rest)
+
+    read, written = reader.flat(index), home.flat(home.task.target)
+    (read_at, read_rest), (written_at, written_rest) = parts(read), parts(written)
+    if read_at != written_at:
+        return False
+    if read[0] == written[0] and all(part in written_rest for part in read_rest):
+        return len(set(read_rest)) == len(read_rest)
+    # a row is a block of memory of its own, and what is read lies inside
+    block = prod(extent for _, extent in written_rest)
+    reach = sum(abs(c) * (extent - 1) for c, extent in written_rest)
+    if reach != block - 1 or any(c < 0 for c, _ in (*written_rest, *read_rest)):
+        return False
+    first = read[0] - written[0]
+    return 0 <= first and first + sum(c * (extent - 1) for c, extent in read_rest) < block
 
 
 def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:

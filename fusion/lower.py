@@ -186,6 +186,7 @@ class KernelWriter:
         self.partials: list[tuple[int, int]] = []
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
+        self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
 
     def _index_dtype(self) -> np.dtype:
@@ -215,6 +216,11 @@ class KernelWriter:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
             self.bindings.append(("int", value, 0))
         return found
+
+    def leave_loops(self, depth: int) -> None:
+        """Forget what was computed inside the loops from `depth` on, which are closed."""
+        self.values = {key: found for key, found in self.values.items() if found[1] <= depth}
+        self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
         """The index value of an affine form (without its constant) and its depth."""
@@ -270,7 +276,8 @@ class KernelWriter:
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
         index, depth = self.address(form, node)
-        pointer = self.pointer(node, form[0])
+        # what the kernel itself has written comes back through the pointer that it was written through
+        pointer = self.pointer(node, form[0], writable=node in self.made)
         return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
 
     def _gather(
@@ -373,6 +380,8 @@ class KernelWriter:
 
     def store_later(self, placed: Placed, value: Value) -> None:
         """Note a store; all stores of a loop body come after all its loads."""
+        if placed.task.node in self.group.private:
+            return
         form = placed.flat(placed.task.target)
         index, _ = self.address(form, placed.task.node)
         pointer = self.pointer(placed.task.node, form[0], writable=True)
@@ -432,39 +441,26 @@ class KernelWriter:
             self._parallel(number + 1, rest)
 
     def _at_point(self, folds: list[Placed]) -> None:
-        before, inner, after = self._stages(folds)
-        for placed in before:
-            self.point(placed)
-        if folds or self.nest.inner:
-            self._fold_loops(folds, inner, len(self.nest.outer))
-        for placed in after:
-            self.point(placed)
-        self.flush_stores()
-
-    def _stages(self, folds: list[Placed]) -> tuple[list[Placed], list[Placed], list[Placed]]:
-        """Tasks before the inner loops, tasks inside (folds and inner stores), tasks after them."""
-        if not folds and self.nest.inner:
-            return [], list(self.group.placed), []
-        late = {p.task.node for p in folds}
-        before, inner, after = [], [], []
-        for p in self.group.placed:
-            if p.inner:
-                inner.append(p)
-            elif any(node in late for node, _ in p.task.reads()):
-                late.add(p.task.node)
-                after.append(p)
+        for number in range(max(p.stage for p in self.group.placed) + 1):
+            placed = self.stage(number)
+            if number & 1:
+                self._fold_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
+                self.leave_loops(len(self.nest.outer))
             else:
-                before.append(p)
-        return before, inner, after
+                for p in placed:
+                    self.point(p)
+            self.flush_stores()
+
+    def stage(self, number: int) -> list[Placed]:
+        """The tasks of a stage."""
+        return [p for p in self.group.placed if p.stage == number]
 
     def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
         """The inner loops: folds carry accumulators, scans a running value, others just run."""
-        held, self.stores = self.stores, []
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = folds or scans
         initial = [v for p in carriers for v in self.initial(p)]
         final = self._inner_loop(carriers, inner, depth, initial, None)
-        self.stores = held
         self._finish_folds(folds, final)
 
     def _finish_folds(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
@@ -525,7 +521,7 @@ class KernelWriter:
 
     def build_partials(self, folds: list[Placed], split: Split) -> None:
         """Each chunk of the outermost reduce loop folded by itself into scratch memory."""
-        before, inner, _ = self._stages(folds)
+        before, inner = self.stage(0), self.stage(1)
 
         def at_point() -> None:
             for placed in before:
@@ -546,8 +542,7 @@ class KernelWriter:
 
     def build_finish(self, folds: list[Placed], split: Split) -> None:
         """The partial folds folded in order, and what follows at each row."""
-        before, _, after = self._stages(folds)
-        folds = [p for p in self.group.placed if p.task.kind == "reduce"]
+        before, after = self.stage(0), self.stage(2)
 
         def at_point() -> None:
             for placed in before:
@@ -614,8 +609,8 @@ def traffic(group: Group) -> tuple[int, int]:
     """Bytes that a group has to read and to write at least: each element that it touches once."""
     touched: dict[Expr, int] = {}
     written = 0
+    own = {p.task.node for p in group.placed}
     for p in group.placed:
-        own = {task.node for task in (q.task for q in group.placed)}
         for node, index in p.task.reads():
             if node in own:
                 continue
@@ -624,6 +619,8 @@ def traffic(group: Group) -> tuple[int, int]:
                 walked = {loop for loop, _ in index[1]}
                 elements = min(elements, prod(loop.extent for k, loop in enumerate(p.task.loops) if k in walked))
             touched[node] = max(touched.get(node, 0), elements * node.dtype.itemsize)
+        if p.task.node in group.private:
+            continue
         walked = {loop for loop, _ in p.task.target[1]}
         if p.task.kind == "scatter":
             walked = set(range(len(p.task.loops)))

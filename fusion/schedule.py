@@ -54,7 +54,7 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
     steps = _make_steps([n for n in order if n not in known], stored)
     kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
-    groups = _group(sequence, in_place)
+    groups = _group(sequence, set(outputs))
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
     return Schedule(list(outputs), groups, in_place, _last_uses(groups))
 
@@ -151,14 +151,33 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
     return sequence, in_place
 
 
-def _group(sequence: list[tuple[Step, set[Expr]]], in_place: set[Expr]) -> list[Group]:
+def _group(sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr]) -> list[Group]:
     grouping = Grouping()
     for (node, task), waits in sequence:
         if task is None:
             grouping.add_opaque(node)
         else:
             grouping.add(task, {grouping.home[w] for w in waits})
+    for group in grouping.groups:
+        if group.opaque is None:
+            group.private = _private(group, grouping, outputs)
     return grouping.groups
+
+
+def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
+    """Values that a kernel has in registers wherever they are read, and that nobody else reads."""
+    made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce")}
+    private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
+    for p in group.placed:
+        private.difference_update(p.task.node.operands[:1] if p.task.kind in ("update", "scatter") else ())
+        for node, index in p.task.reads():
+            home = made.get(node)
+            if home is None:
+                continue
+            kept = not home.inner or home.task.kind == "reduce" or p.stage == home.stage
+            if index is None or not kept or p.flat(index) != home.flat(home.task.target):
+                private.discard(node)
+    return private
 
 
 def _last_uses(groups: list[Group]) -> dict[Expr, int]:

@@ -89,6 +89,13 @@ class KernelBuilder:
         self._count += 1
         return value
 
+    def after(self, kernel: Kernel) -> None:
+        """Take names from here on that `kernel` has not used."""
+        values = [v for f in kernel.functions for v in f.parameters]
+        for o in kernel.walk():
+            values += [*o.results, *(v for region in o.regions for v in region.parameters)]
+        self._count = max((int(v.name) + 1 for v in values if v.name.isdigit()), default=0)
+
     def pointer(self, name: str, dtype: Any, *, writable: bool = False, noalias: bool = False, align: int = 1) -> Value:
         """Declare a parameter that points to elements of `dtype` in global memory."""
         value = Value(name, Pointer(np.dtype(dtype)))

@@ -1,7 +1,7 @@
-"""Choose the loop that host code runs in vectors, and give it `lanes`.
+"""Choose the loops that host code runs in vectors, and give them `lanes`.
 
-In: a logical kernel. Out: the kernel with at most one loop marked: the body of a loop with ``lanes=W`` runs
-for W consecutive indices at once. A fold gets more operands (the identities of its accumulators, which
+In: a logical kernel. Out: the kernel with loops marked, none inside another: the body of a loop with ``lanes=W``
+runs for W consecutive indices at once. A fold gets more operands (the identities of its accumulators, which
 the lanes start from) and a second region that combines two sets of accumulators.
 """
 
@@ -18,19 +18,23 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loop along which most accesses walk through memory element by element."""
+    """Mark the loop along which most accesses walk through memory element by element, and of the loops beside it the
+    best in the same way."""
     kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
     loops = _loops(kernel.body)
-    chosen = max(
+    worth = sorted(
         ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if _can_have_lanes(op)),
-        default=None,
+        reverse=True,
     )
-    if chosen is None or chosen[0] == 0:
-        return kernel
-    operation = loops[chosen[2]][0]
-    width = max((_itemsize(v) for o in _inside(operation) for v in (*o.operands, *o.results)), default=4)
-    lanes = max(4, min(64, 2 * target.vector_bytes // width))
-    _mark(kernel, operation, lanes)
+    taken: set[Operation] = set()
+    for score, _, k in worth:
+        operation = loops[k][0]
+        inside = _inside(operation)
+        if not score or operation in taken or not taken.isdisjoint(inside):
+            continue
+        taken |= {operation, *inside}
+        width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
+        _mark(kernel, operation, max(4, min(64, 2 * target.vector_bytes // width)))
     return kernel
 
 
@@ -102,7 +106,7 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:
     if not names:
         return
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
-    builder._count = 1_000_000 + len(list(kernel.walk()))
+    builder.after(kernel)
     carried = operation.results
     before = builder.block
     types = [v.type for v in carried]

@@ -29,7 +29,7 @@ class Rewriter:
         self.rule = rule
         self.retype = retype  # what values that no rule replaces become: the type of one, or of two
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
-        self.builder._count = max((int(v.name) + 1 for v in _results(kernel) if v.name.isdigit()), default=0)
+        self.builder.after(kernel)
         self.builder.kernel.level = kernel.level
         self.builder.kernel.attributes = dict(kernel.attributes)
         self.map: dict[Value, Replaced] = {}
@@ -113,12 +113,3 @@ def _flatten(values: list[Replaced]) -> list[Value]:
     for value in values:
         flat.extend(value) if isinstance(value, tuple) else flat.append(value)
     return flat
-
-
-def _results(kernel: Kernel) -> list[Value]:
-    found: list[Value] = [v for f in kernel.functions for v in f.parameters]
-    for operation in kernel.walk():
-        found.extend(operation.results)
-        for region in operation.regions:
-            found.extend(region.parameters)
-    return found
