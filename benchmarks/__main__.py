@@ -1,28 +1,43 @@
-"""``python -m benchmarks [--suite overhead] [--out FOLDER]``: measure, print, and write JSON."""
+"""``python -m benchmarks [--suite NAME] [--out FOLDER]``: measure, print, and write JSON and Markdown.
+
+The suite `fused` runs where it is named: it takes minutes. ``--peers`` sets it against every peer that is installed (or
+those that are named), ``--threads`` limits all alike, ``--only`` picks programs, ``--quick`` takes small sizes.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import weft as wf
-from benchmarks import kernels, overhead
+from benchmarks import fused, kernels, overhead, peers
 
 SUITES = {"kernels": kernels.measure, "overhead": overhead.measure}
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run the chosen suites."""
     parser = argparse.ArgumentParser(prog="benchmarks")
-    parser.add_argument("--suite", choices=sorted(SUITES), action="append")
+    parser.add_argument("--suite", choices=sorted([*SUITES, "fused"]), action="append")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    parser.add_argument("--threads", type=int, default=0, help="that everybody may use; 0: one a usable core")
+    parser.add_argument("--peers", nargs="*", metavar="NAME", help="fused: against these, or all that are installed")
+    parser.add_argument(
+        "--only", nargs="*", default=(), metavar="PART", help="fused: programs whose names contain this"
+    )
+    parser.add_argument("--turns", type=int, default=fused.TURNS)
+    parser.add_argument("--quick", action="store_true", help="fused: small sizes")
+    options = parser.parse_args(arguments)
+    if options.threads:
+        peers.limit_threads(options.threads)
     wf.set_default_device(options.device)
     facts = {
         "device": options.device,
@@ -31,13 +46,37 @@ def main() -> int:
         "weft": wf.__version__,
     }
     for name in options.suite or sorted(SUITES):
+        if name == "fused":
+            run_fused(options, facts)
+            continue
         found = {**facts, "results": SUITES[name]()}
         for key, value in found["results"].items():
             print(f"{name}: {key}: {value}")
-        if options.out:
-            options.out.mkdir(parents=True, exist_ok=True)
-            (options.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        write(options.out, f"{name}.json", json.dumps(found, indent=1) + "\n")
     return 0
+
+
+def write(folder: Path | None, name: str, text: str) -> None:
+    """A file in the folder for results, if there is one."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def run_fused(options: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """The suite of the fused programs."""
+    chosen = () if options.peers is None else options.peers or None
+    before = os.getloadavg()[0]
+    results = fused.measure(
+        threads=options.threads, peers=chosen, only=options.only, turns=options.turns, quick=options.quick
+    )
+    threads = options.threads or len(os.sched_getaffinity(0))
+    told = {**facts, "threads": threads, "load before": f"{before:.1f}", "load after": f"{os.getloadavg()[0]:.1f}"}
+    text = fused.as_markdown(results, told)
+    print(text)
+    write(options.out, f"fused-{threads}.md", text)
+    found = {**told, "summary": fused.summary(results), "results": fused.as_json(results)}
+    write(options.out, f"fused-{threads}.json", json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,263 @@
+"""Ten fused programs: weft against NumPy, numexpr, Numba, JAX and torch.compile, whichever are installed.
+
+Results are checked against float64 first; who is wrong is said to be and counts for nothing. Then everybody takes turns,
+so that whatever else the machine does meets all alike. A ratio is the best peer's time over weft's, turn by turn, and of
+those the median; the best peer is the one with the least median.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import WEFT, Call, Peer, as_numpy, installed
+from benchmarks.programs import PROGRAMS, Arrays, Program
+
+TURNS = 9
+SECONDS = 12.0  # that a program's turns may take, once there are three of them
+PAUSE = 0.005  # before a turn: the threads of whoever was at it have gone to sleep
+COMPILE_SECONDS = 60.0  # that a first call may take
+COPIED = 1 << 26  # bytes of the copy that bandwidth is measured with
+
+
+@dataclass
+class Result:
+    """What was found out about one program."""
+
+    program: str
+    first_ms: dict[str, float] = field(default_factory=dict)
+    turns_ms: dict[str, list[float]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    moved: int = 0  # bytes, the inputs read once and the results written once
+    streams: bool = False
+
+    def median(self, name: str) -> float:
+        """Median milliseconds of one who took part."""
+        return statistics.median(self.turns_ms[name])
+
+    @property
+    def best(self) -> str | None:
+        """The peer with the least median."""
+        others = [name for name in self.turns_ms if name not in (WEFT.name, "copy")]
+        return min(others, key=self.median) if others and WEFT.name in self.turns_ms else None
+
+    def ratio(self, name: str) -> float:
+        """A peer's time over weft's: the median of all turns."""
+        pairs = zip(self.turns_ms[name], self.turns_ms[WEFT.name], strict=True)
+        return statistics.median(theirs / ours for theirs, ours in pairs)
+
+    def quickest(self, name: str) -> float:
+        """The same of everybody's fastest turn."""
+        return min(self.turns_ms[name]) / min(self.turns_ms[WEFT.name])
+
+    def share(self) -> float:
+        """Which part of the copy's bytes a second weft moved."""
+        return self.ratio("copy") * self.moved / (2 * COPIED)
+
+
+class TooLongError(BaseException):
+    """A first call that takes too long. No Exception: compilers catch those and go on."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TooLongError in the main thread after some seconds, where the system has such alarms."""
+
+    def ring(*_: Any) -> None:
+        raise TooLongError(f"not done after {seconds:.0f} s")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def milliseconds(call: Call) -> float:
+    """How long a call takes. Giving its results up is no part of it."""
+    begin = time.perf_counter()
+    result = call()
+    taken = (time.perf_counter() - begin) * 1e3
+    del result
+    return taken
+
+
+def copy_call(threads: int) -> Call:
+    """A copy in as many threads: what bandwidth is measured with."""
+    source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
+    part = COPIED // threads
+    pool = ThreadPoolExecutor(threads)
+
+    def move(k: int) -> None:
+        ctypes.memmove(target.ctypes.data + k * part, source.ctypes.data + k * part, part)
+
+    return lambda: list(pool.map(move, range(threads)))
+
+
+def difference(program: Program, found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
+    """What is wrong with results; nothing if they are right."""
+    if [x.shape for x in found] != [x.shape for x in expected]:
+        return f"shapes {[x.shape for x in found]}"
+    for ours, right in zip(found, expected, strict=True):
+        off = np.abs(ours.astype(np.float64) - right) / max(float(np.abs(right).max()), 1e-300)
+        wrong = np.count_nonzero(~(off <= program.tolerance))
+        if wrong > program.outliers * off.size:
+            return f"wrong: off by {float(off.max()):.1e} of the largest value"
+    return ""
+
+
+def run_program(program: Program, inputs: Arrays, peers: Sequence[Peer], threads: int, turns: int) -> Result:
+    """Check everybody, then measure them in turns."""
+    result = Result(program.name, streams=program.streams)
+    expected = program.expected(inputs)
+    calls: dict[str, Call] = {}
+    for peer in (WEFT, *peers):
+        try:
+            with time_limit(COMPILE_SECONDS):
+                begin = time.perf_counter()
+                call = peer.prepare(program, inputs)
+                found = call()
+                result.first_ms[peer.name] = (time.perf_counter() - begin) * 1e3
+        except (Exception, TooLongError) as error:  # of whatever kind a peer's failure is, the others go on
+            result.problems[peer.name] = f"{type(error).__name__}: {str(error).strip()[:120]}"
+            continue
+        arrays = as_numpy(found)
+        result.moved = sum(x.nbytes for x in inputs) + sum(x.nbytes for x in arrays)
+        wrong = difference(program, arrays, expected)
+        del found, arrays
+        if wrong:
+            result.problems[peer.name] = wrong
+        else:
+            calls[peer.name] = call
+    del expected
+    calls["copy"] = copy_call(threads)
+    take_turns(calls, result.turns_ms, turns)
+    return result
+
+
+def take_turns(calls: dict[str, Call], taken: dict[str, list[float]], turns: int) -> None:
+    """Everybody once a turn; the first turn warms up and does not count."""
+    begin = time.perf_counter()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(turns + 1):
+            if turn > 3 and time.perf_counter() - begin > SECONDS:
+                break
+            for name, call in calls.items():
+                time.sleep(PAUSE)
+                found = milliseconds(call)
+                if turn:
+                    taken.setdefault(name, []).append(found)
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def measure(
+    *,
+    threads: int = 0,
+    peers: Sequence[str] | None = None,
+    only: Sequence[str] = (),
+    turns: int = TURNS,
+    quick: bool = False,
+) -> list[Result]:
+    """Run the programs whose names contain one of `only`; against all installed peers, or those named."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    chosen = [p for p in installed() if peers is None or p.name.lower() in {name.lower() for name in peers}]
+    results = []
+    for program in PROGRAMS:
+        if only and not any(part.lower() in program.name.lower() for part in only):
+            continue
+        inputs = program.inputs(np.random.default_rng(0), program.quick if quick else program.size)
+        results.append(run_program(program, inputs, chosen, threads or available, turns))
+    return results
+
+
+# -- reports ----------------------------------------------------------------------------------
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of ratios."""
+    return math.exp(sum(math.log(v) for v in values) / len(values)) if values else math.nan
+
+
+def summary(results: Sequence[Result]) -> dict[str, float]:
+    """Geometric means of the ratios, and how often weft is not behind."""
+    compared = [r for r in results if r.best is not None]
+    best = [r.ratio(r.best) for r in compared if r.best is not None]
+    return {
+        "programs": len(results),
+        "at least as fast as the best peer": sum(v >= 1 for v in best),
+        "geometric mean, best peer / weft": round(geometric_mean(best), 3),
+        "geometric mean, NumPy / weft": round(
+            geometric_mean([r.ratio("NumPy") for r in compared if "NumPy" in r.turns_ms]), 2
+        ),
+    }
+
+
+def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
+    """A table: medians in milliseconds, ratios, and the share of the copy's bandwidth."""
+    names = [WEFT.name, *dict.fromkeys(n for r in results for n in (*r.first_ms, *r.problems) if n != WEFT.name)]
+    head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "share of copy"]
+    lines = [
+        ", ".join(f"{key} {value}" for key, value in facts.items()),
+        "",
+        f"| {' | '.join(head)} |",
+        "|" + " --- |" * len(head),
+    ]
+    for r in results:
+        cells = [f"{r.median(n):.2f}" if n in r.turns_ms else "-" for n in names]
+        best = r.best
+        cells += [best or "-", f"{r.ratio(best):.2f}" if best else "-", f"{r.quickest(best):.2f}" if best else "-"]
+        cells.append(f"{r.ratio('NumPy'):.1f}" if best and "NumPy" in r.turns_ms else "-")
+        cells.append(f"{100 * r.share():.0f} %" if WEFT.name in r.turns_ms else "-")
+        lines.append(f"| {r.program} | {' | '.join(cells)} |")
+    lines += ["", *(f"- {key}: {value}" for key, value in summary(results).items())]
+    lines += [
+        "",
+        "First call, with compiling (ms):",
+        "",
+        f"| program | {' | '.join(names)} |",
+        "|" + " --- |" * (len(names) + 1),
+    ]
+    for r in results:
+        cells = [f"{r.first_ms[n]:.0f}" if n in r.first_ms else "-" for n in names]
+        lines.append(f"| {r.program} | {' | '.join(cells)} |")
+    problems = [f"- {r.program}, {name}: {text}" for r in results for name, text in r.problems.items()]
+    return "\n".join([*lines, *(["", "Left out:", "", *problems] if problems else [])]) + "\n"
+
+
+def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Everything, turn by turn."""
+    return [
+        {
+            "program": r.program,
+            "bytes": r.moved,
+            "bandwidth_bound": r.streams,
+            "first_ms": {k: round(v, 3) for k, v in r.first_ms.items()},
+            "turns_ms": {k: [round(v, 4) for v in values] for k, values in r.turns_ms.items()},
+            "problems": r.problems,
+            "best_peer": r.best,
+            "ratio": round(r.ratio(r.best), 4) if r.best else None,
+            "share_of_copy": round(r.share(), 4) if WEFT.name in r.turns_ms else None,
+        }
+        for r in results
+    ]
