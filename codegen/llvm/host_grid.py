@@ -228,7 +228,7 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> I
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"
-    emitter.metadata.append(f"{loop} = distinct !{{{loop}{', !2' if independent else ''}}}")
+    emitter.metadata.append(f"{loop} = distinct !{{{loop}, !3{', !2' if independent else ''}}}")
     with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1]) as y:
         row = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[1]}")
         row = emitter.line(f"add nuw nsw {kind} {row}, {y}")

@@ -29,7 +29,11 @@ class SplitEmitter(MeetingEmitter):
         dialect = self.dialect
         dialect.begin(self)
         dialect.reserve_shared(self)
-        self.metadata += ["!1 = distinct !{}", '!2 = !{!"llvm.loop.parallel_accesses", !1}']
+        self.metadata += [
+            "!1 = distinct !{}",
+            '!2 = !{!"llvm.loop.parallel_accesses", !1}',
+            '!3 = !{!"llvm.loop.interleave.count", i32 1}',
+        ]
         sizes = [dialect.read_slot(self, len(self.kernel.parameters) + 3 + axis) for axis in range(3)]
         plane = self.line(f"mul nuw nsw i64 {sizes[0]}, {sizes[1]}")
         self.threads = self.line(f"mul nuw nsw i64 {plane}, {sizes[2]}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from weft.codegen.kernel_ir.operation import MEETINGS, STRUCTURAL, Block, Kernel, Operation, Value
 from weft.codegen.ops import find_op
+from weft.codegen.passes.find_common_loops import find_common_loops
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
 
@@ -116,8 +117,12 @@ def split_at_meetings(kernel: Kernel) -> Split | None:
     uniform = find_uniform(kernel)
     if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
         return None
-    splitter = _Splitter(kernel, uniform)
-    return splitter.split() if splitter.mark() else None
+    loops = find_common_loops(kernel, uniform)
+    for common in (loops, []) if loops else ([],):
+        splitter = _Splitter(kernel, uniform)
+        if splitter.mark(common):
+            return splitter.split()
+    return None
 
 
 def is_pure(operation: Operation) -> bool:
@@ -175,8 +180,11 @@ class _Splitter:
 
     # -- what is done once ----------------------------------------------------------------------
 
-    def mark(self) -> bool:
-        """Mark everything around meetings, and what that depends on; whether all of it is the same for all threads."""
+    def mark(self, loops: list[Operation]) -> bool:
+        """Mark everything around meetings, these loops, and what that depends on; whether all of it is the same for all
+        threads."""
+        for loop in loops:
+            self.together((*self.around[loop], loop))
         everything = list(program_order(self.kernel.body.operations))
         for o in everything:
             if o.opcode in MEETINGS:

@@ -31,10 +31,13 @@ class ThreadSteps:
         self.uniform = uniform
         self.constants: dict[Value, int] = {}
         self.steps: dict[Value, Step] = {}
+        self.counts: dict[Value, int] = {}  # elements of each `local`
         operations = list(program_order(kernel.body.operations))
         # a value that comes back from memory may be one that was put there
         self.stored = {_element(o.operands[0]) for o in operations if o.opcode == "store"}
         for o in operations:
+            if o.opcode == "local":
+                self.counts[o.results[0]] = o.attributes["count"]
             if o.opcode == "constant" and o.results[0].type.kind in "iu":  # type: ignore[union-attr]
                 self.constants[o.results[0]] = int(o.attributes["value"])
             if o.opcode == "for":

@@ -1,0 +1,58 @@
+"""Which loops of a person's all threads of a block are taken through together although they do not meet there.
+
+In: a threaded kernel and what is uniform in it. Out: loops around which the loop over the threads should stand inside
+instead of outside: LLVM vectorises innermost loops only. Always true: every access of such a loop is to one element for
+all threads, or goes from element to element along x.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation
+from weft.codegen.passes.find_uniform import Uniformity
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.thread_steps import ThreadSteps
+
+_INSIDE = frozenset(
+    {"constant", "cast", "load", "store", "if", "scope", "leave", "yield", "local", "offset", "reinterpret", "table"}
+    | {"thread_index", "block_index", "block_size", "grid_size", "shared", "dynamic_shared"}
+)
+SHORT = 16  # loops with no more turns than this are unrolled as they are
+
+
+def find_common_loops(kernel: Kernel, uniform: Uniformity) -> list[Operation]:
+    """The innermost loops that are worth it, in program order."""
+    steps = ThreadSteps(kernel, uniform)
+    return [
+        o
+        for o in program_order(kernel.body.operations)
+        if o.opcode in ("repeat", "for") and not o.results and _is_worth_it(o, uniform, steps)
+    ]
+
+
+def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bool:
+    if any(cause.opcode != "if" for cause in uniform.apart.get(loop, ())):
+        return False
+    if loop.opcode == "for" and uniform.differs(loop.operands):
+        return False
+    inside = list(program_order(loop.regions[0].operations))
+    if any(o.opcode in STRUCTURAL and o.opcode not in _INSIDE for o in inside):
+        return False
+    if any(o.opcode == "leave" and uniform.apart.get(o, ()) != uniform.apart.get(loop, ()) for o in inside):
+        return False
+    arrays = [root for root, count in steps.counts.items() if count > 1]
+    if not steps.walk_on(inside, arrays) or _is_short(loop, inside, steps):
+        return False
+    # numbers are computed that differ from thread to thread
+    computed = [v for o in inside if o.opcode not in STRUCTURAL for v in o.results if uniform.differs([v])]
+    return any(isinstance(v.type, np.dtype) and v.type.kind == "f" for v in computed)
+
+
+def _is_short(loop: Operation, inside: list[Operation], steps: ThreadSteps) -> bool:
+    """Whether the number of turns is known, and small."""
+    if loop.opcode == "for":
+        bounds = [steps.constants.get(v) for v in loop.operands[:2]]
+        return bounds[0] is not None and bounds[1] is not None and bounds[1] - bounds[0] <= SHORT
+    tests = [o for o in inside if o.opcode in ("greater_equal", "less_equal", "greater", "less")]
+    return bool(tests) and 0 <= steps.constants.get(tests[0].operands[1], SHORT + 1) <= SHORT
