@@ -1,4 +1,4 @@
-"""Tests run on the CPU device with a disk cache of their own, unless they ask for a GPU."""
+"""Tests run on the CPU device, or the one that ``--device`` names, with a disk cache of their own; some ask for a GPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from weft.runtime import override, set_default_device
 
 
 @pytest.fixture(autouse=True)
-def _on_the_cpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder: Path = tmp_path_factory.getbasetemp() / "weft-cache"
     on_gpu = request.node.get_closest_marker("gpu") is not None
-    set_default_device(None if on_gpu else "cpu")
+    set_default_device(None if on_gpu else request.config.getoption("--device"))
     with override(cache_dir=str(folder)):
         yield
     set_default_device(None)
@@ -22,6 +22,7 @@ def _on_the_cpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption("--device", default="cpu", help="where tests run that do not say it: cpu, simt, simt:sm_80")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from weft.dsl.kernel.compiler import Compiler, Frame
 from weft.dsl.kernel.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.invocation import Call
+from weft.dsl.kernel.known import compute
 from weft.dsl.kernel.library import LibraryFunction
 from weft.dsl.kernel.source import source_of
 from weft.dsl.kernel.statements import bind_arguments, inline
@@ -160,9 +161,7 @@ def _row_into(call: Call, name: str, operands: list[Any], out: Any) -> Any:
         if isinstance(operand, Array):
             arrays.check_fits(c, operand, out)
     with arrays.each(c, out.shape) as place:
-        parts = (
-            arrays.select(c, o, Tuple(arrays.aligned(o, place))) if isinstance(o, Array) else o for o in operands
-        )
+        parts = (arrays.select(c, o, Tuple(arrays.aligned(o, place))) if isinstance(o, Array) else o for o in operands)
         arrays.store(c, out, Tuple(place), functions.elementwise(call, name, *parts))
     return out
 
@@ -181,7 +180,7 @@ def _construct(call: Call, held: type, arguments: list[Any], keywords: dict[str,
         return _fields(call, held, tuple(f.name for f in found), arguments, keywords, defaults)
     if issubclass(held, enum.Enum):
         if len(arguments) == 1 and isinstance(arguments[0], Constant):
-            return Constant(held(arguments[0].value))
+            return compute(c, held.__name__, held, arguments[0].value)
         c.fail(f"a member of {held.__name__} is found by a value that is known when compiling")
     if issubclass(held, BaseException):
         c.fail(f"{held.__name__} can be raised, not made into a value")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import enum
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from weft.dsl.kernel.errors import (
     Place,
 )
 from weft.dsl.kernel.extents import contiguous
+from weft.dsl.kernel.known import can_fold, fold
 from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import Source
 from weft.dsl.kernel.values import (
@@ -67,29 +67,6 @@ _COUNTING = frozenset(
 _NATURAL = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
-_FOLDED: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
-    "power": operator.pow,
-    "left_shift": operator.lshift,
-    "right_shift": operator.rshift,
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
-    "negative": operator.neg,
-    "positive": operator.pos,
-    "invert": operator.invert,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-}
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
@@ -305,22 +282,14 @@ class Compiler:
             short = self._power(*numbers)
             if short is not None:
                 return short
-        if all(isinstance(n, Constant) for n in numbers) and name in _FOLDED:
-            return self._fold(name, [n.value for n in numbers])  # type: ignore[union-attr]
+        if all(isinstance(n, Constant) for n in numbers) and can_fold(name):
+            return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
         return self._row(name, numbers)
 
     def _count(self, value: Constant | Scalar) -> Constant | Scalar:
         if isinstance(value, Scalar):
             return Scalar(self.builder.cast(value.ir, INT), True, True) if value.dtype == BOOL else value
         return Constant(int(value.value)) if isinstance(value.value, (bool, np.bool_)) else value
-
-    def _fold(self, name: str, held: list[Any]) -> Constant:
-        try:
-            with np.errstate(all="ignore"):
-                found = _FOLDED[name](*held)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            self.fail(f"{name} of {' and '.join(map(repr, held))}: {error}")
-        return Constant(bool(found) if isinstance(found, np.bool_) else found)
 
     def _power(self, base: Constant | Scalar, exponent: Constant | Scalar) -> Constant | Scalar | None:
         if not isinstance(base, Scalar):

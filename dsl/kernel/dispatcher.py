@@ -331,13 +331,19 @@ _IGNORED = (
 
 def make_options(given: dict[str, Any]) -> Options:
     """The options of a decorator. Raises KernelTypeError for those that are unknown."""
+    if given.get("link"):
+        raise KernelTypeError(
+            "other object code cannot be linked to a kernel: write what it does in Python, or as inline PTX"
+        )
     unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
     if unknown:
         raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")
     bounds = given.get("launch_bounds") or ()
     bounds = tuple(bounds) if isinstance(bounds, (tuple, list)) else (int(bounds),)
     if len(bounds) > 3:
-        raise LaunchError(f"launch_bounds are threads a block, blocks a multiprocessor and blocks a cluster, not {bounds}")
+        raise LaunchError(
+            f"launch_bounds are threads a block, blocks a multiprocessor and blocks a cluster, not {bounds}"
+        )
     return Options(
         debug=bool(given.get("debug") or given.get("boundscheck")),
         fastmath=bool(given.get("fastmath")),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import operator
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -19,6 +21,7 @@ from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler, Frame, Unresolved, Variable
 from weft.dsl.kernel.errors import KernelError, suggestion
 from weft.dsl.kernel.iteration import item_of, items_of, length_of
+from weft.dsl.kernel.known import compute
 from weft.dsl.kernel.members import attribute
 from weft.dsl.kernel.operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.outside import wrap
@@ -221,12 +224,12 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
         case Constant(value=held) if (
             isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant)
         ):
-            return Constant(held[index.value])
+            return compute(c, describe(owner), held.__getitem__, index.value)
         case Constant(value=held) if isinstance(held, dict):
             c.fail("a dict from outside cannot be read in a kernel: pass what is needed as arguments", "syntax")
         case Constant(value=held) if hasattr(held, "__getitem__") and not isinstance(held, (str, bytes)):
             # types.float32[:, ::1] and the like
-            return Constant(held[python_index(c, index)])
+            return compute(c, f"{describe(owner)} indexed", operator.getitem, held, python_index(c, index))
     c.fail(f"{describe(owner)} cannot be indexed")
 
 
@@ -240,8 +243,13 @@ def field_name(c: Compiler, record: Record, number: int) -> str:
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
     """The number of an item of a range; negative ones count from its end."""
-    if isinstance(index, Constant) and isinstance(index.value, int) and index.value < 0:
-        return c.apply("add", length_of(c, owner), index)
+    if isinstance(index, Constant):
+        place, length = arrays.known_shape(index), length_of(c, owner)
+        if place is None:
+            c.fail(f"a range is indexed by integers, not by {describe(index)}")
+        if isinstance(length, Constant) and not -length.value <= place[0] < length.value:
+            c.fail(f"index {place[0]} is out of range: the range has {length.value} items")
+        return index if place[0] >= 0 else c.apply("add", length, index)
     return index
 
 
@@ -260,7 +268,7 @@ def python_index(c: Compiler, index: Any) -> Any:
 def _tuple_item(frame: Frame, node: ast.AST, owner: Tuple, index: Any) -> Any:
     c = frame.compiler
     if isinstance(index, Sliced):
-        return Tuple(owner.items[python_index(c, index)])
+        return Tuple(compute(c, "a slice of a tuple", owner.items.__getitem__, python_index(c, index)).value)
     known = arrays.known_shape(index)
     if known is not None:
         if not -len(owner.items) <= known[0] < len(owner.items):
@@ -305,25 +313,37 @@ def unpack(frame: Frame, value: Any) -> tuple[Any, ...]:
 
 
 def _formatted(frame: Frame, node: ast.JoinedStr) -> Any:
-    pieces, values = [""], []
+    pieces: list[str] = [""]
+    values: list[Any] = []
+    formats: list[str] = []
     for part in node.values:
         if isinstance(part, ast.Constant):
             pieces[-1] += str(part.value)
             continue
         assert isinstance(part, ast.FormattedValue)
-        if part.format_spec is not None:
-            frame.fail(
-                part,
-                "format specifications in f-strings are not part of the kernel language: print the value",
-                "syntax",
-            )
+        spec = _format(frame, part)
         value = evaluate(frame, part.value)
         if isinstance(value, Constant):
-            pieces[-1] += str(value.value)
+            pieces[-1] += format(value.value, spec) if spec else str(value.value)
             continue
         values.append(value)
+        formats.append(spec)
         pieces.append("")
-    return Text(tuple(pieces), tuple(values)) if values else Constant(pieces[0])
+    return Text(tuple(pieces), tuple(values), tuple(formats)) if values else Constant(pieces[0])
+
+
+def _format(frame: Frame, part: ast.FormattedValue) -> str:
+    """The format of a value in an f-string, which C's printf has to have too."""
+    if part.format_spec is None:
+        return ""
+    assert isinstance(part.format_spec, ast.JoinedStr)
+    pieces = [piece.value for piece in part.format_spec.values if isinstance(piece, ast.Constant)]
+    spec = "".join(map(str, pieces))
+    if len(pieces) != len(part.format_spec.values) or not re.fullmatch(r"[-+ ]?#?0?\d*(\.\d+)?[dxXoeEfFgG]?", spec):
+        frame.fail(
+            part, "a format in a kernel is a width, a precision and one of d x X o e f g, such as 08.3f", "syntax"
+        )
+    return spec
 
 
 def _walrus(frame: Frame, node: ast.NamedExpr) -> Any:

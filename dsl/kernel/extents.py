@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from weft.codegen import KernelBuilder, Value
+from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.values import Extent
 
 
@@ -16,7 +19,12 @@ class Building(Protocol):
 
 def extent_ir(c: Building, extent: Extent) -> Value:
     """A length or stride as an IR index."""
-    return c.builder.constant(extent) if isinstance(extent, int) else extent
+    if not isinstance(extent, int):
+        return extent
+    limits = np.iinfo(c.builder.kernel.index_dtype)
+    if not limits.min <= extent <= limits.max:
+        raise KernelTypeError(f"the index or length {extent} is beyond the {limits.bits} bits that indices have here")
+    return c.builder.constant(extent)
 
 
 def multiply(c: Building, x: Extent, y: Extent) -> Extent:

@@ -20,6 +20,7 @@ from weft.dsl.kernel.generators import each_item
 from weft.dsl.kernel.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.iteration import length_of, make_range
+from weft.dsl.kernel.known import known
 from weft.dsl.kernel.library import LibraryFunction
 from weft.dsl.kernel.members import attribute, thread_number
 from weft.dsl.kernel.names import ThreadNumbers
@@ -197,7 +198,10 @@ def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
 
 @handles(getattr)
 def _getattr(call: Call, value: Any, name: Any, default: Any = None) -> Any:
-    return attribute(call.c, value, name.value)
+    word = known(call.c, name, "the name of an attribute")
+    if not isinstance(word, str):
+        call.c.fail(f"the name of an attribute is a text, not {describe(name)}")
+    return attribute(call.c, value, word)
 
 
 @handles(type)
@@ -210,16 +214,16 @@ def _type(call: Call, value: Any) -> Any:
 @handles(print)
 def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
     c = call.c
-    space = " " if sep is None else str(sep.value)
-    tail = "\n" if end is None else str(end.value)
-    pieces, shown = [""], []
+    space = " " if sep is None else str(known(c, sep, "the separator"))
+    tail = "\n" if end is None else str(known(c, end, "the end"))
+    pieces, shown, formats = [""], [], []
 
-    def show(value: Any) -> None:
+    def show(value: Any, spec: str = "") -> None:
         match value:
             case Text(pieces=texts, values=inner):
                 pieces[-1] += texts[0]
-                for text, part in zip(texts[1:], inner, strict=True):
-                    show(part)
+                for text, part, own in zip(texts[1:], inner, value.formats, strict=True):
+                    show(part, own)
                     pieces[-1] += text
             case Tuple(items=items):
                 pieces[-1] += "("
@@ -232,15 +236,28 @@ def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
             case Constant(value=held):
                 pieces[-1] += str(held)
             case _:
-                shown.append(c.ir(c.number(value, "a number or text to print")))
+                number = c.scalar(c.number(value, "a number or text to print"))
+                shown.append(number.ir)
+                formats.append(_conversion(c, number, spec))
                 pieces.append("")
 
     for k, value in enumerate(values):
         pieces[-1] += space if k else ""
         show(value)
     pieces[-1] += tail
-    c.builder.emit("print", shown, (), pieces=tuple(pieces))
+    given: dict[str, Any] = {"formats": tuple(formats)} if any(formats) else {}
+    c.builder.emit("print", shown, (), pieces=tuple(pieces), **given)
     return Constant(None)
+
+
+def _conversion(c: Compiler, number: Scalar, spec: str) -> str:
+    """Python's format of a number as C's printf writes it."""
+    if not spec:
+        return ""
+    floating = number.dtype.kind in "fc"
+    if spec[-1].isalpha() and (spec[-1] in "eEfFgG") != floating:
+        c.fail(f"the format {spec!r} does not fit {describe(number)}")
+    return spec if spec[-1].isalpha() else spec + ("g" if floating else "d")
 
 
 def _operators() -> None:

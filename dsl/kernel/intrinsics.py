@@ -220,6 +220,8 @@ def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = 0) -> Any:
 
 @handles("local.array")
 def _local(call: Call, shape: Any, dtype: Any, alignment: Any = None) -> Any:
+    if arrays.known_shape(shape) is None and call.c.block is None:
+        raise NeedsLaunch(call.frame.place(call.node))
     return local_array(call.c, shape, dtype, "cuda.local.array")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -14,6 +15,7 @@ from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.handlers import dtype_of, truth_value
 from weft.dsl.kernel.invocation import Call
+from weft.dsl.kernel.known import compute, known
 from weft.dsl.kernel.members import flatten
 from weft.dsl.kernel.values import INT, Array, Constant, Scalar, Tuple, describe, is_number
 
@@ -29,7 +31,8 @@ def call_method(call: Call, owner: Any, name: str, arguments: list[Any], keyword
         case Constant(value=held):
             if is_number(held):
                 return _number_method(call, c.scalar(owner), name, arguments)
-            return Constant(getattr(held, name)(*(a.value for a in arguments)))
+            objects = [known(c, argument, f"an argument of {name}()") for argument in arguments]
+            return compute(c, f"{name}()", lambda: getattr(held, name)(*objects))
         case Tuple() if name == "_replace" and owner.names:
             return replaced(c, owner, keywords)
         case Tuple(maker=maker) if maker is not None:
@@ -63,6 +66,9 @@ def bit_cast(c: Compiler, value: Scalar, dtype: np.dtype) -> Scalar:
 
 def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) -> Any:
     c = call.c
+    wanted = int(name in ("astype", "view"))
+    if len(arguments) != wanted:
+        c.fail(f"{name}() of a number takes {wanted} arguments, but {len(arguments)} were given")
     match name:
         case "conjugate":
             return c.apply("conjugate", number) if number.dtype.kind == "c" else number
@@ -96,6 +102,10 @@ def _array_method(call: Call, array: Array, name: str, arguments: list[Any], key
         c.fail(f"method {name} of arrays is not part of the kernel language", "attribute")
     if keywords:
         c.fail(f"{name}() of an array takes no keyword arguments in a kernel (such as {next(iter(keywords))})")
+    try:
+        inspect.signature(handler).bind(call, array, *arguments)
+    except TypeError as error:
+        c.fail(f"{name}() of an array: {error}")
     return handler(call, array, *arguments)
 
 
@@ -185,26 +195,29 @@ def _reshape(call: Call, array: Array, *shape: Any) -> Array:
     c = call.c
     items = shape[0].items if len(shape) == 1 and isinstance(shape[0], Tuple) else shape
     if not arrays.is_contiguous(array):
-        c.fail(f"{array.label or 'the array'} is not known to be contiguous: it cannot be reshaped in a kernel")
+        c.fail(f"{array.label or 'the array'} is not product to be contiguous: it cannot be reshaped in a kernel")
     lengths: list[Any] = []
     free = None
-    known: Any = 1
+    product: Any = 1
     for k, item in enumerate(items):
-        if isinstance(item, Constant) and item.value == -1:
+        length = arrays.known_shape(item)
+        if length == (-1,):
             free = k
             lengths.append(-1)
             continue
-        extent = int(item.value) if isinstance(item, Constant) else c.index(item, "a length")
+        extent = c.index(item, "a length") if length is None else length[0]
         lengths.append(extent)
-        known = extents.multiply(c, known, extent)
+        product = extents.multiply(c, product, extent)
     if free is not None:
         total = arrays.size(c, array)
-        if isinstance(total, int) and isinstance(known, int):
-            lengths[free] = total // known
+        if isinstance(total, int) and isinstance(product, int):
+            if not product or total % product:
+                c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+            lengths[free] = total // product
         else:
-            lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, known))
+            lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, product))
     else:
-        _fill_in(c, items, lengths, arrays.size(c, array), known)
+        _fill_in(c, items, lengths, arrays.size(c, array), product)
     total = arrays.size(c, array)
     made: Any = 1
     for extent in lengths:
@@ -234,9 +247,12 @@ def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: A
 
 def _transpose(call: Call, array: Array, *axes: Any) -> Array:
     items = axes[0].items if len(axes) == 1 and isinstance(axes[0], Tuple) else axes
-    order = [a.value for a in items] if items else list(range(array.ndim))[::-1]
+    order = arrays.known_shape(Tuple(tuple(items))) if items else tuple(range(array.ndim))[::-1]
+    if order is None:
+        call.c.fail("the order of axes has to be known when the kernel is compiled")
+    order = tuple(k + array.ndim if k < 0 else k for k in order)
     if sorted(order) != list(range(array.ndim)):
-        call.c.fail(f"axes {tuple(order)} are no order of {array.ndim} axes")
+        call.c.fail(f"axes {order} are no order of {array.ndim} axes")
     return dataclasses.replace(
         array,
         shape=tuple(array.shape[k] for k in order),

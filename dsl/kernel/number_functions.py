@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import cmath
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from weft.dsl.kernel.expressions import unpack
 from weft.dsl.kernel.generators import each_item
 from weft.dsl.kernel.handlers import TABLE, Handler, elementwise, handles
 from weft.dsl.kernel.invocation import Call
+from weft.dsl.kernel.known import compute
 from weft.dsl.kernel.members import attribute
 from weft.dsl.kernel.operators import binary
 from weft.dsl.kernel.values import INT, Array, Constant, Generator, Scalar, Tuple
@@ -104,7 +106,7 @@ def make_complex(call: Call, real: Any, imag: Any) -> Any:
     """A complex number of its parts."""
     c = call.c
     if isinstance(real, Constant) and isinstance(imag, Constant):
-        return Constant(complex(real.value, imag.value))
+        return compute(c, "complex()", complex, real.value, imag.value)
     kinds = [c.kind(c.number(v)) for v in (real, imag)]
     small = all(k == np.dtype(np.float32) or k in (int, float, bool) for k in kinds) and np.dtype(np.float32) in kinds
     dtype = np.dtype(np.complex64 if small else np.complex128)
@@ -128,7 +130,7 @@ def _to_integer(call: Call, row: str, x: Any) -> Any:
     c = call.c
     x = c.number(x)
     if isinstance(x, Constant):
-        return Constant(int(_WHOLE[row](x.value)))
+        return compute(c, f"{row} of {x.value!r}", lambda: int(_WHOLE[row](x.value)))
     if x.dtype.kind in "biu":
         return c.cast(x, INT, weak=True)
     return c.cast(c.apply(row, x), INT, weak=True)
@@ -162,7 +164,7 @@ def _round(call: Call, x: Any, ndigits: Any = None, decimals: Any = None) -> Any
         wide = c.cast(number, np.float64)
         rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
         return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
-    scale = Constant(10.0**digits.value)
+    scale = compute(c, "the number of digits", operator.pow, 10.0, digits.value)
     return c.apply("divide", c.apply("rint", c.apply("multiply", x, scale)), scale)
 
 
@@ -244,7 +246,7 @@ def _dist(call: Call, p: Any, q: Any) -> Any:
 @handles(math.comb)
 def _comb(call: Call, n: Any, k: Any) -> Any:
     if isinstance(n, Constant) and isinstance(k, Constant):
-        return Constant(math.comb(n.value, k.value))
+        return compute(call.c, "math.comb()", math.comb, n.value, k.value)
     call.c.fail(
         "math.comb of numbers that are not known when compiling is not part of the kernel language: write the loop"
     )
@@ -253,7 +255,9 @@ def _comb(call: Call, n: Any, k: Any) -> Any:
 @handles(math.factorial)
 def _factorial(call: Call, n: Any) -> Any:
     if isinstance(n, Constant):
-        return Constant(math.factorial(n.value))
+        if isinstance(n.value, int) and n.value > 1000:
+            call.c.fail(f"math.factorial({n.value}) is too large for a number of a kernel")
+        return compute(call.c, "math.factorial()", math.factorial, n.value)
     call.c.fail("math.factorial of a number that is not known when compiling: write the loop")
 
 
@@ -268,16 +272,16 @@ def _int(call: Call, x: Any = None) -> Any:
     if x is None:
         return Constant(0)
     x = c.number(x)
-    return Constant(int(x.value)) if isinstance(x, Constant) else c.cast(x, INT, weak=True)
+    return compute(c, "int()", int, x.value) if isinstance(x, Constant) else c.cast(x, INT, weak=True)
 
 
 @handles(float)
 def _float(call: Call, x: Any = None) -> Any:
     c = call.c
     if isinstance(x, Constant) and isinstance(x.value, str):
-        return Constant(float(x.value))
+        return compute(c, "float()", float, x.value)
     x = Constant(0.0) if x is None else c.number(x)
-    return Constant(float(x.value)) if isinstance(x, Constant) else c.cast(x, np.float64, weak=True)
+    return compute(c, "float()", float, x.value) if isinstance(x, Constant) else c.cast(x, np.float64, weak=True)
 
 
 @handles(bool)
@@ -297,7 +301,7 @@ def _pow(call: Call, base: Any, exponent: Any, mod: Any = None) -> Any:
         return binary(call.c, ast.Pow, base, exponent)
     values = (base, exponent, mod)
     if all(isinstance(v, Constant) for v in values):
-        return Constant(pow(*(v.value for v in values)))
+        return compute(call.c, "pow()", pow, *(v.value for v in values))
     return call.c.call(call.frame, call.node, Constant(_modular_power), list(values), {})
 
 
@@ -352,7 +356,7 @@ def _lesser(row: str, strict: str) -> Handler:
         for value in values[1:]:
             value = c.number(value)
             if isinstance(best, Constant) and isinstance(value, Constant):
-                best = Constant((min if row == "minimum" else max)(best.value, value.value))
+                best = compute(c, row, min if row == "minimum" else max, best.value, value.value)
                 continue
             if all(_is_integer(c, v) for v in (best, value)):
                 best = c.apply(row, best, value)

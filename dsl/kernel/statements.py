@@ -377,7 +377,9 @@ def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
     for part in parts:
         if isinstance(part, Text):
             pieces = [p.replace("{", "{{").replace("}", "}}") for p in part.pieces]
-            texts.append("{}".join(pieces))
+            texts.append(
+                "".join(p + f"{{:{spec}}}" for p, spec in zip(pieces, part.formats, strict=False)) + pieces[-1]
+            )
             values += [c.ir(c.number(v)) for v in part.values]
         elif isinstance(part, Constant):
             texts.append(str(part.value).replace("{", "{{").replace("}", "}}"))

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.dsl.kernel.errors import KernelTypeError
+
 Layout = Literal["A", "C", "F"]
 
 
@@ -318,7 +320,7 @@ def from_dtype(dtype: Any) -> Type:
 
     Raises
     ------
-    TypeError
+    KernelTypeError
         Where kernels have no such elements (text, dates, objects, another byte order).
     """
     kind = np.dtype(dtype)
@@ -334,12 +336,12 @@ def from_dtype(dtype: Any) -> Type:
     if kind.name == "bfloat16":
         return __getattr__("bfloat16")
     if not kind.isnative:
-        raise TypeError(
+        raise KernelTypeError(
             f"kernels take this machine's byte order; convert {kind.str} by .astype({kind.newbyteorder('=').str!r})"
         )
     if kind.kind in "iu":  # another name of the same integer, such as C's long long
         return SCALARS[np.dtype(f"{kind.kind}{kind.itemsize}")]
-    raise TypeError(f"kernels have no values of dtype {kind}; they have booleans, numbers and records of them")
+    raise KernelTypeError(f"kernels have no values of dtype {kind}; they have booleans, numbers and records of them")
 
 
 def as_type(value: Any) -> Type:

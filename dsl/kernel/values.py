@@ -145,10 +145,11 @@ class Property:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """A text with values in it: an f-string. One more piece than values."""
+    """A text with values in it: an f-string. One more piece than values; as many formats, as Python writes them."""
 
     pieces: tuple[str, ...]
     values: tuple[Any, ...]
+    formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,9 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kernels", type=int, default=0, help="random kernels, instead of array programs")
+    parser.add_argument(
+        "--device", default="cpu", help="where programs run: cpu, simt, cuda:0; simt is compared with cpu"
+    )
     parser.add_argument("--child", action="store_true")
     options = parser.parse_args()
     if options.child:

@@ -31,7 +31,13 @@ from weft import cuda
 from weft.runtime import override
 
 SECONDS = 30  # for one case; they take a tenth of a second
-LAUNCH_FILES = ("arguments.py", "launch.py", "dispatcher.py", "hints.py")  # whose errors have no line of the kernel
+LAUNCH_FILES = (
+    "types.py",
+    "arguments.py",
+    "launch.py",
+    "dispatcher.py",
+    "hints.py",
+)  # whose errors have no line of the kernel
 # Messages that say that an invalid program got as far as the checks of what we made of it.
 INTERNAL = ("this cannot be compiled", "do not settle")
 
@@ -65,7 +71,7 @@ ODD_ARGUMENTS: tuple[Callable[[], Any], ...] = (
     lambda: object(),
     lambda: np,
     lambda: len,
-    lambda: (lambda a: a),
+    lambda: lambda a: a,
     lambda: int,
     lambda: slice(1, 2),
     lambda: range(3),
@@ -191,7 +197,9 @@ def edit_expression(pick: random.Random, text: str) -> str:
         for word in ("for", "in", "if", "else"):
             new = new.replace(f"({word})", f" {word} ")
     old = ast.get_source_segment(text, node) or "x"
-    form = pick.choice(("{new}",) * 6 + ("({new})({old})", "({old})[{new}]", "{old} + {new}", "({new}).x", "({new}, {old})"))
+    form = pick.choice(
+        ("{new}",) * 6 + ("({new})({old})", "({old})[{new}]", "{old} + {new}", "({new}).x", "({new}, {old})")
+    )
     return _replaced(text, *_span(node), form.format(new=new, old=old))
 
 

@@ -589,6 +589,11 @@ def print_f_strings(x, y):
     print(f"{y[1]} is {x[0]}")
 
 
+@probe(INTS, FLOATS, printed="0005|  -1.250|-1.25e+00|2a 0x2a\n")
+def print_formats(x, y):
+    print(f"{x[0]:04d}|{y[1]:8.3f}|{y[1]:.2e}|{x[0] + 37:x} {42:#x}")
+
+
 @probe(INTS, printed="12|True\nend")
 def print_with_separator(x):
     print(x[2], x[2] > 3, sep="|")
