@@ -9,10 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from weft.codegen.host_target import host_target
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
-from weft.codegen.target import Target
+from weft.codegen.target import Target, cuda_target
 from weft.runtime import ObjectCode, set_target_resolver
 
 # Whose schedules device `simt` runs where it is not said.
@@ -38,12 +39,12 @@ def resolve_target(name: str) -> Target:
     with the schedules of that GPU."""
     place, _, architecture = name.partition(":")
     if name in ("host", "cpu"):
-        target: Target = _backend("cpu").host_target()
+        target = host_target()
     elif place == "simt":
-        schedule = _backend("cuda").cuda_target(architecture or SIMT_ARCHITECTURE)
-        target = replace(_backend("cpu").host_target(), name=f"simt:{schedule.name}", schedule=schedule)
+        schedule = cuda_target(architecture or SIMT_ARCHITECTURE)
+        target = replace(host_target(), name=f"simt:{schedule.name}", schedule=schedule)
     else:
-        target = _backend("cuda").cuda_target(name)
+        target = cuda_target(name)
     return target
 
 

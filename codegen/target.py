@@ -5,6 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from weft.runtime import CompileError
+
+# Architecture -> the least PTX version that knows it, as LLVM's feature counts.
+ARCHITECTURES = {
+    "sm_70": 63,
+    "sm_72": 63,
+    "sm_75": 63,
+    "sm_80": 70,
+    "sm_86": 71,
+    "sm_87": 74,
+    "sm_88": 90,
+    "sm_89": 78,
+    "sm_90": 78,
+    "sm_100": 86,
+    "sm_103": 88,
+    "sm_110": 90,
+    "sm_120": 87,
+    "sm_121": 88,
+}
+CUDA_TRIPLE = "nvptx64-nvidia-cuda"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -43,3 +64,10 @@ class Target:
     def scheduled_for(self) -> Target:
         """What passes ask that choose how a kernel's work is divided; all others ask the target itself."""
         return self.schedule or self
+
+
+def cuda_target(name: str) -> Target:
+    """The GPU target called `name`. Raises CompileError for an architecture that is not in the table."""
+    if name not in ARCHITECTURES:
+        raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
+    return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)

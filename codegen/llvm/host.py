@@ -6,9 +6,8 @@ of the outermost parallel loop, or of the grid, that this call runs.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -26,7 +25,7 @@ from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.split_at_meetings import split_at_meetings
 from weft.codegen.passes.store_branch_results import store_branch_results
 from weft.codegen.target import Target
-from weft.runtime import CompileError, ObjectCode, setting
+from weft.runtime import CompileError, ObjectCode
 
 
 @cache
@@ -35,27 +34,10 @@ def _initialise() -> None:
     llvm.initialize_native_asmprinter()
 
 
-@lru_cache(maxsize=8)
-def _host_target(threads: int) -> Target:
+def describe_host() -> tuple[str, str, str]:
+    """This machine as LLVM sees it: triple, CPU, features."""
     _initialise()
-    features = llvm.get_host_cpu_features()
-    known = {name for name, on in features.items() if on}
-    vector = 64 if {"avx512f", "avx512vl", "avx512dq"} <= known else 32 if "avx2" in known else 16
-    return Target(
-        "host",
-        "cpu",
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        features.flatten(),
-        vector,
-        threads,
-    )
-
-
-def host_target() -> Target:
-    """This machine's CPU, with as many threads as the settings say."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return _host_target(setting("threads") or usable)
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @dataclass(frozen=True, slots=True)

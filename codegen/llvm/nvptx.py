@@ -23,27 +23,9 @@ from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
 from weft.codegen.passes import launch_data, map_axes, run_passes
-from weft.codegen.target import Target
+from weft.codegen.target import CUDA_TRIPLE, Target
 from weft.runtime import CompileError, ObjectCode
 
-# Architecture -> the least PTX version that knows it, as LLVM's feature counts.
-ARCHITECTURES = {
-    "sm_70": 63,
-    "sm_72": 63,
-    "sm_75": 63,
-    "sm_80": 70,
-    "sm_86": 71,
-    "sm_87": 74,
-    "sm_88": 90,
-    "sm_89": 78,
-    "sm_90": 78,
-    "sm_100": 86,
-    "sm_103": 88,
-    "sm_110": 90,
-    "sm_120": 87,
-    "sm_121": 88,
-}
-TRIPLE = "nvptx64-nvidia-cuda"
 _FAST_FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"})
 _SPACES = {
     "global": "ptr addrspace(1)",
@@ -52,13 +34,6 @@ _SPACES = {
     "local": "ptr",
 }
 _CONSTANT_BYTES = 64 * 1024  # what constant memory holds; larger tables lie in global memory
-
-
-def cuda_target(name: str) -> Target:
-    """The GPU target called `name`. Raises CompileError for an architecture that is not in the table."""
-    if name not in ARCHITECTURES:
-        raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
-    return Target(name, "cuda", TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)
 
 
 class NvptxDialect:
@@ -79,7 +54,7 @@ class NvptxDialect:
 
     def head(self, emitter: Emitter) -> None:
         """What every module says: its target, and the attributes of functions (#0) and of the kernel (#1)."""
-        emitter.globals.append(f'target triple = "{TRIPLE}"')
+        emitter.globals.append(f'target triple = "{CUDA_TRIPLE}"')
         fast = ['"denormal-fp-math-f32"="preserve-sign"'] if emitter.kernel.attributes.get("fast") else []
         for number, more in enumerate(([], _bounds(emitter.kernel))):
             emitter.attributes.append(f"attributes #{number} = {{ {' '.join(['nounwind', *fast, *more])} }}")
@@ -176,7 +151,7 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
 
 def _optimised(text: str, target: Target, with_library: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     _initialise()
-    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=target.arch, features=target.features, opt=3)
+    machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine(cpu=target.arch, features=target.features, opt=3)
     try:
         module = llvm.parse_assembly(text)
         module.verify()

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import threading
 from collections.abc import Callable
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
-import llvmlite.binding as llvm
-
+from weft.runtime.cpu import elf
 from weft.runtime.cpu.printing import CALLBACK
 from weft.runtime.cpu.watching import FULL, LOG
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-_lock = threading.Lock()
 # Functions and memory of ours that host code may use.
 _OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_watch_log": LOG, "weft_watch_full": FULL}
 
@@ -33,30 +31,23 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 
 @cache
-def _provide(symbol: str) -> bool:
-    """Tell the linker where `symbol` lies; whether anything has it."""
-    if symbol in _OWN:
-        llvm.add_symbol(symbol, ctypes.cast(_OWN[symbol], ctypes.c_void_p).value)
-        return True
-    for library in _libraries():
-        if hasattr(library, symbol):
-            address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
-            assert address is not None
-            llvm.add_symbol(symbol, address)
-            return True
-    return False
+def _address(symbol: str) -> int:
+    """Where an outside symbol lies; 0 where nothing has it."""
+    own = _OWN.get(symbol)
+    owner = next((library for library in _libraries() if hasattr(library, symbol)), None)
+    found = own if own is not None else getattr(owner, symbol, None)
+    return ctypes.cast(found, ctypes.c_void_p).value or 0 if found is not None else 0
 
 
 class HostFunction:
-    """A loaded kernel: `call` is its entry, kept alive with the engine that holds the code.
+    """A loaded kernel: `call` is its entry, and keeps the code.
 
     `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched.
     """
 
-    __slots__ = ("_engine", "call", "cooperative", "name", "parallel", "schedule", "sites")
+    __slots__ = ("call", "cooperative", "name", "parallel", "schedule", "sites")
 
-    def __init__(self, engine: Any, call: Callable[[int, int, int], None], code: ObjectCode) -> None:
-        self._engine = engine
+    def __init__(self, call: Callable[[int, int, int], None], code: ObjectCode) -> None:
         self.call = call
         self.name = code.entry
         self.parallel = bool(code.launch.get("parallel"))
@@ -67,19 +58,18 @@ class HostFunction:
 
 def load_object(code: ObjectCode) -> HostFunction:
     """Link and load an object file. Raises CompileError where it needs a symbol that the machine lacks."""
-    missing = [symbol for symbol in code.symbols if not _provide(symbol)]
+    outside = {symbol: _address(symbol) for symbol in code.symbols}
+    missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
         raise CompileError(f"this machine's C library has no {', '.join(missing)}")
-    with _lock:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        # an engine takes possession of its module and machine, so both are new
-        module = llvm.parse_assembly("")
-        machine = llvm.Target.from_default_triple().create_target_machine(opt=0)
-        engine = llvm.create_mcjit_compiler(module, machine)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code.code))
-        engine.finalize_object()
-        address = engine.get_function_address(code.entry)
+    memory: Any
+    try:
+        memory = elf.link(code.code, outside)
+        address = memory.symbols.get(code.entry, 0)
+    except elf.UnsupportedObjectError:
+        memory, address = import_module("weft.runtime.cpu.mcjit").link(code.code, outside, code.entry)
     if not address:
         raise CompileError(f"the object code has no entry {code.entry}")
-    return HostFunction(engine, _ENTRY(address), code)
+    call = _ENTRY(address)
+    call.memory = memory  # type: ignore[attr-defined]
+    return HostFunction(call, code)

@@ -1,0 +1,51 @@
+"""The target that is this machine's CPU.
+
+What LLVM says of the CPU is kept in the disk cache under what the operating system says of it, so that a process whose
+kernels are all in the cache does not load LLVM to ask again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+from weft.codegen.target import Target
+from weft.runtime import ObjectCode, disk_cache, key_material, setting
+
+_CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+
+
+def host_target() -> Target:
+    """This machine's CPU, with as many threads as the settings say."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    triple, arch, features = _describe()
+    known = {name[1:] for name in features.split(",") if name.startswith("+")}
+    vector = 64 if {"avx512f", "avx512vl", "avx512dq"} <= known else 32 if "avx2" in known else 16
+    return Target("host", "cpu", triple, arch, features, vector, setting("threads") or usable)
+
+
+@lru_cache(maxsize=1)
+def _describe() -> tuple[str, str, str]:
+    """LLVM's triple, CPU name and features of this machine."""
+    cpu, cache = _system_description(), disk_cache()
+    key = key_material("the host's CPU", cpu)
+    found = cache.get(key) if cpu and cache is not None else None
+    if found is None:
+        triple, arch, features = import_module("weft.codegen.llvm.host").describe_host()
+        found = ObjectCode("facts", "", b"", "host", (), (), {"triple": triple, "arch": arch, "features": features})
+        if cpu and cache is not None:
+            cache.put(key, found)
+    return found.launch["triple"], found.launch["arch"], found.launch["features"]
+
+
+def _system_description() -> str:
+    """What Linux says of the first processor on an x86 machine; empty on others, whose lines do not tell all."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return ""
+    lines = [line for line in first.splitlines() if line.split("\t")[0].strip(" :") in _CPU_LINES]
+    return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""

@@ -1,0 +1,203 @@
+"""Linking ELF object files for x86-64 into memory, without LLVM.
+
+In: an object file as LLVM writes it for a kernel, and the address of every outside symbol. Out: an `Image` of executable
+memory, and where its functions lie. Always true: memory is written before it becomes executable, never after; an object
+that asks for anything that is not known here is refused (`UnsupportedObjectError`) before anything of it is loaded.
+
+The forms are those of the System V ABI, AMD64 supplement: sections, symbols, and four relocations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_OBJECT, _X86_64 = 1, 62  # kinds of file and machine
+_BITS, _SYMBOLS, _RELOCATIONS, _UNWINDING = 1, 2, 4, 0x70000001  # kinds of section
+_WRITTEN, _LOADED, _THREAD_LOCAL = 1, 2, 0x400  # flags of a section
+_OUTSIDE, _RESERVED = 0, 0xFF00  # section numbers of a symbol that is not in the file
+# Relocations: an address; a distance; a distance to a function that may be outside; distances to a slot with an address.
+_ADDRESS, _DISTANCE, _CALL = 1, 2, 4
+_SLOTS = (9, 41, 42)
+_JUMP = b"\xff\x25\x00\x00\x00\x00"  # to the address in the eight bytes that follow
+_STUB = 16
+
+
+class UnsupportedObjectError(Exception):
+    """The object file is not of this machine, or wants something that only a whole linker does."""
+
+
+class Section(NamedTuple):
+    """A section header, field by field as the file has it."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+
+class Symbol(NamedTuple):
+    """A symbol: its name, the number of its section, and its place in there."""
+
+    name: str
+    section: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """Linked code in memory, there as long as this object lives."""
+
+    memory: mmap.mmap
+    symbols: Mapping[str, int]
+
+
+def link(code: bytes, outside: Mapping[str, int]) -> Image:
+    """Load an object file.
+
+    Parameters
+    ----------
+    code : bytes
+        The file.
+    outside : mapping of str to int
+        The addresses of symbols that are not in the file.
+
+    Raises
+    ------
+    UnsupportedObjectError
+        If this is not for the linker here.
+    """
+    try:
+        return _Linker(code, outside).link()
+    except struct.error as error:
+        raise UnsupportedObjectError(f"a damaged file: {error}") from error
+
+
+class _Linker:
+    """One object file on its way into memory: sections first, then stubs for outside functions, then slots."""
+
+    def __init__(self, code: bytes, outside: Mapping[str, int]) -> None:
+        self.code = code
+        self.outside = outside
+        magic, kind, machine, _, _, _, start, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+        if magic[:6] != b"\x7fELF\x02\x01" or (kind, machine, size) != (_OBJECT, _X86_64, _SECTION.size):
+            raise UnsupportedObjectError("not an object file for x86-64")
+        self.sections = [Section(*_SECTION.unpack_from(code, start + k * size)) for k in range(count)]
+        self.places: dict[int, int] = {}  # number of a section -> where it goes
+        self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
+
+    def read_symbols(self, table: Section) -> list[Symbol]:
+        """The symbol table, with the names."""
+        names = self.sections[table.link].offset
+        found = []
+        for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
+            name, _, _, section, value, _ = _SYMBOL.unpack_from(self.code, at)
+            begin = names + name
+            found.append(Symbol(self.code[begin : self.code.index(b"\0", begin)].decode(), section, value))
+        return found
+
+    def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
+        """What is to be filled in: section, offset, kind, symbol, addend."""
+        found = []
+        for table in self.sections:
+            if table.kind != _RELOCATIONS or table.info not in self.places:
+                continue
+            for at in range(table.offset, table.offset + table.size, _RELOCATION.size):
+                offset, what, addend = _RELOCATION.unpack_from(self.code, at)
+                found.append((table.info, offset, what & 0xFFFFFFFF, self.symbols[what >> 32], addend))
+        return found
+
+    def link(self) -> Image:
+        """Lay out, copy, relocate, and make it executable."""
+        size = self.lay_out()
+        relocations = self.relocations()
+        called = self.wanted(relocations, (_CALL,))
+        slotted = self.wanted(relocations, _SLOTS)
+        stubs = {symbol: size + k * _STUB for k, symbol in enumerate(called)}
+        size += len(stubs) * _STUB
+        slots = {symbol: size + k * 8 for k, symbol in enumerate(slotted)}
+        size += len(slots) * 8
+
+        memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for number, place in self.places.items():
+            section = self.sections[number]
+            memory[place : place + section.size] = self.code[section.offset : section.offset + section.size]
+        for symbol, place in stubs.items():
+            memory[place : place + len(_JUMP) + 8] = _JUMP + self.outside[symbol.name].to_bytes(8, "little")
+        for symbol, place in slots.items():
+            inside = symbol.section != _OUTSIDE
+            address = start + self.place_of(symbol) if inside else self.outside[symbol.name]
+            memory[place : place + 8] = address.to_bytes(8, "little")
+
+        for section, offset, kind, symbol, addend in relocations:
+            place = self.places[section] + offset
+            if kind in _SLOTS:
+                target = slots[symbol]
+            elif symbol.section == _OUTSIDE:
+                target = stubs[symbol]
+            else:
+                target = self.place_of(symbol)
+            if kind == _ADDRESS:
+                struct.pack_into("<Q", memory, place, (start + target + addend) & (2**64 - 1))
+            else:
+                struct.pack_into("<i", memory, place, target + addend - place)
+        _protect(start, len(memory))
+        defined = (s for s in self.symbols if s.name and s.section in self.places)
+        return Image(memory, {s.name: start + self.place_of(s) for s in defined})
+
+    def lay_out(self) -> int:
+        """A place for every section that is loaded; bytes in all."""
+        size = 0
+        for number, section in enumerate(self.sections):
+            # no exception goes through code of ours, so that nothing reads how to unwind it
+            if not section.flags & _LOADED or not section.size or section.kind == _UNWINDING:
+                continue
+            if section.flags & (_WRITTEN | _THREAD_LOCAL) or section.kind != _BITS:
+                raise UnsupportedObjectError("it has memory of its own that is written to")
+            size = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
+            self.places[number] = size
+            size += section.size
+        return -(-size // _STUB) * _STUB
+
+    def wanted(
+        self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
+    ) -> dict[Symbol, None]:
+        """Symbols that relocations of these kinds need a stub or slot for."""
+        found: dict[Symbol, None] = {}
+        for _, _, kind, symbol, _ in relocations:
+            inside = symbol.section in self.places
+            if kind not in (_ADDRESS, _DISTANCE, _CALL, *_SLOTS):
+                raise UnsupportedObjectError(f"relocation {kind}")
+            if not inside and (symbol.section != _OUTSIDE or kind in (_ADDRESS, _DISTANCE)):
+                raise UnsupportedObjectError(f"relocation {kind} to {symbol.name or symbol.section}")
+            if not inside and symbol.name not in self.outside:
+                raise UnsupportedObjectError(f"{symbol.name} is not there")
+            if kind in kinds and (not inside or kind in _SLOTS):
+                found[symbol] = None
+        return found
+
+    def place_of(self, symbol: Symbol) -> int:
+        """Where a symbol of the file goes."""
+        return self.places[symbol.section] + symbol.value
+
+
+def _protect(start: int, size: int) -> None:
+    """Make whole pages executable, and no longer writable."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise UnsupportedObjectError(f"memory cannot be made executable: errno {ctypes.get_errno()}")
