@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from benchmarks import fused, kernels, overhead, peers
+from benchmarks import compile, fused, kernels, overhead, peers
 
-SUITES = {"kernels": kernels.measure, "overhead": overhead.measure}
+SUITES = {"compile": compile.measure, "kernels": kernels.measure, "overhead": overhead.measure}
 
 
 def main(arguments: list[str] | None = None) -> int:
