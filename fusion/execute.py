@@ -235,6 +235,8 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     tell = "launch" in setting("debug")
     table: list[Any] = epoch.slots[: plan.slots]
     table += [None] * (plan.places - len(table))
+    if device.streaming:
+        _claim(table, device)
     for step in plan.steps:
         match step:
             case Launch():
@@ -261,6 +263,13 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     return {node: table[place] for node, place in plan.outputs}
 
 
+def _claim(table: list[Any], device: Device) -> None:
+    """Tell a device with several streams what the plan reads."""
+    for value in table:
+        if isinstance(value, Buffer):
+            device.claim(value)
+
+
 def _references(table: list[Any], place: int) -> int:
     return getrefcount(table[place])
 
@@ -277,6 +286,8 @@ _UNSHARED = _count_unshared()
 def _take(step: Take, table: list[Any], device: Device) -> None:
     if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
         table[step.place] = table[step.source]
+        if device.streaming:
+            device.claim(table[step.place], written=True)
         return
     fresh = device.allocate(step.nbytes)
     device.copy(table[step.source], fresh, step.nbytes)

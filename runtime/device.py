@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from weft.runtime.object_code import ObjectCode
-from weft.runtime.services import Services
+from weft.runtime.services import MemoryCount, Services
 
 
 class Buffer:
@@ -23,15 +23,18 @@ class Buffer:
     nbytes : int
     unwritten : None, True or bytearray
         What nobody has written yet, as far as the sanitizer follows it: nothing, all, or a 1 a byte.
+    origin : (code, int) or None
+        Where the user's program made it, for reports.
     """
 
-    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "unwritten")
+    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "origin", "unwritten")
 
     def __init__(self, device: Device, address: int, nbytes: int, owner: Any = None) -> None:
         self.device = device
         self.address = address
         self.nbytes = nbytes
         self.unwritten: Any = None
+        self.origin: Any = None
         self._owner = owner  # whatever gives the memory back when it dies
 
     def __repr__(self) -> str:
@@ -48,6 +51,11 @@ class Device(Services, Protocol):
     """
 
     name: str  # "cpu", "cuda:0", "null"
+
+    @property
+    def memory(self) -> MemoryCount:
+        """Its memory pool."""
+        ...
 
     @property
     def target(self) -> Any:

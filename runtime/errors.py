@@ -14,15 +14,41 @@ class OutOfMemoryError(WeftError, MemoryError):
     ----------
     requested, held : int
         Bytes asked for, and bytes that the library holds on the device.
+    total : int or None
+        Bytes that the device has.
+    limit : int or None
+        Bytes that `weft.memory.limit` allows.
+    largest : tuple of (int, str)
+        The largest live arrays: their bytes, and the line that made them.
     """
 
-    def __init__(self, device: str, requested: int, held: int) -> None:
-        super().__init__(
-            f"{device}: no memory for {requested:,} bytes ({held:,} bytes are held by arrays); "
+    def __init__(
+        self,
+        device: str,
+        requested: int,
+        held: int,
+        total: int | None = None,
+        limit: int | None = None,
+        largest: tuple[tuple[int, str], ...] = (),
+    ) -> None:
+        bounds = [f"{held:,} bytes are held by arrays"]
+        if total is not None:
+            bounds.append(f"the device has {total:,}")
+        if limit is not None:
+            bounds.append(f"weft.memory.limit allows {limit:,}")
+        lines = [
+            f"{device}: no memory for {requested:,} bytes ({', '.join(bounds)}); "
             "delete arrays that are no longer needed and evaluate again: nothing pending was lost"
-        )
+        ]
+        if largest:
+            lines.append("the largest live arrays:")
+            lines += [f"  {nbytes:>15,} bytes, {place}" for nbytes, place in largest]
+        super().__init__("\n".join(lines))
         self.requested = requested
         self.held = held
+        self.total = total
+        self.limit = limit
+        self.largest = largest
 
 
 class DeviceNotFoundError(WeftError, LookupError):

@@ -13,7 +13,8 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -99,10 +100,31 @@ class SharedFile:
             Path(self.path).unlink(missing_ok=True)
 
 
+class NoMemory:
+    """What a device without memory of its own says about it."""
+
+    held = kept = peak = 0
+    limit: int | None = None
+
+    def empty(self) -> int:
+        """Nothing is kept."""
+        return 0
+
+
 class Immediate:
     """A device whose calls return when their work is done."""
 
     name: str
+    memory: Any  # as `MemoryCount`
+    streaming = False  # streams hold no work that anybody could be too early for
+
+    @contextmanager
+    def working_in(self, stream: Any) -> Iterator[None]:
+        """Work has ended when its call returns, whatever its stream."""
+        yield
+
+    def claim(self, buffer: Buffer, stream: Any = None, written: bool = False) -> None:
+        """Nobody has to wait."""
 
     def create_stream(self, handle: int | None = None) -> DoneStream:
         """A stream; its handle is a number of its own, for CUDA's functions never see it."""
@@ -182,9 +204,7 @@ class Immediate:
 
     def reset(self) -> None:
         """Give back memory that no array holds."""
-        empty = getattr(self, "empty_cache", None)
-        if empty is not None:
-            empty()
+        self.memory.empty()
 
 
 def _cores() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.device import Buffer
-from weft.runtime.immediate import Immediate
+from weft.runtime.immediate import Immediate, NoMemory
 from weft.runtime.object_code import ObjectCode
 
 
@@ -23,6 +23,7 @@ class NullDevice(Immediate):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.memory = NoMemory()
         self._target: Any = None
         self.launched = 0
 

@@ -8,6 +8,7 @@ was given before it, and the device's own next work behind the stream's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -101,11 +102,44 @@ class FunctionFacts:
     max_threads: int
 
 
+class MemoryCount(Protocol):
+    """What a device's memory pool says about itself.
+
+    Attributes
+    ----------
+    held, kept : int
+        Bytes that arrays hold, and bytes of free blocks kept for reuse.
+    peak : int
+        The most that was held.
+    limit : int or None
+        Bytes that may be held and kept in all.
+    """
+
+    held: int
+    kept: int
+    peak: int
+    limit: int | None
+
+    def empty(self) -> int:
+        """Give the free blocks back. Returns how many bytes."""
+        ...
+
+
 class Services(Protocol):
-    """The part of the device protocol that explicit kernels and `weft.cuda` need."""
+    """The part of the device protocol that explicit kernels, `weft.cuda`, streams and reports need."""
+
+    streaming: bool  # whether a person's streams have to be told what they use
 
     def create_stream(self, handle: int | None = None) -> Stream:
         """A new stream, or one that somebody else made, by its CUDA handle (0: the device's own)."""
+        ...
+
+    def working_in(self, stream: Any) -> AbstractContextManager[None]:
+        """What the calling thread gives the device inside the ``with`` goes to `stream`."""
+        ...
+
+    def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:
+        """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
         ...
 
     def create_event(self, timing: bool = True) -> Event:

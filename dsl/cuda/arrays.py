@@ -206,6 +206,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
     if queue is not None and (ary is None or ary.flags.c_contiguous) and strides == contiguous_strides(shape):
         values = np.empty(shape, self.dtype) if ary is None else ary
         buffer = realised(self._storage)
+        self._storage.device.claim(buffer, queue)
         self._storage.device.read(buffer.address + offset * self.itemsize, values, queue)
         return values
     values = self.numpy()
@@ -227,7 +228,9 @@ def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
             if steps == contiguous_strides(extents):
                 buffer = exclusive(self._storage)
                 address = buffer.address + offset * self.itemsize
-                self._storage.device.write(address, np.ascontiguousarray(values), as_queue(stream))
+                queue = as_queue(stream)
+                self._storage.device.claim(buffer, queue, written=True)
+                self._storage.device.write(address, np.ascontiguousarray(values), queue)
                 return
         source = convert(source)
     write(self, expr_of(source.to(self.device)))  # type: ignore[attr-defined]

@@ -210,6 +210,7 @@ class MemoryArray:
         """A host copy of the bytes that elements use, and the elements in it."""
         low, high = self._span()
         raw = np.empty(high - low, BYTE)
+        self.device.claim(buffer, queue)
         self.device.read(buffer.address + low, raw, queue)
         return raw, np.ndarray(self.shape, self.dtype, raw.data, self.offset - low, self.strides)
 
@@ -255,10 +256,13 @@ class MemoryArray:
         if self.is_c_contiguous():
             values = np.empty(self.shape, self.dtype)
             values[...] = value.numpy() if isinstance(value, Array) else value
-            self.device.write(buffer.address + self.offset, values, as_queue(stream))
+            queue = as_queue(stream)
+            self.device.claim(buffer, queue, written=True)
+            self.device.write(buffer.address + self.offset, values, queue)
             return
         raw, values = self._fetch(buffer)
         values[...] = value.numpy() if isinstance(value, Array) else value
+        self.device.claim(buffer, written=True)
         self.device.write(buffer.address + self._span()[0], raw)
 
     def _check(self, other: np.ndarray) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import weft.runtime as runtime
 from weft.fusion import flush
-from weft.runtime import default_device
+from weft.runtime import default_device, get_device
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,11 +23,31 @@ _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Pe
 
 
 class Stream:
-    """A queue of copies and kernels. Made by `cuda.stream` and its like."""
+    """A queue of copies and kernels. Made by `weft.stream`, `cuda.stream` and its like.
 
-    def __init__(self, queue: runtime.Stream, external: bool = False) -> None:
+    Inside ``with stream:`` what the calling thread evaluates on the stream's device, kernels and copies between host and
+    device go into it. What was recorded before is run first, and what was recorded inside is run at the end of the ``with``.
+    """
+
+    def __init__(self, queue: runtime.Stream, external: bool = False, device: runtime.Device | None = None) -> None:
         self.queue = queue
         self.external = external
+        self.device = device or default_device()
+        self._entered: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> Stream:
+        flush()
+        within = self.device.working_in(self.queue)
+        within.__enter__()
+        self._entered.append(within)
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        try:
+            if kind is None:
+                flush()
+        finally:
+            self._entered.pop().__exit__(None, None, None)
 
     @property
     def handle(self) -> int:
@@ -51,6 +71,15 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until everything in it has ended."""
         self.queue.synchronize()
+
+    def wait(self, other: Stream | Event) -> None:
+        """What comes next waits for what is in `other` now: a stream, or a recorded event. The host goes on."""
+        if isinstance(other, Event):
+            self.queue.wait(other._event)
+            return
+        mark = other.device.create_event(timing=False)
+        mark.record(other.queue)
+        self.queue.wait(mark)
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
@@ -110,9 +139,13 @@ def as_queue(value: Any) -> runtime.Stream | None:
     raise TypeError(f"a stream is made by cuda.stream(), or 0 for the default; not {value!r}")
 
 
-def stream() -> Stream:
-    """A new stream of the current device."""
-    return Stream(default_device().create_stream())
+def stream(device: str | runtime.Device | None = None) -> Stream:
+    """A new stream of the current device, or of another. ``with weft.stream():`` works in it.
+
+    Streams run side by side where the device can. Arrays made in one may be used in any other: it waits for them.
+    """
+    home = default_device() if device is None else get_device(device)
+    return Stream(home.create_stream(), device=home)
 
 
 def default_stream() -> Stream:

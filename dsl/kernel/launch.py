@@ -84,7 +84,10 @@ class Launch:
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
         """The memory of an argument, its own if the kernel writes to it."""
-        return exclusive(storage) if written else _buffer(storage)
+        buffer = exclusive(storage) if written else _buffer(storage)
+        if self.device.streaming:
+            self.device.claim(buffer, self.launcher.stream, written)
+        return buffer
 
     def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
         """Start the kernel."""

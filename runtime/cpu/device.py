@@ -28,26 +28,17 @@ class CpuDevice(Immediate):
     name = "cpu"
 
     def __init__(self) -> None:
-        self._pool = Pool()
+        self.memory = Pool(self.name)
 
     @property
     def target(self) -> Any:
         """What code is generated for: this machine."""
         return face.resolve_target("host")
 
-    @property
-    def held(self) -> int:
-        """Bytes that buffers hold."""
-        return self._pool.held
-
-    def empty_cache(self) -> None:
-        """Give free blocks back to the system."""
-        self._pool.empty()
-
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory."""
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
-        block = self._pool.allocate(max(nbytes, 1))
+        block = self.memory.allocate(max(nbytes, 1))
         return Buffer(self, block.address, nbytes, block)
 
     def upload(self, values: np.ndarray) -> Buffer:

@@ -7,10 +7,11 @@ kept, up to a bound, and handed out again.
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import threading
 
-from weft.runtime.errors import OutOfMemoryError
+from weft.runtime.live import out_of_memory
 
 ALIGNMENT = 64
 HUGE = 1 << 21  # from here on blocks are mapped, with huge pages where the system has them
@@ -41,50 +42,72 @@ def size_class(nbytes: int) -> int:
 
 
 class Pool:
-    """Free blocks by size."""
+    """Free blocks by size.
 
-    def __init__(self) -> None:
+    Attributes
+    ----------
+    held, kept : int
+        Bytes that buffers hold, and bytes of free blocks.
+    peak : int
+        The most that was held.
+    limit : int or None
+        Bytes that may be held and kept in all.
+    """
+
+    def __init__(self, name: str = "cpu") -> None:
+        self._name = name
         self._free: dict[int, list[tuple[object, int]]] = {}
-        self._kept = 0
-        self._lock = threading.Lock()
-        self.held = 0
-        self._limit = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
+        self._lock = threading.RLock()  # collecting garbage inside may give blocks back
+        self.held = self.kept = self.peak = 0
+        self.limit: int | None = None
+        self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
 
     def allocate(self, nbytes: int) -> Block:
         """A block of at least `nbytes`. Raises OutOfMemoryError after the free blocks were given up and one retry."""
         size = size_class(nbytes)
-        free = self._free.get(size)
-        if free:
-            with self._lock:
-                if free:
-                    raw, address = free.pop()
-                    self._kept -= size
-                    self.held += size
-                    return Block(self, raw, address, size)
-        try:
-            raw, address = _fresh(size)
-        except (MemoryError, OSError, ValueError):
-            self.empty()
-            try:
-                raw, address = _fresh(size)
-            except (MemoryError, OSError, ValueError):
-                raise OutOfMemoryError("cpu", nbytes, self.held) from None
-        self.held += size
+        with self._lock:
+            free = self._free.get(size)
+            if free:
+                raw, address = free.pop()
+                self.kept -= size
+            else:
+                raw, address = self._new(size, nbytes)
+            self.held += size
+            if self.held > self.peak:
+                self.peak = self.held
         return Block(self, raw, address, size)
+
+    def _new(self, size: int, nbytes: int) -> tuple[object, int]:
+        if self.limit is None or self.held + self.kept + size <= self.limit:
+            try:
+                return _fresh(size)
+            except (MemoryError, OSError, ValueError):
+                pass
+        # arrays that only refer to each other are free too
+        gc.collect()
+        self.empty()
+        if self.limit is None or self.held + size <= self.limit:
+            try:
+                return _fresh(size)
+            except (MemoryError, OSError, ValueError):
+                pass
+        raise out_of_memory(self._name, nbytes, self.held, None, self.limit)
 
     def give_back(self, raw: object, address: int, size: int) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""
-        self.held -= size
-        if self._kept + size <= self._limit:
-            with self._lock:
-                self._free.setdefault(size, []).append((raw, address))
-                self._kept += size
-
-    def empty(self) -> None:
-        """Give every free block back to the system."""
         with self._lock:
+            self.held -= size
+            if self.kept + size <= self._most_kept:
+                self._free.setdefault(size, []).append((raw, address))
+                self.kept += size
+
+    def empty(self) -> int:
+        """Give every free block back to the system. Returns how many bytes."""
+        with self._lock:
+            given = self.kept
             self._free.clear()
-            self._kept = 0
+            self.kept = 0
+            return given
 
 
 def _fresh(size: int) -> tuple[object, int]:

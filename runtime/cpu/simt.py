@@ -30,8 +30,8 @@ class SimtDevice(CpuDevice):
     """
 
     def __init__(self, name: str) -> None:
-        super().__init__()
         self.name = name
+        super().__init__()
         self.most_blocks = MAX_BLOCKS
 
     @property

@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
 import weft.runtime as face
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.memory import MemoryPool
 from weft.runtime.cuda.services import GpuServices
+from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
-from weft.runtime.errors import CompileError, OutOfMemoryError
+from weft.runtime.errors import CompileError
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
-# Free blocks that are kept for reuse, in bytes.
-KEPT_BYTES = 1 << 30
-ROUNDING = 512
 # Dynamic shared memory that a kernel may have without asking the driver for more.
 ORDINARY_SHARED = 48 << 10
-
-
-class Memory:
-    """One block; goes back to its device when it dies."""
-
-    __slots__ = ("_device", "address", "size")
-
-    def __init__(self, device: CudaDevice, address: int, size: int) -> None:
-        self._device = device
-        self.address = address
-        self.size = size
-
-    def __del__(self) -> None:
-        self._device.give_back(self.address, self.size)
 
 
 class CudaFunction:
@@ -88,10 +72,9 @@ class CudaDevice(GpuServices):
         self.capability = (int(major), int(minor))
         self._stream = call("cuStreamCreate", NON_BLOCKING)
         self._order = Order(self._driver, self._stream)
-        self._free: OrderedDict[int, list[int]] = OrderedDict()
-        self._kept = 0
+        self.memory = MemoryPool(self._driver, self._order)
+        self._staging = Staging(self._driver, self._order)
         self._target: Any = None
-        self._limit = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
 
     @property
     def target(self) -> Any:
@@ -100,70 +83,23 @@ class CudaDevice(GpuServices):
             self._target = face.resolve_target(f"sm_{self.capability[0]}{self.capability[1]}")
         return self._target
 
-    @property
-    def held(self) -> int:
-        """Bytes that buffers hold."""
-        return self._driver.held
-
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory, from the blocks kept or from the driver."""
-        # a buffer without elements has an address too: a load that stands before an empty loop reads from it
-        size = -(-max(nbytes, 1) // ROUNDING) * ROUNDING
-        free = self._free.get(size)
-        if free:
-            # a stream that is still at work may have been the block's last user
-            self._order.join()
-            address = free.pop()
-            self._kept -= size
-        else:
-            address = self._fresh(size)
-        self._driver.held += size
-        return Buffer(self, address, nbytes, Memory(self, address, size))
-
-    def _fresh(self, size: int) -> int:
-        try:
-            address = int(self._driver.call("cuMemAllocAsync", size, self._stream))
-        except OutOfMemoryError:
-            self.empty_cache()
-            self.synchronize()
-            address = int(self._driver.call("cuMemAllocAsync", size, self._stream))
-        self._order.turn += 1
-        return address
-
-    def give_back(self, address: int, size: int) -> None:
-        """Keep a block for reuse (the stream orders its next use after its last), or free it.
-
-        It is kept in any case while a person's stream may still use it.
-        """
-        self._driver.held -= size
-        if (self._kept + size <= self._limit or self._order.is_open) and not self._driver.lost:
-            self._free.setdefault(size, []).append(address)
-            self._kept += size
-        else:
-            self._driver.quietly("cuMemFreeAsync", address, self._stream)
-
-    def empty_cache(self) -> None:
-        """Free the blocks that are kept."""
-        if not self._driver.lost:
-            self._order.join()
-        for addresses in self._free.values():
-            for address in addresses:
-                self._driver.quietly("cuMemFreeAsync", address, self._stream)
-        self._free.clear()
-        self._kept = 0
+        block = self.memory.allocate(nbytes)
+        return Buffer(self, block.address, nbytes, block)
 
     def upload(self, values: np.ndarray) -> Buffer:
         """A copy of `values` in C order."""
         buffer = self.allocate(values.nbytes)
-        # the driver may still read pageable memory after its call returns, so this waits
         self.write(buffer.address, np.ascontiguousarray(values))
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """The leading elements as a host array."""
         values = np.empty(shape, dtype)
+        self.claim(buffer)
         self.read(buffer.address, values)
         values.flags.writeable = False
         return values
@@ -171,8 +107,11 @@ class CudaDevice(GpuServices):
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes on the device."""
         if nbytes:
-            queue = self._order.enter(None)
-            self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
+            self.claim(source)
+            self.claim(destination, written=True)
+            with self._order.lock:
+                queue = self._order.enter(None)
+                self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     # -- kernels --------------------------------------------------------------------------------
 
@@ -218,13 +157,14 @@ class CudaDevice(GpuServices):
     ) -> None:
         base = slots.buffer_info()[0]
         pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
-        queue = self._order.enter(stream)
-        self._driver.doing = function.name
-        shape = (function.handle, *grid, *block, shared_bytes, queue, ctypes.addressof(pointers))
-        if function.cooperative:
-            self._driver.call("cuLaunchCooperativeKernel", *shape)
-        else:
-            self._driver.call("cuLaunchKernel", *shape, 0)
+        with self._order.lock:
+            queue = self._order.enter(stream)
+            self._driver.doing = function.name
+            shape = (function.handle, *grid, *block, shared_bytes, queue, ctypes.addressof(pointers))
+            if function.cooperative:
+                self._driver.call("cuLaunchCooperativeKernel", *shape)
+            else:
+                self._driver.call("cuLaunchKernel", *shape, 0)
 
     def synchronize(self) -> None:
         """Wait until everything started here has ended."""
@@ -233,4 +173,4 @@ class CudaDevice(GpuServices):
     def reset(self) -> None:
         """Wait for everything and give back memory that no array holds; arrays stay as they are."""
         self.synchronize()
-        self.empty_cache()
+        self.memory.empty()

@@ -33,7 +33,6 @@ class Driver:
         self.name = f"cuda:{ordinal}"
         self.lost = ""
         self.doing = ""  # the kernel that was launched last, for messages
-        self.held = 0
         self._pid = os.getpid()
         self._context: Any = None
         self._check("cuInit", table.cuInit(0))
@@ -94,7 +93,7 @@ class Driver:
         if number == 0:
             return None if not results else results[0] if len(results) == 1 else tuple(results)
         if number == OUT_OF_MEMORY:
-            raise OutOfMemoryError(self.name, int(arguments[0]) if arguments else 0, self.held)
+            raise OutOfMemoryError(self.name, int(arguments[0]) if arguments else 0, 0)  # the pool says more
         text = getattr(code, "name", str(number))
         if number in STICKY:
             self.lost = f"{self.name} is lost: {text} in or after kernel {self.doing or 'unknown'}; restart the process to use it again"

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.memory import Block
+from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
 from weft.runtime.device import Buffer
 from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
@@ -65,11 +68,29 @@ class GpuServices:
     capability: tuple[int, int]
     _driver: Driver
     _order: Order
+    _staging: Staging
     _stream: Any
+    streaming = False  # whether a person ever made a stream: until then nobody has to claim memory
 
     def create_stream(self, handle: int | None = None) -> CudaStream:
         """A new stream, or one that somebody else made."""
-        return self._order.create(handle)
+        stream = self._order.create(handle)
+        self.streaming = self.streaming or not stream.is_main
+        return stream
+
+    @contextmanager
+    def working_in(self, stream: CudaStream) -> Iterator[None]:
+        """What the calling thread gives the device inside the ``with`` goes to `stream`."""
+        self._order.push(stream)
+        try:
+            yield
+        finally:
+            self._order.pop()
+
+    def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
+        """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
+        if self.streaming and isinstance(buffer._owner, Block):
+            self._order.claim(buffer._owner, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:
         """A new event."""
@@ -111,19 +132,21 @@ class GpuServices:
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
         """Copy into a contiguous host array; without a stream it has ended on return."""
-        if values.nbytes:
-            queue = self._order.enter(stream)
-            self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
-            if stream is None:
-                self._order.create(0).synchronize()
+        if values.nbytes and stream is None:
+            self._staging.download(address, values, self._order.current)
+        elif values.nbytes:
+            with self._order.lock:
+                queue = self._order.enter(stream)
+                self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array; without a stream it has ended on return."""
-        if values.nbytes:
-            queue = self._order.enter(stream)
-            self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
-            if stream is None:
-                self._order.create(0).synchronize()
+        """Copy from a contiguous host array; without a stream `values` may change on return."""
+        if values.nbytes and stream is None:
+            self._staging.upload(address, values, self._order.current)
+        elif values.nbytes:
+            with self._order.lock:
+                queue = self._order.enter(stream)
+                self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
         """A buffer of its own allocation (the memory pool's cannot be shared), and its handle."""

@@ -2,18 +2,23 @@
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent`, `Order`. Always true: a person's stream waits for what the device's
 own stream was given before; the device's own stream waits for every open stream before its next work; two of a
-person's streams wait for each other only where events say so.
+person's streams wait for each other where events say so, or where one uses memory that the other wrote (`Order.claim`).
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from weft.runtime.cuda.driver import Driver
+
+if TYPE_CHECKING:
+    from weft.runtime.cuda.memory import Block
 
 NON_BLOCKING = 1
 NO_TIMING = 2
@@ -47,10 +52,10 @@ class CudaEvent:
 
     def synchronize(self) -> None:
         """Wait for it; Ctrl-C works meanwhile."""
-        pause = 1e-5
+        begin = time.perf_counter()
         while not self.query():
-            time.sleep(pause)
-            pause = min(pause * 1.5, 1e-3)
+            # an eighth longer than it had to be, at most
+            time.sleep(min((time.perf_counter() - begin) / 8, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
         """Milliseconds since another event."""
@@ -62,15 +67,28 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A stream beside the device's own, or the device's own (`handle` 0)."""
+    """A stream beside the device's own, or the device's own (`handle` 0).
+
+    Attributes
+    ----------
+    queue
+        What the driver takes.
+    turn : int
+        When work was given to it last, by the count of all streams of the device.
+    free : FreeList or None
+        Memory that only this stream used last, where its device has a pool.
+    """
 
     def __init__(self, order: Order, queue: Any, handle: int, owned: bool) -> None:
         self._order = order
         self._owned = owned
-        self.queue = queue  # what the driver takes
+        self.queue = queue
         self.handle = handle
-        self.seen = -1  # the turn of the device's own stream that this one has waited for
+        self.turn = 0
+        self.free: Any = None
+        self._seen: dict[int, int] = {}  # by a stream's number: the turn of it that this one has waited for
         self._mark: CudaEvent | None = None
+        order.all.add(self)
 
     @property
     def is_main(self) -> bool:
@@ -103,6 +121,12 @@ class CudaStream:
         """What comes next waits for `event`."""
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
+    def follow(self, other: CudaStream) -> None:
+        """What comes next waits for what `other` was given so far, unless it did already."""
+        if self._seen.get(other.number, 0) < other.turn:
+            self.wait(other.mark())
+            self._seen[other.number] = other.turn
+
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function`, from a thread of the driver's, when everything so far has ended."""
 
@@ -119,40 +143,84 @@ class CudaStream:
         driver.call("cuLaunchHostFunc", self.queue, driver.table.CUhostFn(_ptr=key), 0)
 
     def __del__(self) -> None:
+        if self.free is not None and self is not self._order.own:
+            self._order.inherit(self.free)  # the device's own stream has waited for this one before it could die
         if self._owned:
             self._order.driver.quietly("cuStreamDestroy", self.queue)
 
 
+class Entered(threading.local):
+    """The streams that the calling thread works in, innermost last."""
+
+    def __init__(self) -> None:
+        self.streams: list[CudaStream] = []
+
+
 class Order:
-    """Which streams have work that the device's own has not waited for, and the other way round."""
+    """Which streams have work that the device's own has not waited for, and the other way round.
+
+    Attributes
+    ----------
+    own : CudaStream
+        The device's own stream.
+    lock : RLock
+        Held from `enter` until the work was given, so that no other thread's stream waits for less.
+    all : WeakSet of CudaStream
+        Every stream that is alive.
+    inherit : callable
+        Takes the free memory of a stream that dies; set by the memory pool.
+    """
 
     def __init__(self, driver: Driver, main: Any) -> None:
         self.driver = driver
         self.main = main
-        self.turn = 0  # counts the device's own work
+        self._count = itertools.count(1)
         self._open: dict[CudaStream, None] = {}
-        self._lock = threading.Lock()
-        self._own = CudaStream(self, main, 0, owned=False)
+        self.lock = threading.RLock()
+        self._entered = Entered()
+        self.all: WeakSet[CudaStream] = WeakSet()
+        self.inherit: Callable[[Any], None] = lambda free: None
+        self.own = CudaStream(self, main, 0, owned=False)
+        self.own.turn = next(self._count)
 
     def create(self, handle: int | None) -> CudaStream:
         """A new stream, one that somebody else made, or (0) the device's own."""
-        if handle is not None and handle in (0, self._own.number):
-            return self._own
+        if handle is not None and handle in (0, self.own.number):
+            return self.own
         if handle is None:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
             return CudaStream(self, queue, _number(queue), owned=True)
         return CudaStream(self, handle, handle, owned=False)
 
+    # -- the calling thread's stream ----------------------------------------------------------
+
+    @property
+    def current(self) -> CudaStream:
+        """The stream that the calling thread works in."""
+        streams = self._entered.streams
+        return streams[-1] if streams else self.own
+
+    def push(self, stream: CudaStream) -> None:
+        """The calling thread works in `stream` from here on, until `pop`."""
+        self._entered.streams.append(stream)
+
+    def pop(self) -> None:
+        """Undo the last `push`."""
+        self._entered.streams.pop()
+
+    # -- order ----------------------------------------------------------------------------------
+
     def enter(self, stream: CudaStream | None) -> Any:
-        """Before work goes to `stream`: what the driver calls it. None is the device's own."""
-        if stream is None or stream.is_main:
+        """Before work goes to `stream` (None: the calling thread's): what the driver calls it."""
+        if stream is None:
+            stream = self.current
+        if stream.is_main:
             self.join()
-            self.turn += 1
+            stream.turn = next(self._count)
             return self.main
-        with self._lock:
-            if stream.seen != self.turn:
-                stream.wait(self._own.mark())
-                stream.seen = self.turn
+        with self.lock:
+            stream.follow(self.own)
+            stream.turn = next(self._count)
             self._open[stream] = None
         return stream.queue
 
@@ -164,12 +232,27 @@ class Order:
     def join(self) -> None:
         """The device's own stream waits for every open one, and their work counts as its own from here on."""
         if self._open:
-            with self._lock:
+            with self.lock:
                 while self._open:
                     stream = next(iter(self._open))
-                    self._own.wait(stream.mark())
+                    self.own.follow(stream)
                     del self._open[stream]
-                    self.turn += 1
+                    self.own.turn = next(self._count)
+
+    def claim(self, block: Block, stream: CudaStream | None, written: bool) -> None:
+        """Before `stream` (None: the calling thread's) reads or writes a block: it waits for whoever has to be first."""
+        if stream is None:
+            stream = self.current
+        if block.writer is not stream:
+            if not block.writer.is_main and not stream.is_main:
+                stream.follow(block.writer)
+            block.readers = block.readers | {stream}
+        if written:
+            for reader in block.readers:
+                if reader is not stream and not reader.is_main and not stream.is_main:
+                    stream.follow(reader)
+            block.writer = stream
+            block.readers = frozenset()
 
 
 def _number(queue: Any) -> int:

@@ -111,7 +111,7 @@ def test_loops_without_evaluation_hold_little() -> None:
     device = x.device
     for _ in range(2000):
         x += 1
-    assert device.held <= 3 * x.nbytes + (20 << 20)  # type: ignore[attr-defined]
+    assert device.memory.held <= 3 * x.nbytes + (20 << 20)  # type: ignore[attr-defined]
     assert float(x[-1]) == 2000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from array import array
 from types import SimpleNamespace
@@ -26,7 +27,9 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetAttribute": (9,),
     "cuDevicePrimaryCtxRetain": ("context",),
     "cuStreamCreate": ("stream",),
+    "cuDeviceGetDefaultMemPool": ("pool",),
     "cuMemAllocAsync": (1 << 20,),
+    "cuMemGetInfo": (3 << 30, 8 << 30),
     "cuEventCreate": ("event",),
     "cuModuleLoadData": ("module",),
     "cuModuleGetFunction": ("function",),
@@ -39,9 +42,11 @@ class Table:
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76
     )
+    CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.pinned: list[Any] = []  # what the host may write to has to be there
         self.failing: dict[str, int] = {}
         self.once = False
 
@@ -49,11 +54,17 @@ class Table:
         def function(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, arguments))
             code = self.failing.get(name, 0)
+            if name == "cuMemHostAlloc" and not code:
+                self.pinned.append(ctypes.create_string_buffer(arguments[0]))
+                return 0, ctypes.addressof(self.pinned[-1])
             if code and self.once:
                 del self.failing[name]
             return (code, *RESULTS.get(name, ())) if not code else (code, *(None for _ in RESULTS.get(name, ())))
 
         return function
+
+    def cuuint64_t(self, value: int) -> int:
+        return value
 
     def count(self, name: str) -> int:
         return sum(called == name for called, _ in self.calls)
@@ -82,8 +93,8 @@ def test_a_run(table: Table) -> None:
     assert table.count("cuCtxPushCurrent") == table.count("cuCtxPopCurrent")
     gc.collect()
     assert table.count("cuModuleUnload") == 1
-    assert device.held == 0
-    device.empty_cache()
+    assert device.memory.held == 0
+    device.memory.empty()
     assert table.count("cuMemFreeAsync") == table.count("cuMemAllocAsync")
 
 

@@ -1,0 +1,239 @@
+"""A GPU's memory: stream-ordered blocks, kept for reuse by size.
+
+In: a device's driver and the order of its streams. Out: `MemoryPool` and its `Block`s, which come back by themselves when
+they die. Always true: a block is handed out again only to a stream that comes behind everything that may still use it;
+what is kept, and what is held in all, stay under their bounds; giving back never raises and never waits.
+"""
+
+from __future__ import annotations
+
+import gc
+from bisect import bisect_left, insort
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.streams import CudaStream, Order
+from weft.runtime.errors import CudaError, OutOfMemoryError
+from weft.runtime.live import out_of_memory
+
+KEPT_BYTES = 4 << 30  # of free blocks; what is more goes back to the driver's pool
+SMALL = 1 << 20
+LARGE_STEP = 2 << 20  # the driver's own granularity
+SLACK = 8  # a kept block may be larger than what is asked for by one part in so many
+NEVER_RELEASE = 2**64 - 1
+
+
+def size_class(nbytes: int) -> int:
+    """Bytes that a request is rounded up to: quarters of powers of two up to 1 MiB, from there on multiples of 2 MiB."""
+    if nbytes <= 512:
+        return 512
+    step = LARGE_STEP if nbytes > SMALL else max(512, 1 << ((nbytes - 1).bit_length() - 3))
+    return -(-nbytes // step) * step
+
+
+class FreeList:
+    """Free blocks by size."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[int, list[int]] = {}
+        self._sizes: list[int] = []  # those that there is a block of, ascending
+
+    def put(self, address: int, size: int) -> None:
+        """Keep a block."""
+        found = self._addresses.setdefault(size, [])
+        if not found:
+            insort(self._sizes, size)
+        found.append(address)
+
+    def take(self, size: int) -> tuple[int, int] | None:
+        """A block of `size` bytes or slightly more: its address and size."""
+        found = self._addresses.get(size)
+        if not found:
+            k = bisect_left(self._sizes, size)
+            if k == len(self._sizes) or self._sizes[k] > size + size // SLACK:
+                return None
+            size = self._sizes[k]
+            found = self._addresses[size]
+        address = found.pop()
+        if not found:
+            self._sizes.remove(size)
+        return address, size
+
+    def drain(self) -> list[tuple[int, int]]:
+        """Every block; none is left."""
+        found = [(address, size) for size, addresses in self._addresses.items() for address in addresses]
+        self._addresses.clear()
+        self._sizes.clear()
+        return found
+
+
+class Block:
+    """One block of memory; goes back to its pool when it dies.
+
+    Attributes
+    ----------
+    home : CudaStream
+        The stream that it was allocated in.
+    writer : CudaStream
+        The stream that wrote to it last.
+    readers : frozenset of CudaStream
+        The other streams that used it since.
+    """
+
+    __slots__ = ("_pool", "address", "home", "readers", "size", "writer")
+
+    def __init__(self, pool: MemoryPool, address: int, size: int, home: CudaStream) -> None:
+        self._pool = pool
+        self.address = address
+        self.size = size
+        self.home = self.writer = home
+        self.readers: frozenset[CudaStream] = frozenset()
+
+    @property
+    def crossed(self) -> bool:
+        """Whether a stream used it that its home does not come behind."""
+        users = self.readers | {self.writer}
+        return any(stream is not self.home and not stream.is_main for stream in users)
+
+    def __del__(self) -> None:
+        self._pool.give_back(self)
+
+
+class MemoryPool:
+    """The memory that weft holds on one GPU.
+
+    Attributes
+    ----------
+    held, kept : int
+        Bytes that arrays hold, and bytes of free blocks kept for reuse.
+    peak : int
+        The most that was held.
+    limit : int or None
+        Bytes that may be held and kept in all.
+    """
+
+    def __init__(self, driver: Driver, order: Order) -> None:
+        self._driver = driver
+        self._order = order
+        # the streams' own lock, since blocks die wherever garbage is collected
+        self._lock = order.lock
+        self._crossed = FreeList()  # free once the device's own stream has waited for every other
+        self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
+        self.held = self.kept = self.peak = 0
+        self.limit: int | None = None
+        order.own.free = FreeList()
+        order.inherit = self._inherit
+        self._pool = self._open_pool()
+
+    def _open_pool(self) -> object | None:
+        """The driver's pool, told to keep what is freed; None where the driver has none."""
+        kinds = self._driver.table.CUdevice_attribute
+        kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
+        try:
+            if kind is not None and not self._driver.call("cuDeviceGetAttribute", kind, self._driver.handle):
+                return None
+            pool: object = self._driver.call("cuDeviceGetDefaultMemPool", self._driver.handle)
+            table = self._driver.table
+            threshold = table.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+            self._driver.call("cuMemPoolSetAttribute", pool, threshold, table.cuuint64_t(NEVER_RELEASE))
+        except CudaError:
+            return None
+        return pool
+
+    # -- taking -----------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> Block:
+        """A block of at least `nbytes`, ready in the calling thread's stream.
+
+        Raises OutOfMemoryError after the free blocks were given up, everything was waited for, and one retry.
+        """
+        stream = self._order.current
+        # a buffer without elements has an address too: a load that stands before an empty loop reads from it
+        size = size_class(nbytes)
+        with self._lock:
+            found = self._kept_block(stream, size)
+            address, size = found or self._fresh(stream, size, nbytes)
+            self.held += size
+            self.peak = max(self.peak, self.held)
+        return Block(self, address, size, stream)
+
+    def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
+        found = stream.free.take(size) if stream.free is not None else None
+        if found is None and not stream.is_main:
+            found = self._order.own.free.take(size)  # what the stream does next comes behind the device's own work
+        if found is None and (stream.is_main or self.kept > self._most_kept):
+            found = self._crossed.take(size)
+            if found is not None:
+                self._order.join()
+        if found is not None:
+            self.kept -= found[1]
+        return found
+
+    def _fresh(self, stream: CudaStream, size: int, nbytes: int) -> tuple[int, int]:
+        if self.limit is None or self.held + self.kept + size <= self.limit:
+            try:
+                return self._from_driver(stream, size), size
+            except OutOfMemoryError:
+                pass
+        # arrays that only refer to each other are free too
+        gc.collect()
+        self.empty()
+        self._order.own.synchronize()
+        if self.limit is None or self.held + size <= self.limit:
+            try:
+                return self._from_driver(stream, size), size
+            except OutOfMemoryError:
+                pass
+        total = int(self._driver.call("cuMemGetInfo")[1])
+        raise out_of_memory(self._driver.name, nbytes, self.held, total, self.limit)
+
+    def _from_driver(self, stream: CudaStream, size: int) -> int:
+        with self._order.lock:
+            if self._pool is None:
+                return int(self._driver.call("cuMemAlloc", size))
+            return int(self._driver.call("cuMemAllocAsync", size, self._order.enter(stream)))
+
+    # -- giving back --------------------------------------------------------------------------------
+
+    def give_back(self, block: Block) -> None:
+        """Keep a block for reuse, or free it where enough are kept."""
+        with self._lock:
+            size, home = block.size, block.home
+            self.held -= size
+            if block.crossed:
+                self._crossed.put(block.address, size)  # freeing it now would be too early
+            elif self.kept + size > self._most_kept or self._driver.lost:
+                self._free(block.address, home)
+                return
+            else:
+                if home.free is None:
+                    home.free = FreeList()
+                home.free.put(block.address, size)
+            self.kept += size
+
+    def _free(self, address: int, stream: CudaStream) -> None:
+        if self._pool is None:
+            self._driver.quietly("cuMemFree", address)
+        else:
+            self._driver.quietly("cuMemFreeAsync", address, stream.queue)
+
+    def _inherit(self, free: FreeList) -> None:
+        """Take over the blocks of a stream that dies: the device's own stream has waited for it."""
+        with self._lock:
+            for address, size in free.drain():
+                self._order.own.free.put(address, size)
+
+    def empty(self) -> int:
+        """Give the free blocks back to the driver, and what its pool keeps to the system. Returns how many bytes."""
+        with self._lock:
+            given = self.kept
+            if not self._driver.lost:
+                self._order.join()
+            lists = [self._crossed, *(stream.free for stream in self._order.all if stream.free is not None)]
+            for free in lists:
+                for address, _ in free.drain():
+                    self._free(address, self._order.own)  # which comes behind all of them
+            self.kept = 0
+            if self._pool is not None and not self._driver.lost:
+                self._order.own.synchronize()
+                self._driver.quietly("cuMemPoolTrimTo", self._pool, 0)
+            return given

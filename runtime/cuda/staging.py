@@ -1,0 +1,103 @@
+"""Transfers between the host's ordinary memory and a GPU, through pinned memory.
+
+In: host arrays, addresses, a stream. Out: copies. Always true: an upload returns when the host's array may change again,
+though the copy to the device may still wait behind the stream's earlier work; a download returns when the elements are
+there; while the GPU moves one piece the host copies the other. Ctrl-C works in both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import numpy as np
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.errors import CudaError, OutOfMemoryError
+
+PIECE = 4 << 20
+PIECES = 4
+PORTABLE = 1
+
+
+class Piece:
+    """One piece of pinned memory, and the event behind its last use."""
+
+    def __init__(self, driver: Driver, nbytes: int) -> None:
+        self._driver = driver
+        self.address = int(driver.call("cuMemHostAlloc", nbytes, PORTABLE))
+        self.used = CudaEvent(driver, None, timing=False)
+
+    def __del__(self) -> None:
+        if hasattr(self, "address"):
+            self._driver.quietly("cuMemFreeHost", self.address)
+
+
+class Staging:
+    """The pinned memory of one device, made at the first transfer."""
+
+    def __init__(self, driver: Driver, order: Order) -> None:
+        self._driver = driver
+        self._order = order
+        self._pieces: list[Piece] | None = None
+        self._next = 0
+        self._lock = threading.Lock()  # of the pieces
+
+    def _turn(self) -> Piece | None:
+        """The piece to use next, free; None where the machine gives no pinned memory."""
+        if self._pieces is None:
+            try:
+                self._pieces = [Piece(self._driver, PIECE) for _ in range(PIECES)]
+            except (CudaError, OutOfMemoryError):
+                self._pieces = []
+        if not self._pieces:
+            return None
+        piece = self._pieces[self._next % len(self._pieces)]
+        self._next += 1
+        piece.used.synchronize()
+        return piece
+
+    def upload(self, address: int, values: np.ndarray, stream: CudaStream) -> None:
+        """Copy a contiguous host array to the device."""
+        start, size = values.ctypes.data, values.nbytes
+        with self._lock:
+            for offset in range(0, size, PIECE):
+                length = min(PIECE, size - offset)
+                piece = self._turn()
+                if piece is None:
+                    # the driver may still read pageable memory after its call returns, so this waits
+                    self._move("cuMemcpyHtoDAsync", address, start, size, stream)
+                    stream.synchronize()
+                    return
+                ctypes.memmove(piece.address, start + offset, length)
+                self._move("cuMemcpyHtoDAsync", address + offset, piece.address, length, stream)
+                piece.used.record(stream)
+
+    def download(self, address: int, values: np.ndarray, stream: CudaStream) -> None:
+        """Copy from the device into a contiguous host array."""
+        start, size = values.ctypes.data, values.nbytes
+        moving: list[tuple[Piece, int]] = []  # pieces on their way, oldest first
+        with self._lock:
+            for offset in range(0, size, PIECE):
+                if len(moving) == PIECES:
+                    self._arrive(*moving.pop(0), start, size)
+                piece = self._turn()
+                if piece is None:
+                    self._move("cuMemcpyDtoHAsync", start, address, size, stream)
+                    stream.synchronize()
+                    return
+                self._move("cuMemcpyDtoHAsync", piece.address, address + offset, min(PIECE, size - offset), stream)
+                piece.used.record(stream)
+                moving.append((piece, offset))
+            for piece, offset in moving:
+                self._arrive(piece, offset, start, size)
+
+    def _move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream) -> None:
+        with self._order.lock:
+            self._driver.call(name, to, source, nbytes, self._order.enter(stream))
+
+    def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
+        """Wait for a piece and copy it to where it belongs."""
+        piece.used.synchronize()
+        ctypes.memmove(start + offset, piece.address, min(PIECE, size - offset))
