@@ -112,9 +112,7 @@ class Pool:
 
 def _fresh(size: int) -> tuple[object, int]:
     if size >= HUGE:
-        mapped = mmap.mmap(-1, size + HUGE)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            mapped.madvise(mmap.MADV_HUGEPAGE)
+        mapped = _mapped(size + HUGE)
         # an exported buffer keeps the mapping alive and open
         raw: object = (ctypes.c_char * len(mapped)).from_buffer(mapped)
         address = ctypes.addressof(raw)  # type: ignore[arg-type]
@@ -122,3 +120,13 @@ def _fresh(size: int) -> tuple[object, int]:
     plain = ctypes.create_string_buffer(size + ALIGNMENT)
     address = ctypes.addressof(plain)
     return plain, -(-address // ALIGNMENT) * ALIGNMENT
+
+
+def _mapped(size: int) -> mmap.mmap:
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    # memory that is shared with children, the default, has no huge pages
+    mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        mapped.madvise(mmap.MADV_HUGEPAGE)
+    return mapped

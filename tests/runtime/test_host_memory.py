@@ -1,0 +1,56 @@
+"""Host memory: how blocks are rounded, kept and given back, and where large ones lie."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.runtime.cpu.memory import ALIGNMENT, HUGE, Pool, size_class
+
+
+@pytest.mark.parametrize("nbytes", [1, 255, 257, 4097, HUGE - 1, HUGE + 1, 10 * HUGE + 3])
+def test_blocks_are_aligned_and_little_is_wasted(nbytes: int) -> None:
+    block = Pool().allocate(nbytes)
+    assert block.address % ALIGNMENT == 0
+    assert nbytes <= block.size <= max(256, nbytes * 1.25 + 64)
+    assert block.size == size_class(nbytes)
+
+
+def test_a_block_that_died_is_handed_out_again() -> None:
+    pool = Pool()
+    first = pool.allocate(3 * HUGE)
+    address = first.address
+    assert pool.held == first.size
+    del first
+    assert pool.held == 0
+    assert pool.allocate(3 * HUGE).address == address
+
+
+def test_no_more_is_kept_than_the_bound() -> None:
+    pool = Pool()
+    pool._limit = HUGE
+    blocks = [pool.allocate(HUGE) for _ in range(2)]
+    del blocks
+    assert pool._kept == HUGE
+    pool.empty()
+    assert pool._kept == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's list of mappings")
+def test_large_blocks_are_private_memory_which_can_have_huge_pages() -> None:
+    block = Pool().allocate(8 * HUGE)
+    lines = Path("/proc/self/smaps").read_text().split("\n")
+    inside = False
+    for line in lines:
+        span, _, rest = line.partition(" ")
+        if "-" in span and not span.endswith(":"):
+            low, high = (int(part, 16) for part in span.split("-"))
+            inside = low <= block.address < high
+            if inside:
+                assert rest[:4] == "rw-p"
+        elif inside and line.startswith("VmFlags:"):
+            assert "hg" in line.split() or not Path("/sys/kernel/mm/transparent_hugepage").exists()
+            return
+    raise AssertionError("the block lies in no mapping")
