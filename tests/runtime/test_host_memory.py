@@ -30,12 +30,12 @@ def test_a_block_that_died_is_handed_out_again() -> None:
 
 def test_no_more_is_kept_than_the_bound() -> None:
     pool = Pool()
-    pool._limit = HUGE
+    pool._most_kept = HUGE
     blocks = [pool.allocate(HUGE) for _ in range(2)]
     del blocks
-    assert pool._kept == HUGE
+    assert pool.kept == HUGE
     pool.empty()
-    assert pool._kept == 0
+    assert pool.kept == 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's list of mappings")
