@@ -65,6 +65,7 @@ TABLE = (
     ),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
     Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core", True),
+    Setting("graphs", "WEFT_GRAPHS", _count, 3, "runs of a plan of small kernels that make it a CUDA graph; 0: never"),
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
     Setting("cuda_visible", "CUDA_VISIBLE_DEVICES", str, None, "the GPUs that CUDA shows"),
     Setting("cuda_home", "CUDA_HOME", str, "", "folder of a CUDA toolkit"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import weft.runtime as face
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.memory import MemoryPool
+from weft.runtime.cuda.records import Start
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
@@ -25,7 +27,17 @@ ORDINARY_SHARED = 48 << 10
 class CudaFunction:
     """A loaded kernel and how it is launched; its module is unloaded with it."""
 
-    __slots__ = ("_driver", "_module", "cooperative", "dynamic", "handle", "name", "schedule")
+    __slots__ = (
+        "__weakref__",
+        "_driver",
+        "_module",
+        "cooperative",
+        "dynamic",
+        "handle",
+        "name",
+        "prepared",
+        "schedule",
+    )
 
     def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode) -> None:
         self._driver = driver
@@ -34,6 +46,7 @@ class CudaFunction:
         self.name = code.entry
         self.schedule = BlockSchedule.of(code)  # of fused kernels; explicit ones are launched as the person says
         self.cooperative = bool(code.launch.get("cooperative"))
+        self.prepared: dict[Any, Prepared] = {}  # by grid, block and shared bytes: how it was launched before
         self.dynamic = ORDINARY_SHARED  # bytes of dynamic shared memory that a launch may ask for
 
     def allow(self, shared_bytes: int) -> None:
@@ -74,6 +87,7 @@ class CudaDevice(GpuServices):
         self._order = Order(self._driver, self._stream)
         self.memory = MemoryPool(self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
+        self._launcher = Launcher(self._driver, self._order)
         self._target: Any = None
 
     @property
@@ -131,7 +145,7 @@ class CudaDevice(GpuServices):
         """Start a kernel: a block for every `per_block` items of its launch domain."""
         blocks = function.schedule.blocks(parallel)
         if blocks:
-            self._start(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots, None)
+            self._launcher.start(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots, None)
 
     def launch_grid(
         self,
@@ -144,27 +158,11 @@ class CudaDevice(GpuServices):
     ) -> None:
         """Start an explicit kernel, on the device's own stream or on another."""
         function.allow(shared_bytes)
-        self._start(function, grid, block, shared_bytes, slots, stream)
+        self._launcher.start(function, grid, block, shared_bytes, slots, stream)
 
-    def _start(
-        self,
-        function: CudaFunction,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        slots: array[int],
-        stream: CudaStream | None,
-    ) -> None:
-        base = slots.buffer_info()[0]
-        pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
-        with self._order.lock:
-            queue = self._order.enter(stream)
-            self._driver.doing = function.name
-            shape = (function.handle, *grid, *block, shared_bytes, queue, ctypes.addressof(pointers))
-            if function.cooperative:
-                self._driver.call("cuLaunchCooperativeKernel", *shape)
-            else:
-                self._driver.call("cuLaunchKernel", *shape, 0)
+    def prepare(self, starts: Sequence[Start]) -> Prepared:
+        """Kernels that are started together again and again, by one call."""
+        return self._launcher.prepare(starts)
 
     def synchronize(self) -> None:
         """Wait until everything started here has ended."""

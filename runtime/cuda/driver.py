@@ -6,15 +6,20 @@ that leaves the context unusable marks the device lost, and later calls raise th
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
+import weakref
 from typing import Any
 
-from weft.runtime.errors import CudaError, DeviceLostError, OutOfMemoryError
+from weft.runtime.errors import CompileError, CudaError, DeviceLostError, OutOfMemoryError
 
 OUT_OF_MEMORY = 2
 NOT_READY = 600
 # After these the context answers nothing any more: illegal address, launch failure and their kind.
 STICKY = frozenset({214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 720})
+# The driver's functions are asked for as this version has them.
+ENTRY_VERSION = 12000
 
 
 class Driver:
@@ -26,18 +31,30 @@ class Driver:
         Functions named as in cuda.bindings.driver that return ``(code, *results)``.
     ordinal : int
         Number of the device.
+
+    Attributes
+    ----------
+    lost : str
+        Why nothing can be called any more; empty while all is well.
+    doing : str
+        The kernel that was launched last, for messages.
+    silent : bool
+        Whether destructors leave things to the end of the process.
+    graphs : int
+        CUDA graphs that are alive.
     """
 
     def __init__(self, table: Any, ordinal: int) -> None:
         self.table = table
         self.name = f"cuda:{ordinal}"
         self.lost = ""
-        self.doing = ""  # the kernel that was launched last, for messages
-        self._pid = os.getpid()
-        self._context: Any = None
+        self.doing = ""
+        self.graphs = 0
+        self.silent = False
         self._check("cuInit", table.cuInit(0))
         self.handle = self._check("cuDeviceGet", table.cuDeviceGet(ordinal))
         self._context = self._check("cuDevicePrimaryCtxRetain", table.cuDevicePrimaryCtxRetain(self.handle))
+        _drivers.add(self)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a driver function in the device's context.
@@ -71,21 +88,48 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def quietly(self, name: str, *arguments: Any) -> None:
-        """A call from a destructor: skipped on a lost device and in a forked child, and it never raises."""
-        if self.lost or os.getpid() != self._pid:
+        """A call from a destructor: skipped on a lost device, in a forked child and at exit; it never raises."""
+        if self.lost or self.silent:
             return
         if int(self.table.cuCtxPushCurrent(self._context)[0]) == 0:
             getattr(self.table, name)(*arguments)
             self.table.cuCtxPopCurrent()
 
+    @property
+    def context(self) -> int:
+        """The context as the driver's own functions take it."""
+        return int(self._context)
+
+    def entry_point(self, name: str) -> int:
+        """The address of a driver function. Raises CompileError where it cannot be had."""
+        find = getattr(self.table, "cuGetProcAddress", None)
+        code, address, *_ = find(name.encode(), ENTRY_VERSION, 0) if find is not None else (0, 0)
+        if int(code) or not int(address or 0):
+            raise CompileError(f"the driver does not say where {name} is")
+        return int(address)
+
+    def native(self, name: str, *arguments: Any) -> None:
+        """Call a driver function that takes structures, by its address; results are written where arguments point."""
+        function = ctypes.CFUNCTYPE(ctypes.c_int)(self.entry_point(name))
+        self._ready()
+        self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
+        try:
+            self._check(name, (function(*map(_as_argument, arguments)),))
+        finally:
+            self.table.cuCtxPopCurrent()
+
+    def fail(self, name: str, code: Any) -> None:
+        """Raise what an error code of a call means."""
+        self._check(name, (code,))
+
+    def forget(self, reason: str) -> None:
+        """Call nothing any more: what is asked for raises, destructors are silent."""
+        self.lost = self.lost or reason
+        self.silent = True
+
     def _ready(self) -> None:
         if self.lost:
             raise DeviceLostError(self.lost)
-        if os.getpid() != self._pid:
-            raise DeviceLostError(
-                f"{self.name} was initialised before this process was forked; CUDA does not work in the child: "
-                "start processes with the spawn method, or use the cpu device here"
-            )
 
     def _check(self, name: str, answer: tuple[Any, ...], arguments: tuple[Any, ...] = ()) -> Any:
         code, *results = answer
@@ -94,8 +138,42 @@ class Driver:
             return None if not results else results[0] if len(results) == 1 else tuple(results)
         if number == OUT_OF_MEMORY:
             raise OutOfMemoryError(self.name, int(arguments[0]) if arguments else 0, 0)  # the pool says more
-        text = getattr(code, "name", str(number))
+        text = self._name_of(code)
         if number in STICKY:
-            self.lost = f"{self.name} is lost: {text} in or after kernel {self.doing or 'unknown'}; restart the process to use it again"
+            after = f"in or after kernel {self.doing}" if self.doing else f"in {name}"
+            self.lost = f"{self.name} is lost: {text} {after}; restart the process to use it again"
             raise DeviceLostError(self.lost)
         raise CudaError(name, number, text)
+
+    def _name_of(self, code: Any) -> str:
+        try:
+            return str(self.table.CUresult(int(code)).name)
+        except (AttributeError, ValueError):
+            return f"error {int(code)}"
+
+
+def _as_argument(value: Any) -> Any:
+    """What ctypes passes: integers and handles in full width."""
+    return value if isinstance(value, (ctypes._SimpleCData, ctypes.Array)) else ctypes.c_int64(int(value))
+
+
+_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for driver in _drivers:
+        driver.forget(
+            f"{driver.name} was initialised before this process was forked; CUDA does not work in the child: "
+            "start processes with the spawn method, or use the cpu device here"
+        )
+
+
+def _at_exit() -> None:
+    # memory goes with the process: a call that waits for a kernel that never ends would hang it
+    for driver in _drivers:
+        driver.silent = True
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

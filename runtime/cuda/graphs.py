@@ -1,0 +1,85 @@
+"""CUDA graphs of records that run again and again.
+
+In: a record that has run often enough. Out: a graph that starts all its kernels by one call of the driver. Always true: a
+graph holds no memory; its kernels get new arguments before a replay where they changed; it stays with its record.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.records import Record, Start
+from weft.runtime.errors import CudaError, OutOfMemoryError
+from weft.runtime.settings import setting
+
+# A graph pays from so many kernels on, ...
+LEAST = 3
+# ... if a kernel ends sooner than the next could be launched: it moves few bytes, some 10 us of a GPU's bandwidth.
+MOST_BYTES = 32 << 20
+# Graphs that a device has at the same time.
+LIMIT = 512
+
+
+class Graph:
+    """A record's kernels, one after the other, ready to start together.
+
+    Parameters
+    ----------
+    driver : Driver
+    record : Record
+    count : int
+        Its launches.
+
+    Attributes
+    ----------
+    executable : int
+    nodes : list of int
+        One a launch.
+    """
+
+    def __init__(self, driver: Driver, record: Record, count: int) -> None:
+        self._driver = driver
+        self._graph = self.executable = 0
+        self.nodes: list[int] = []
+        self._graph = self._made("cuGraphCreate", 0)
+        for k in range(count):
+            # each waits for the one before: what a record's kernels may do side by side is not known here
+            before = (ctypes.c_int64 * 1)(*self.nodes[-1:])
+            found = (ctypes.addressof(before), 1) if self.nodes else (0, 0)
+            self.nodes.append(self._made("cuGraphAddKernelNode", self._graph, *found, record.parameters(k)))
+        self.executable = self._made("cuGraphInstantiateWithFlags", self._graph, 0)
+        driver.graphs += 1
+
+    def _made(self, name: str, *arguments: int) -> int:
+        result = ctypes.c_int64()
+        self._driver.native(name, ctypes.addressof(result), *arguments)
+        return result.value
+
+    def __del__(self) -> None:
+        if self.executable:
+            self._driver.graphs -= 1
+            self._driver.quietly("cuGraphExecDestroy", self.executable)
+        if self._graph:
+            self._driver.quietly("cuGraphDestroy", self._graph)
+
+
+def pays(starts: Sequence[Start]) -> bool:
+    """Whether a record of these launches is worth a graph."""
+    small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
+    return len(starts) >= LEAST and small and not any(start.function.cooperative for start in starts)
+
+
+def consider(driver: Driver, record: Record, starts: Sequence[Start]) -> bool:
+    """Make the graph of a record that has just run, if it has run often enough; whether to ask again."""
+    after = setting("graphs")
+    if not after or record.runs < after:
+        return bool(after)
+    if driver.graphs < LIMIT:
+        try:
+            graph = Graph(driver, record, len(starts))
+        except (CudaError, OutOfMemoryError):
+            return False  # it goes on being launched
+        record.attach(graph, graph.nodes)
+    return False

@@ -1,0 +1,150 @@
+"""Launches of one device: prepared ones in one native call, and how a failing one is told.
+
+In: kernels with grids and arguments. Out: launches in the right stream. Always true: the native function and the driver's
+table do the same; the table is used where the function cannot be made. What fails names the kernel and the user's line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from array import array
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from weft.runtime.cuda import graphs
+from weft.runtime.cuda.driver import STICKY, Driver
+from weft.runtime.cuda.launch_code import NativeLauncher
+from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, Record, Start, Triple
+from weft.runtime.cuda.streams import CudaStream, Order
+from weft.runtime.errors import CompileError
+
+# Grids that a function's records are kept for.
+RECORDS_LIMIT = 64
+
+
+class Prepared:
+    """Kernels that are started together, again and again.
+
+    Parameters
+    ----------
+    launcher : Launcher
+    starts : sequence of Start
+        In order.
+    """
+
+    __slots__ = ("_asks", "_last", "_launcher", "_spare", "starts")
+
+    def __init__(self, launcher: Launcher, starts: Sequence[Start]) -> None:
+        self._launcher = launcher
+        self.starts = starts
+        self._spare: list[Record] = []  # records that do not run: two threads may be here at the same time
+        self._last = describe(starts[-1])
+        self._asks = graphs.pays(starts)
+
+    def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
+        """Start them with what lies in the table.
+
+        Raises
+        ------
+        CudaError, DeviceLostError
+        """
+        launcher = self._launcher
+        driver = launcher.driver
+        if driver.lost or launcher.native is None:
+            launcher.by_table(self.starts, table, stream)
+            return
+        try:
+            record = self._spare.pop()
+        except IndexError:
+            record = Record(self.starts)
+        with launcher.order.lock:
+            queue = launcher.order.enter(stream)
+            code = launcher.native(record.address, table, int(queue))
+        if code:
+            self._failed(record, code, table, stream)
+            return
+        driver.doing = self._last
+        if self._asks:
+            record.runs += 1
+            self._asks = graphs.consider(driver, record, self.starts)
+        self._spare.append(record)
+
+    def _failed(self, record: Record, code: int, table: list[Any], stream: CudaStream | None) -> None:
+        driver, failed = self._launcher.driver, record.words[FAILED]
+        if record.graph is not None and failed != ENTERING and code not in STICKY:
+            # nothing of this run was started: it goes without the graph
+            record.detach()
+            self._spare.append(record)
+            self.run(table, stream)
+            return
+        driver.doing = describe(self.starts[failed]) if failed >= 0 else self._last
+        names = {ENTERING: "cuCtxPushCurrent", REPLAYING: "cuGraphLaunch"}
+        driver.fail(names.get(failed, "cuLaunchKernelEx"), code)
+
+
+class Launcher:
+    """Starts the kernels of one device.
+
+    Parameters
+    ----------
+    driver : Driver
+    order : Order
+    """
+
+    def __init__(self, driver: Driver, order: Order) -> None:
+        self.driver = driver
+        self.order = order
+
+    @cached_property
+    def native(self) -> Any:
+        """The native function, or None."""
+        try:
+            self._holds_code = NativeLauncher(self.driver)
+        except CompileError:
+            return None
+        return self._holds_code.run
+
+    def prepare(self, starts: Sequence[Start]) -> Prepared:
+        """Kernels that are started together, for as often as they are."""
+        return Prepared(self, starts)
+
+    def start(
+        self, function: Any, grid: Triple, block: Triple, shared_bytes: int, slots: Sequence[int], stream: Any
+    ) -> None:
+        """Start one kernel."""
+        prepared = function.prepared.get((grid, block, shared_bytes))
+        if prepared is None:
+            if len(function.prepared) >= RECORDS_LIMIT:
+                function.prepared.clear()
+            count = len(slots)
+            numbers = [(k, k) for k in range(count)]
+            # (a proxy: the function keeps what is prepared, not the other way round)
+            start = Start(weakref.proxy(function), grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
+            prepared = function.prepared[grid, block, shared_bytes] = self.prepare([start])
+        prepared.run(slots if type(slots) is list else list(slots), stream)
+
+    def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
+        """Start kernels one by one through the driver's table."""
+        for start in starts:
+            slots = start.slots[:]
+            for slot, place, offset in start.patches:
+                slots[slot] = table[place].address + offset
+            for slot, place in start.numbers:
+                slots[slot] = table[place]
+            base = slots.buffer_info()[0]
+            pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
+            self.driver.doing = describe(start)
+            with self.order.lock:
+                queue = self.order.enter(stream)
+                shape = (*start.grid, *start.block, start.shared_bytes, queue, ctypes.addressof(pointers))
+                if start.function.cooperative:
+                    self.driver.call("cuLaunchCooperativeKernel", start.function.handle, *shape)
+                else:
+                    self.driver.call("cuLaunchKernel", start.function.handle, *shape, 0)
+
+
+def describe(start: Start) -> str:
+    """A launch, for messages: the kernel, and where the user's program asked for it."""
+    return f"{start.function.name} ({start.note})" if start.note else str(start.function.name)

@@ -1,0 +1,143 @@
+"""Launches as words: what the native launcher reads, and CUDA graphs take.
+
+In: kernels with their grids and arguments, and which arguments change from run to run. Out: records. Always true: a record
+is 64-bit words at one place; nobody else uses it while it runs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Words of a record: how many launches, places, numbers and changes; where the places' indices, their values, the launches and
+# the changes lie; the executable graph, or 0; what failed.
+LAUNCHES, PLACES, NUMBERS, PATCHES, INDICES, VALUES, FIRST, CHANGES, GRAPH, FAILED, HEAD = range(11)
+# Words of a launch: CUlaunchConfig (grid, block, shared bytes, stream, attributes); the function; where its arguments lie;
+# whether one of them is new; its node in a graph; CUDA_KERNEL_NODE_PARAMS.
+STREAM, ATTRIBUTES, ATTRIBUTE_COUNT, FUNCTION, ARGUMENTS, CHANGED, NODE, PARAMETERS = range(4, 12)
+LAUNCH = PARAMETERS + 9
+# Words of a change: which value, what is added, where it goes, the launch's mark of a new argument.
+PATCH = 4
+COOPERATIVE = (2, 1, 0, 0, 0, 0, 0, 0, 0)  # a CUlaunchAttribute
+# What failed if it was no launch.
+ENTERING, REPLAYING = -1, -2
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Start:
+    """One kernel of a record.
+
+    Attributes
+    ----------
+    function
+        What `CudaDevice.load` returned.
+    grid, block : (int, int, int)
+    shared_bytes : int
+        Of dynamic shared memory, a block.
+    slots : array of int64
+        Its arguments.
+    patches : list of (slot, place, byte offset)
+        Arguments that are the address of what lies at a place of the table, plus an offset.
+    numbers : list of (slot, place)
+        Arguments that are the integer at a place of the table.
+    nbytes : int
+        Bytes that it moves, as far as that is known.
+    note : str
+        Where the user's program asked for it, for messages.
+    """
+
+    function: Any
+    grid: Triple
+    block: Triple
+    shared_bytes: int
+    slots: array[int]
+    patches: Sequence[tuple[int, int, int]] = ()
+    numbers: Sequence[tuple[int, int]] = ()
+    nbytes: int = 0
+    note: str = ""
+
+
+class Record:
+    """Launches as words that the native function reads.
+
+    Attributes
+    ----------
+    address : int
+        Of the first word.
+    words : array of int64
+    runs : int
+        How often it was run.
+    graph
+        The CUDA graph that replays it, once there is one.
+    """
+
+    __slots__ = ("_first", "address", "graph", "runs", "words")
+
+    def __init__(self, starts: Sequence[Start]) -> None:
+        self.runs = 0
+        self.graph: Any = None
+        places = list(dict.fromkeys(place for s in starts for _, place, _ in s.patches))
+        numbers = list(dict.fromkeys(place for s in starts for _, place in s.numbers))
+        value_of = {("address", place): k for k, place in enumerate(places)}
+        value_of |= {("number", place): len(places) + k for k, place in enumerate(numbers)}
+        values = HEAD + len(value_of)
+        self._first = values + len(value_of)
+        changes = self._first + LAUNCH * len(starts)
+        count = sum(len(s.patches) + len(s.numbers) for s in starts)
+        slots = changes + PATCH * count
+        attribute = slots + sum(2 * len(s.slots) for s in starts)
+        self.words = words = array("q", bytes(8 * (attribute + len(COOPERATIVE))))
+        base = self.address = words.buffer_info()[0]
+        words[:HEAD] = array(
+            "q",
+            [len(starts), len(places), len(numbers), count]
+            + [base + 8 * where for where in (HEAD, values, self._first, changes)]
+            + [0, 0],
+        )
+        words[HEAD:values] = array("q", [*places, *numbers])
+        words[attribute:] = array("q", COOPERATIVE)
+        for k, start in enumerate(starts):
+            size = len(start.slots)
+            pointers, slots = slots, slots + size
+            words[pointers:slots] = array("q", [base + 8 * (slots + j) for j in range(size)])
+            words[slots : slots + size] = start.slots
+            self._write(k, start, base + 8 * pointers, base + 8 * attribute)
+            mark = base + 8 * (self._first + LAUNCH * k + CHANGED)
+            found = [(value_of["address", place], offset, slot) for slot, place, offset in start.patches]
+            found += [(value_of["number", place], 0, slot) for slot, place in start.numbers]
+            for value, offset, slot in found:
+                words[changes : changes + PATCH] = array("q", [8 * value, offset, base + 8 * (slots + slot), mark])
+                changes += PATCH
+            slots += size
+
+    def _write(self, k: int, start: Start, arguments: int, attribute: int) -> None:
+        """The words of launch `k`."""
+        words, at = self.words, self._first + LAUNCH * k
+        halves = (*start.grid, *start.block, start.shared_bytes, 0)
+        size = array("q", [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)])
+        words[at : at + 4] = words[at + PARAMETERS + 1 : at + PARAMETERS + 5] = size
+        if start.function.cooperative:
+            words[at + ATTRIBUTES], words[at + ATTRIBUTE_COUNT] = attribute, 1
+        words[at + FUNCTION] = words[at + PARAMETERS] = int(start.function.handle)
+        words[at + ARGUMENTS] = words[at + PARAMETERS + 5] = arguments
+
+    def parameters(self, k: int) -> int:
+        """Where CUDA_KERNEL_NODE_PARAMS of launch `k` lies."""
+        return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
+
+    def attach(self, graph: Any, nodes: Sequence[int]) -> None:
+        """From now on replay `graph`, whose arguments are the present ones."""
+        for k, node in enumerate(nodes):
+            at = self._first + LAUNCH * k
+            self.words[at + NODE], self.words[at + CHANGED] = node, 0
+        self.graph = graph
+        self.words[GRAPH] = graph.executable
+
+    def detach(self) -> None:
+        """Launch one by one again."""
+        self.words[GRAPH] = 0
+        self.graph = None

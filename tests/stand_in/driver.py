@@ -1,0 +1,327 @@
+"""The stand-in as a driver: its memory, its kernels, its calls as cuda.bindings would show them.
+
+In: calls of the native functions. Out: what a test asks: the calls so far, what is still held, what was done wrong. Always
+true: device memory is host memory, so that what is copied there can be looked at; an access outside it is an illegal
+address (700), as on a GPU.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.stand_in.functions import FAULT, LINE, LINES, NUMBERS, SIGNATURES, Functions
+
+INVALID_VALUE = 1
+NO_MEMORY = 2
+INVALID_HANDLE = 400
+ILLEGAL_ADDRESS = 700
+ALIGNMENT = 512
+COOPERATIVE = 2  # a launch attribute
+
+# What an attribute of a device is asked by, and what it says.
+ATTRIBUTES = {
+    "MAX_THREADS_PER_BLOCK": (1, 1024),
+    "WARP_SIZE": (10, 32),
+    "MULTIPROCESSOR_COUNT": (16, 132),
+    "GLOBAL_MEMORY_BUS_WIDTH": (37, 6144),
+    "MEMORY_CLOCK_RATE": (36, 3201000),
+    "COMPUTE_CAPABILITY_MAJOR": (75, 9),
+    "COMPUTE_CAPABILITY_MINOR": (76, 0),
+    "MEMORY_POOLS_SUPPORTED": (115, 1),
+    "L2_CACHE_SIZE": (38, 50 << 20),
+}
+FUNCTION_ATTRIBUTES = {
+    "MAX_THREADS_PER_BLOCK": 0,
+    "SHARED_SIZE_BYTES": 1,
+    "CONST_SIZE_BYTES": 2,
+    "LOCAL_SIZE_BYTES": 3,
+    "NUM_REGS": 4,
+    "MAX_DYNAMIC_SHARED_SIZE_BYTES": 8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a driver function."""
+
+    name: str
+    code: int
+    arguments: tuple[int, ...]
+
+
+class Memory:
+    """Blocks that were given and not yet taken back."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.blocks: dict[int, tuple[str, Any, int]] = {}  # address -> kind, what holds it, bytes
+        self._starts: list[int] = []
+        self.wrong: list[str] = []
+
+    @property
+    def held(self) -> int:
+        """Bytes that are given."""
+        return sum(size for _, _, size in self.blocks.values())
+
+    def give(self, kind: str, size: int) -> int:
+        """The address of a new block, or 0."""
+        if size <= 0 or self.held + size > self.total:
+            return 0
+        memory = np.full(size + ALIGNMENT, 0xCD, np.uint8)
+        at = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        self.blocks[at] = (kind, memory, size)
+        bisect.insort(self._starts, at)
+        return at
+
+    def take(self, kind: str, at: int) -> int:
+        """Take a block back; the driver's code."""
+        found = self.blocks.get(at)
+        if found is None or found[0] != kind:
+            self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
+            return INVALID_VALUE
+        found[1].fill(0xDD)
+        del self.blocks[at]
+        self._starts.remove(at)
+        return 0
+
+    def covers(self, at: int, size: int) -> bool:
+        """Whether these bytes lie in one block."""
+        k = bisect.bisect_right(self._starts, at) - 1
+        return k >= 0 and at + size <= self._starts[k] + self.blocks[self._starts[k]][2]
+
+
+class StandIn:
+    """A driver for one GPU, `table` its functions as cuda.bindings shows them.
+
+    Parameters
+    ----------
+    total : int
+        Bytes of device memory.
+    """
+
+    def __init__(self, total: int = 1 << 30) -> None:
+        self.memory = Memory(total)
+        self.functions: dict[int, Any] = {}  # by handle: what runs when it is launched, or None
+        self.graphs: dict[int, list[tuple[int, int]]] = {}  # by handle: nodes with their parameters
+        self.nodes: dict[int, Any] = {}
+        self.contexts: list[int] = []
+        self.run: Callable[..., None] | None = None  # what runs a function; launches stay native without it
+        self.native = Functions(self._bodies())
+        self.table = Table(self)
+
+    # -- for tests ---------------------------------------------------------------------------------
+
+    def fail(self, name: str, code: int, after: int = 0, times: int = -1) -> None:
+        """Let calls of a function fail with `code`: `after` more succeed, then `times` fail (-1: all)."""
+        k = FAULT * NUMBERS[name]
+        self.native.faults[k : k + FAULT] = [code, after, times]  # type: ignore[misc]
+
+    def mend(self) -> None:
+        """No call fails any more."""
+        ctypes.memset(self.native.faults, 0, ctypes.sizeof(self.native.faults))
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls since the last `forget`, the newest `LINES` of them."""
+        names = list(SIGNATURES)
+        count = self.native.state[0]
+        found = []
+        for k in range(max(0, count - LINES), count):
+            line = self.native.lines[(k & (LINES - 1)) * LINE : ((k & (LINES - 1)) + 1) * LINE]
+            name = names[line[0]]
+            found.append(Call(name, line[1], tuple(line[2 : 2 + len(SIGNATURES[name])])))
+        return found
+
+    def named(self, *names: str) -> list[Call]:
+        """The calls of these functions."""
+        return [call for call in self.calls if call.name in names]
+
+    def count(self, name: str) -> int:
+        """How often a function was called."""
+        return len(self.named(name))
+
+    def forget(self) -> None:
+        """Forget the calls so far."""
+        self.native.state[0] = 0
+
+    # -- what functions do beyond their note ---------------------------------------------------------
+
+    def _bodies(self) -> dict[str, Callable[[Any], int]]:
+        simple = {
+            "cuDriverGetVersion": lambda a: _put32(a[0], 13000),
+            "cuDeviceGetCount": lambda a: _put32(a[0], 1),
+            "cuDeviceGet": lambda a: _put32(a[0], a[1]) if a[1] == 0 else 101,
+            "cuDeviceGetName": lambda a: _put_bytes(a[0], b"Stand-in\0"),
+            "cuDeviceGetUuid": lambda a: _put_bytes(a[0], bytes(range(16))),
+            "cuDeviceTotalMem": lambda a: _put64(a[0], self.memory.total),
+            "cuDeviceGetAttribute": self._attribute,
+            "cuDeviceCanAccessPeer": lambda a: _put32(a[0], 0),
+            "cuMemGetInfo": lambda a: (
+                _put64(a[0], self.memory.total - self.memory.held) or _put64(a[1], self.memory.total)
+            ),
+            "cuMemHostGetDevicePointer": lambda a: _put64(a[0], a[1]),
+            "cuEventElapsedTime": lambda a: _put_bytes(a[0], np.float32(1.5).tobytes()),
+            "cuFuncGetAttribute": lambda a: _put32(a[0], 32),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: _put32(a[0], 8),
+            "cuOccupancyMaxPotentialBlockSize": lambda a: _put32(a[0], 264) or _put32(a[1], 768),
+            "cuGetProcAddress": self._find,
+            "cuModuleLoadData": self._load,
+            "cuModuleLoadDataEx": self._load,
+            "cuModuleGetFunction": self._function,
+        }
+        memory = {
+            "cuMemAlloc": ("device", None),
+            "cuMemAllocAsync": ("pool", None),
+            "cuMemAllocManaged": ("device", None),
+            "cuMemHostAlloc": ("host", None),
+        }
+        given = {name: self._giver(kind) for name, (kind, _) in memory.items()}
+        taken = {
+            "cuMemFree": lambda a: self.memory.take("device", a[0]),
+            "cuMemFreeAsync": lambda a: self.memory.take("pool", a[0]),
+            "cuMemFreeHost": lambda a: self.memory.take("host", a[0]),
+        }
+        copies = {
+            "cuMemcpyHtoDAsync": lambda a: self._copy(a[0], a[1], a[2], (a[0],)),
+            "cuMemcpyDtoHAsync": lambda a: self._copy(a[0], a[1], a[2], (a[1],)),
+            "cuMemcpyDtoDAsync": lambda a: self._copy(a[0], a[1], a[2], (a[0], a[1])),
+            "cuMemcpyPeerAsync": lambda a: self._copy(a[0], a[2], a[4], (a[0], a[2])),
+            "cuMemsetD8Async": self._fill,
+        }
+        return {**simple, **given, **taken, **copies}
+
+    def _giver(self, kind: str) -> Callable[[Any], int]:
+        def give(a: Any) -> int:
+            at = self.memory.give(kind, a[1])
+            return _put64(a[0], at) if at else NO_MEMORY
+
+        return give
+
+    def _copy(self, to: int, source: int, size: int, checked: tuple[int, ...]) -> int:
+        for at in checked:
+            if not self.memory.covers(at, size):
+                self.memory.wrong.append(f"a copy of {size} bytes at {at:#x}, where no memory is")
+                return ILLEGAL_ADDRESS
+        ctypes.memmove(to, source, size)
+        return 0
+
+    def _fill(self, a: Any) -> int:
+        if not self.memory.covers(a[0], a[2]):
+            return ILLEGAL_ADDRESS
+        ctypes.memset(a[0], a[1] & 255, a[2])
+        return 0
+
+    @staticmethod
+    def _attribute(a: Any) -> int:
+        return _put32(a[0], next((value for number, value in ATTRIBUTES.values() if number == a[1]), 1))
+
+    def _find(self, a: Any) -> int:
+        name = ctypes.string_at(a[1]).decode()
+        if name not in self.native.addresses:
+            return 500
+        return _put64(a[0], self.native.addresses[name])
+
+    def _load(self, a: Any) -> int:
+        return _put64(a[0], self._handle())
+
+    def _function(self, a: Any) -> int:
+        return _put64(a[0], self._handle())
+
+    def _handle(self) -> int:
+        self.native.state[1] += 16
+        return self.native.state[1]
+
+
+def _put64(at: int, value: int) -> int:
+    ctypes.c_int64.from_address(at).value = value
+    return 0
+
+
+def _put32(at: int, value: int) -> int:
+    ctypes.c_int32.from_address(at).value = value
+    return 0
+
+
+def _put_bytes(at: int, value: bytes) -> int:
+    ctypes.memmove(at, value, len(value))
+    return 0
+
+
+class Table:
+    """The functions as cuda.bindings shows them: values in, the code and the results out."""
+
+    def __init__(self, stand_in: StandIn) -> None:
+        self._stand_in = stand_in
+        self.CUdevice_attribute = SimpleNamespace(
+            **{f"CU_DEVICE_ATTRIBUTE_{name}": number for name, (number, _) in ATTRIBUTES.items()}
+        )
+        self.CUfunction_attribute = SimpleNamespace(
+            **{f"CU_FUNC_ATTRIBUTE_{name}": number for name, number in FUNCTION_ATTRIBUTES.items()}
+        )
+        self.CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
+
+    @staticmethod
+    def CUhostFn(_ptr: int) -> int:
+        """A host function by its address."""
+        return _ptr
+
+    @staticmethod
+    def cuuint64_t(value: int) -> int:
+        """A number of 64 bits."""
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        kinds = SIGNATURES.get(name)
+        if kinds is None:
+            raise AttributeError(name)
+        native = ctypes.CFUNCTYPE(ctypes.c_int, *([ctypes.c_int64] * len(kinds)))(self._stand_in.native.addresses[name])
+
+        def call(*given: Any) -> tuple[Any, ...]:
+            values, kept, results = iter(given), [], []
+            passed = []
+            for kind in kinds:
+                if kind == "v":
+                    value = next(values)
+                    if isinstance(value, (bytes, bytearray)):
+                        value = ctypes.cast(ctypes.create_string_buffer(bytes(value)), ctypes.c_void_p)
+                        kept.append(value)
+                        value = value.value
+                    passed.append(int(value or 0))
+                else:
+                    made = _RESULTS[kind]()
+                    results.append(made)
+                    passed.append(ctypes.addressof(made))
+            code = native(*passed)
+            return (code, *(None if code else _shown(made) for made in results))
+
+        setattr(self, name, call)
+        return call
+
+
+_RESULTS: dict[str, Any] = {
+    "h": ctypes.c_int64,
+    "i": ctypes.c_int32,
+    "f": ctypes.c_float,
+    "n": ctypes.c_char * 256,
+    "u": ctypes.c_char * 16,
+}
+
+
+def _shown(made: Any) -> Any:
+    if isinstance(made, ctypes.Array):
+        return bytes(made.raw) if len(made) > 16 else SimpleNamespace(bytes=bytes(made.raw))
+    return made.value
+
+
+def make_device(stand_in: StandIn | None = None) -> Any:
+    """A CUDA device on a stand-in."""
+    from weft.runtime import CudaDevice
+
+    return CudaDevice(0, (stand_in or StandIn()).table)

@@ -1,0 +1,186 @@
+"""The driver's functions as native code: each notes its call, fails if it is told to, and does a little.
+
+In: the table of signatures. Out: addresses of functions compiled in this process. Always true: a call is noted with
+its arguments before anything else happens; what is hot (launches, contexts, events) never enters Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+
+# One letter a parameter: v a value, h an 8-byte result, i a 4-byte result, f a float result, n a text result (its length
+# follows), u a result of 16 bytes. How cuda.bindings shows a function follows from it.
+SIGNATURES = {
+    "cuInit": "v",
+    "cuDriverGetVersion": "i",
+    "cuDeviceGet": "iv",
+    "cuDeviceGetCount": "i",
+    "cuDeviceGetName": "nvv",
+    "cuDeviceGetUuid": "uv",
+    "cuDeviceTotalMem": "hv",
+    "cuDeviceGetAttribute": "ivv",
+    "cuDeviceGetDefaultMemPool": "hv",
+    "cuDeviceCanAccessPeer": "ivv",
+    "cuDevicePrimaryCtxRetain": "hv",
+    "cuDevicePrimaryCtxRelease": "v",
+    "cuCtxPushCurrent": "v",
+    "cuCtxPopCurrent": "h",
+    "cuCtxGetCurrent": "h",
+    "cuCtxSetCurrent": "v",
+    "cuCtxSynchronize": "",
+    "cuCtxEnablePeerAccess": "vv",
+    "cuMemPoolSetAttribute": "vvv",
+    "cuMemPoolTrimTo": "vv",
+    "cuStreamCreate": "hv",
+    "cuStreamDestroy": "v",
+    "cuStreamQuery": "v",
+    "cuStreamSynchronize": "v",
+    "cuStreamWaitEvent": "vvv",
+    "cuEventCreate": "hv",
+    "cuEventDestroy": "v",
+    "cuEventRecord": "vv",
+    "cuEventQuery": "v",
+    "cuEventSynchronize": "v",
+    "cuEventElapsedTime": "fvv",
+    "cuMemAlloc": "hv",
+    "cuMemAllocAsync": "hvv",
+    "cuMemAllocManaged": "hvv",
+    "cuMemFree": "v",
+    "cuMemFreeAsync": "vv",
+    "cuMemFreeHost": "v",
+    "cuMemGetInfo": "hh",
+    "cuMemHostAlloc": "hvv",
+    "cuMemHostGetDevicePointer": "hvv",
+    "cuMemHostRegister": "vvv",
+    "cuMemHostUnregister": "v",
+    "cuMemcpyDtoDAsync": "vvvv",
+    "cuMemcpyDtoHAsync": "vvvv",
+    "cuMemcpyHtoDAsync": "vvvv",
+    "cuMemcpyPeerAsync": "vvvvvv",
+    "cuMemsetD8Async": "vvvv",
+    "cuModuleLoadData": "hv",
+    "cuModuleLoadDataEx": "hvvvv",
+    "cuModuleGetFunction": "hvv",
+    "cuModuleUnload": "v",
+    "cuFuncGetAttribute": "ivv",
+    "cuFuncSetAttribute": "vvv",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": "ivvv",
+    "cuOccupancyMaxPotentialBlockSize": "iivvvv",
+    "cuLaunchKernel": "vvvvvvvvvvv",
+    "cuLaunchCooperativeKernel": "vvvvvvvvvv",
+    "cuLaunchKernelEx": "vvvv",
+    "cuLaunchHostFunc": "vvv",
+    "cuGraphCreate": "hv",
+    "cuGraphAddKernelNode": "hvvvv",
+    "cuGraphInstantiateWithFlags": "hvv",
+    "cuGraphExecKernelNodeSetParams": "vvv",
+    "cuGraphLaunch": "vv",
+    "cuGraphExecDestroy": "v",
+    "cuGraphDestroy": "v",
+    "cuProfilerStart": "",
+    "cuProfilerStop": "",
+    "cuGetProcAddress": "hvvvi",
+}
+NUMBERS = {name: k for k, name in enumerate(SIGNATURES)}
+LINE = 16  # words of a noted call: function, error, arguments
+LINES = 1 << 13  # calls that are kept
+FAULT = 3  # words of a fault: error, calls that still succeed, calls that fail then (-1: all)
+
+Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
+
+
+class Functions:
+    """The compiled functions, what they noted, and the faults they were told.
+
+    Parameters
+    ----------
+    bodies : dict
+        By name: what a function does beyond giving new handles; it takes the arguments and returns the driver's code.
+    """
+
+    def __init__(self, bodies: dict[str, Callable[[Any], int]]) -> None:
+        self.lines = (ctypes.c_int64 * (LINE * LINES))()
+        self.state = (ctypes.c_int64 * 2)(0, 0x1000)  # calls noted, handles given
+        self.faults = (ctypes.c_int64 * (FAULT * len(SIGNATURES)))()
+        self._callbacks = {name: Callback(body) for name, body in bodies.items()}
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        module = llvm.parse_assembly("\n".join(self._function(name) for name in SIGNATURES))
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=0)
+        self._engine = llvm.create_mcjit_compiler(module, machine)
+        self._engine.finalize_object()
+        self.addresses = {name: self._engine.get_function_address(f"stand_in_{name}") for name in SIGNATURES}
+
+    def _function(self, name: str) -> str:
+        """LLVM text of one function: every argument is a 64-bit register or stack slot to it."""
+        kinds = SIGNATURES[name]
+        number = NUMBERS[name]
+        given = ", ".join(f"i64 %a{k}" for k in range(len(kinds)))
+        noted = [str(number), "0", *(f"%a{k}" for k in range(len(kinds)))]
+        text = [
+            f"define i32 @stand_in_{name}({given}) {{",
+            f"  %n = atomicrmw add ptr {_at(self.state)}, i64 1 seq_cst",
+            f"  %row = and i64 %n, {LINES - 1}",
+            f"  %first = mul i64 %row, {LINE}",
+            f"  %line = getelementptr i64, ptr {_at(self.lines)}, i64 %first",
+        ]
+        for k, value in enumerate(noted):
+            text += [f"  %w{k} = getelementptr i64, ptr %line, i64 {k}", f"  store i64 {value}, ptr %w{k}"]
+        error, after, times = (_at(self.faults, 8 * (FAULT * number + k)) for k in range(FAULT))
+        text += [
+            f"  %error = load i64, ptr {error}",
+            "  %bad = icmp ne i64 %error, 0",
+            "  br i1 %bad, label %faulty, label %good",
+            "faulty:",
+            f"  %after = load i64, ptr {after}",
+            "  %later = icmp sgt i64 %after, 0",
+            "  br i1 %later, label %wait, label %now",
+            "wait:",
+            "  %less = sub i64 %after, 1",
+            f"  store i64 %less, ptr {after}",
+            "  br label %good",
+            "now:",
+            f"  %times = load i64, ptr {times}",
+            "  %left = sub i64 %times, 1",
+            f"  store i64 %left, ptr {times}",
+            "  %last = icmp eq i64 %left, 0",
+            "  %next = select i1 %last, i64 0, i64 %error",
+            f"  store i64 %next, ptr {error}",
+            "  store i64 %error, ptr %w1",
+            "  %code = trunc i64 %error to i32",
+            "  ret i32 %code",
+            "good:",
+            *self._body(name),
+            "}",
+        ]
+        return "\n".join(text)
+
+    def _body(self, name: str) -> list[str]:
+        if name in self._callbacks:
+            where = ctypes.cast(self._callbacks[name], ctypes.c_void_p).value
+            return [
+                "  %arguments = getelementptr i64, ptr %line, i64 2",
+                f"  %result = call i32 inttoptr (i64 {where} to ptr)(ptr %arguments)",
+                "  %wide = zext i32 %result to i64",
+                "  store i64 %wide, ptr %w1",
+                "  ret i32 %result",
+            ]
+        text = []
+        for k, kind in enumerate(SIGNATURES[name]):
+            if kind == "h":
+                text += [
+                    f"  %h{k} = atomicrmw add ptr {_at(self.state, 8)}, i64 16 seq_cst",
+                    f"  %p{k} = inttoptr i64 %a{k} to ptr",
+                    f"  store i64 %h{k}, ptr %p{k}",
+                ]
+            elif kind in "if":
+                text += [f"  %p{k} = inttoptr i64 %a{k} to ptr", f"  store i32 0, ptr %p{k}"]
+        return [*text, "  ret i32 0"]
+
+
+def _at(memory: Any, offset: int = 0) -> str:
+    return f"inttoptr (i64 {ctypes.addressof(memory) + offset} to ptr)"
