@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from weft.fusion.execute import run
 from weft.fusion.expr import leaf
 from weft.fusion.storage import Epoch, Storage, recording
+from weft.runtime import OutOfMemoryError
 
 
 def evaluate(storages: Iterable[Storage]) -> None:
@@ -33,13 +34,18 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
         wanted = frozenset([k for k, s in enumerate(live) if s in asked])
         if wanted:
             versions = [s.expr for s in live]
-            outcome = run(epoch, versions, wanted)  # type: ignore[arg-type]
+            try:
+                outcome = run(epoch, versions, wanted)  # type: ignore[arg-type]
+            except OutOfMemoryError as error:
+                # the frames in its traceback hold what the plan had made
+                raise error.with_traceback(None) from None
             rest = False
             for storage, version in zip(live, versions, strict=True):
                 buffer = outcome.get(version)  # type: ignore[arg-type]
                 if buffer is None:
                     rest = True
                 elif storage.expr is version:
+                    buffer.origin = version.location  # type: ignore[union-attr]
                     storage.buffer = buffer
                     storage.epoch = storage.expr = None
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection

@@ -13,11 +13,12 @@ from array import array
 from collections import OrderedDict
 from dataclasses import dataclass
 from sys import getrefcount
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce
 from weft.fusion.expr import Expr
 from weft.fusion.kernels import obtain_kernels
@@ -54,17 +55,7 @@ class Call:
     operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
 
 
-@dataclass(slots=True)
-class Take:
-    """Where an update gets its memory: its previous version's, or a copy of it."""
-
-    place: int
-    source: int
-    how: Literal["take", "take-if-unshared", "copy"]
-    nbytes: int
-
-
-Step = Launch | Call | Take | tuple[int, int] | int  # (place, nbytes) allocates; a place alone is given up
+Step = Launch | Call | Take | Carve | tuple[int, int] | int  # (place, nbytes) allocates; a place alone is given up
 
 
 @dataclass(slots=True)
@@ -152,7 +143,8 @@ class PlanWriter:
                 if node not in outputs and node in self.place_of:
                     self.steps.append(self.place_of[node])
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
-        return Plan(self.steps, self.places, listed, self.schedule, self.slots)
+        steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
+        return Plan(steps, places, listed, self.schedule, self.slots)
 
     def place(self, node: Expr) -> int:
         """Where the table holds a stored value."""
@@ -179,21 +171,19 @@ class PlanWriter:
         previous = node.operands[0]
         source = self.place(previous)
         owned = previous.kind != "leaf" and previous not in self.results
-        how: Literal["take", "take-if-unshared", "copy"] = "copy"
-        if node in self.schedule.in_place:
-            how = "take" if owned else "take-if-unshared"
+        if node not in self.schedule.in_place:
+            self.steps.append(Take(self.place(node), source, "fill", node.nbytes))
+            return
         self.place_of[node] = self.places
         self.places += 1
-        self.steps.append(Take(self.place_of[node], source, how, node.nbytes))
+        self.steps.append(Take(self.place_of[node], source, "take" if owned else "take-if-unshared", node.nbytes))
 
     def _call(self, node: Expr) -> None:
         operands = []
         for child in node.operands:
             window = is_window(child) and child not in self.place_of
             operands.append((self.place(child.operands[0] if window else child), child, window))
-        self.place_of[node] = self.places
-        self.places += 1
-        self.steps.append(Call(node, self.place_of[node], operands))
+        self.steps.append(Call(node, self.place(node), operands))
 
     def _launch(self, function: Any, lowered: Lowered) -> None:
         for number, nbytes in lowered.partials:
@@ -258,6 +248,9 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
                 table[place] = device.allocate(nbytes)
             case Take():
                 _take(step, table, device)
+            case Carve():
+                arena = table[step.arena]
+                table[step.place] = Buffer(device, arena.address + step.offset, step.nbytes, arena)
             case Call():
                 _call_host(step, table, device)
     return {node: table[place] for node, place in plan.outputs}
@@ -284,6 +277,9 @@ _UNSHARED = _count_unshared()
 
 
 def _take(step: Take, table: list[Any], device: Device) -> None:
+    if step.how == "fill":
+        device.copy(table[step.source], table[step.place], step.nbytes)
+        return
     if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
         table[step.place] = table[step.source]
         if device.streaming:
@@ -307,4 +303,4 @@ def _call_host(step: Call, table: list[Any], device: Device) -> None:
             arrays.append(device.download(table[place], node.dtype, node.shape))
     out = np.empty(step.node.shape, step.node.dtype)
     step.node.attrs[0](out, *arrays)
-    table[step.out] = device.upload(out)
+    device.write(table[step.out].address, out)

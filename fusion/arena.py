@@ -1,0 +1,157 @@
+"""The memory of a plan: all of it is there before the first kernel runs, what lives only inside is one arena.
+
+In: the steps of a plan as they were written, each value's memory asked for where it is first needed. Out: the same steps
+with memory first. Always true: no step behind the first kernel allocates, so that a plan which finds no memory has changed
+nothing; two values share bytes of the arena only if one is given up before the other is made.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ALIGNMENT = 256
+
+
+@dataclass(slots=True)
+class Take:
+    """Where an update gets its memory: its previous version's, or memory of its own with a copy of it.
+
+    ``take`` and ``take-if-unshared`` hand the memory on, the second with a copy where somebody else needs the previous
+    version; ``fill`` copies into memory that was asked for.
+    """
+
+    place: int
+    source: int
+    how: Literal["take", "take-if-unshared", "fill"]
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Carve:
+    """A part of the arena as a buffer, for steps that are no kernels."""
+
+    place: int
+    arena: int
+    offset: int
+    nbytes: int
+
+
+class Gaps:
+    """Offsets in a growing range of bytes, given and taken back."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[int, int]] = []  # offset and size, by offset, never next to each other
+        self.top = 0
+
+    def give(self, nbytes: int) -> int:
+        """The offset of the first gap that is large enough."""
+        size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        for k, (offset, length) in enumerate(self._free):
+            if length >= size:
+                self._free[k : k + 1] = [(offset + size, length - size)] if length > size else []
+                return offset
+        if self._free and sum(self._free[-1]) == self.top:
+            offset = self._free.pop()[0]
+        else:
+            offset = self.top
+        self.top = offset + size
+        return offset
+
+    def take_back(self, offset: int, nbytes: int) -> None:
+        """Somebody else may have these bytes."""
+        size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        insort(self._free, (offset, size))
+        k = next(i for i, gap in enumerate(self._free) if gap[0] == offset)
+        if k + 1 < len(self._free) and offset + size == self._free[k + 1][0]:
+            size += self._free.pop(k + 1)[1]
+        if k and sum(self._free[k - 1]) == offset:
+            before = self._free.pop(k - 1)
+            offset, size, k = before[0], before[1] + size, k - 1
+        self._free[k] = (offset, size)
+
+
+def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int]) -> tuple[list[Any], int]:
+    """The steps with memory first, and the length of the table that they work on.
+
+    Parameters
+    ----------
+    steps : list
+        Kernels (with their `patches`), calls, `Take`, ``(place, nbytes)`` that asks for memory, and a place alone, which
+        gives it up.
+    slots : int
+        Places before this are memory that was there already.
+    places : int
+    outputs : set of int
+        The places that are handed out in the end.
+    """
+    owner = list(range(places))  # whose memory a place has
+    size: dict[int, int] = {}
+    for step in steps:
+        if isinstance(step, tuple):
+            size[step[0]] = step[1]
+        elif isinstance(step, Take) and step.how == "take":
+            owner[step.place] = owner[step.source]
+    kept = {owner[place] for place in outputs}
+    inside = {place for place in size if place not in kept}
+    if len(inside) < 2:
+        return _memory_first(steps, slots), places
+    offsets = _lay_out(steps, owner, {place: size[place] for place in inside})
+    arena = places
+    first: list[Any] = [(arena, offsets.pop(-1))]
+    rest: list[Any] = []
+    carved: dict[int, None] = {}
+    for step in steps:
+        place = step[0] if isinstance(step, tuple) else step if isinstance(step, int) else None
+        if place is not None and owner[place] in offsets:
+            continue
+        if isinstance(step, Take) and step.how == "take" and owner[step.place] in offsets:
+            continue
+        if hasattr(step, "patches"):
+            step.patches = [
+                (slot, arena, offset + offsets[owner[p]]) if owner[p] in offsets else (slot, p, offset)
+                for slot, p, offset in step.patches
+            ]
+        elif not isinstance(step, (tuple, int)):
+            carved.update(dict.fromkeys(p for p in _places_of(step) if owner[p] in offsets))
+        rest.append(step)
+    first += [Carve(p, arena, offsets[owner[p]], size[owner[p]]) for p in carved]
+    return first + _memory_first(rest, slots), places + 1
+
+
+def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
+    """Offsets in the arena by owner, and under -1 its bytes."""
+    pending = dict.fromkeys(size, 0)  # places that have the memory and were not given up yet
+    for place in owner:
+        if place in pending:
+            pending[place] += 1
+    gaps = Gaps()
+    offsets: dict[int, int] = {}
+    for step in steps:
+        if isinstance(step, tuple) and step[0] in size:
+            offsets[step[0]] = gaps.give(step[1])
+        elif isinstance(step, int) and owner[step] in pending:
+            pending[owner[step]] -= 1
+            if not pending[owner[step]]:
+                gaps.take_back(offsets[owner[step]], size[owner[step]])
+    offsets[-1] = gaps.top
+    return offsets
+
+
+def _places_of(step: Any) -> list[int]:
+    """The places that a call or a copy needs buffers of."""
+    if isinstance(step, Take):
+        return [step.place, step.source]
+    return [step.out, *(place for place, _, _ in step.operands)]
+
+
+def _memory_first(steps: list[Any], slots: int) -> list[Any]:
+    """Requests for memory, and updates that may take over memory from before, in front of everything else."""
+
+    def is_request(step: Any) -> bool:
+        return isinstance(step, tuple) or (
+            isinstance(step, Take) and step.how == "take-if-unshared" and step.source < slots
+        )
+
+    return [s for s in steps if is_request(s)] + [s for s in steps if not is_request(s)]

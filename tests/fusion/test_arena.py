@@ -1,0 +1,198 @@
+"""The memory of plans: one arena, all of it asked for before the first kernel; and what happens where there is none."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion.arena import ALIGNMENT, Carve, Gaps, Take, arrange_memory
+from weft.runtime import Buffer, OutOfMemoryError, get_device
+
+
+def test_gaps_are_joined_and_used_again() -> None:
+    gaps = Gaps()
+    at = [gaps.give(1000) for _ in range(4)]
+    assert at == [0, 1024, 2048, 3072] and gaps.top == 4096
+    gaps.take_back(at[1], 1000)
+    gaps.take_back(at[0], 1000)
+    assert gaps.give(2048) == 0
+    gaps.take_back(at[3], 1000)
+    assert gaps.give(3000) == 3072, "what lies at the end grows"
+    assert gaps.top == 3072 + 3072
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
+    source = random.Random(seed)
+    slots, places = 2, 2
+    steps: list[Any] = []
+    live: dict[int, int] = {}
+    outputs: set[int] = set()
+    for _ in range(source.randrange(1, 25)):
+        nbytes = source.randrange(0, 3000)
+        steps.append((places, nbytes))
+        steps.append(SimpleNamespace(patches=[(0, places, 8), *((1, p, 0) for p in live)]))
+        live[places] = nbytes
+        if source.random() < 0.2:
+            old = places
+            places += 1
+            steps.append(Take(places, old, "take", nbytes))
+            steps.append(SimpleNamespace(patches=[(0, places, 0)]))
+            steps.append(old)
+            live[places] = live.pop(old)
+        places += 1
+        for place in list(live):
+            if source.random() < 0.4:
+                del live[place]
+                if source.random() < 0.3:
+                    outputs.add(place)
+                else:
+                    steps.append(place)
+    outputs |= {place for place in live if source.random() < 0.5}
+    kernels = [step for step in steps if hasattr(step, "patches")]
+    before = [list(kernel.patches) for kernel in kernels]
+    arranged, length = arrange_memory(list(steps), slots, places, outputs)
+    requests = [step for step in arranged if isinstance(step, tuple)]
+    assert arranged[: len(requests)] == requests, "memory comes first"
+    after = [kernel.patches for kernel in kernels]
+    arena = next((p for p, _ in requests if p == places), None)
+    if arena is None:
+        assert length == places and before == after
+        return
+    (total,) = [nbytes for place, nbytes in requests if place == arena]
+    sizes = {step[0]: step[1] for step in steps if isinstance(step, tuple)}
+    for step in steps:
+        if isinstance(step, Take):
+            sizes[step.place] = sizes[step.source]
+    for old, new in zip(before, after, strict=True):
+        ranges = []
+        for (_, place, offset), (_, where, moved) in zip(old, new, strict=True):
+            if where == arena:
+                assert place not in outputs
+                begin = moved - offset
+                assert begin % ALIGNMENT == 0 and begin + sizes[place] <= total
+                ranges.append((begin, begin + max(sizes[place], 1)))
+            else:
+                assert where == place
+        ranges.sort()
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges)), "a kernel's values lie apart"
+
+
+def test_copies_and_calls_get_buffers_of_the_arena() -> None:
+    call = SimpleNamespace(out=3, operands=[(2, None, False)])
+    steps: list[Any] = [(2, 100), SimpleNamespace(patches=[(0, 2, 0)]), (3, 100), call, 2, (4, 8), 3]
+    arranged, length = arrange_memory(steps, 2, 5, {4})
+    assert length == 6
+    carved = [step for step in arranged if isinstance(step, Carve)]
+    assert {(c.place, c.nbytes) for c in carved} == {(2, 100), (3, 100)}
+    assert len({c.offset for c in carved}) == 2
+    assert arranged.index(carved[-1]) < arranged.index(call)
+
+
+# -- no memory --------------------------------------------------------------------------------------------
+
+
+def _stencil(xp: Any, a: Any, b: Any) -> Any:
+    a[1:-1] = a[1:-1] + 0.5 * (b[:-2] + b[2:])
+    b[1:-1] = b[1:-1] - 0.5 * (a[:-2] + a[2:])
+    return a, b, (a * b).sum()
+
+
+def _rows(xp: Any, a: Any, b: Any) -> Any:
+    m = (a[:60, None] + b[None, :50]) * 2
+    s = m - m.max(axis=1, keepdims=True)
+    t = xp.exp(s) / xp.exp(s).sum(axis=0)
+    return t @ t.T, t.sum(axis=0)
+
+
+def _in_place(xp: Any, a: Any, b: Any) -> Any:
+    a += 1
+    c = a[::-1] * b
+    a *= c
+    d = xp.cumsum(a) + xp.cumsum(b)[::-1]
+    b -= d
+    return a, b, c, d
+
+
+def _masks(xp: Any, a: Any, b: Any) -> Any:
+    a[a > 0.5] = 0
+    b[xp.arange(10)] += 3
+    total = a.sum() + b.sum()
+    return a / total, b / total, xp.sort(a)
+
+
+PROGRAMS = (_stencil, _rows, _in_place, _masks)
+
+
+@contextmanager
+def failing(after: int) -> Iterator[list[int]]:
+    """The CPU device gives memory `after` times, then once none."""
+    device: Any = get_device("cpu")
+    asked = [0]
+    plain = type(device).allocate
+
+    def allocate(self: Any, nbytes: int) -> Buffer:
+        asked[0] += 1
+        if asked[0] == after + 1:
+            raise OutOfMemoryError(self.name, nbytes, self.memory.held)
+        found: Buffer = plain(self, nbytes)
+        return found
+
+    type(device).allocate = allocate
+    try:
+        yield asked
+    finally:
+        type(device).allocate = plain
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_a_plan_without_memory_has_changed_nothing(program: Callable[..., Any]) -> None:
+    source = np.random.default_rng(0)
+    x, y = source.random(100), source.random(100)
+    expected = program(np, x.copy(), y.copy())
+    with failing(1 << 30) as asked:
+        wf.evaluate(*program(wf, wf.asarray(x), wf.asarray(y)))
+    memory: Any = get_device("cpu").memory
+    for after in range(asked[0]):
+        held = memory.held
+        a = b = results = None
+        with failing(after):
+            try:
+                a, b = wf.asarray(x), wf.asarray(y)
+                results = program(wf, a, b)
+                wf.evaluate(*results)
+            except OutOfMemoryError as error:
+                caught = error
+        assert caught.requested >= 0
+        if results is not None:
+            for found, right in zip(results, expected, strict=True):
+                np.testing.assert_allclose(np.asarray(found), right, rtol=1e-12)
+            del found
+        del a, b, results, caught
+        wf.evaluate(wf.zeros(1))
+        gc.collect()  # what was recorded, is needed by nobody and refers to each other
+        assert memory.held == held, f"memory is lost where allocation {after} fails"
+
+
+def test_an_error_for_memory_keeps_nothing_alive() -> None:
+    a = wf.asarray(np.ones(1000))
+    memory: Any = a.device.memory
+    held = memory.held
+    r = wf.cumsum(a)[::-1] + wf.cumsum(a * 2)
+    with failing(2):
+        try:
+            wf.evaluate(r, wf.cumsum(r))
+        except OutOfMemoryError as error:
+            caught = error
+    assert caught.__traceback__ is not None
+    assert memory.held == held, "the frames of the error hold what the plan had made"
+    np.testing.assert_allclose(np.asarray(r), np.arange(1000, 0, -1) + np.arange(2, 2002, 2))
