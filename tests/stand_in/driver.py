@@ -108,11 +108,6 @@ class StandIn:
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.memory = Memory(total)
-        self.functions: dict[int, Any] = {}  # by handle: what runs when it is launched, or None
-        self.graphs: dict[int, list[tuple[int, int]]] = {}  # by handle: nodes with their parameters
-        self.nodes: dict[int, Any] = {}
-        self.contexts: list[int] = []
-        self.run: Callable[..., None] | None = None  # what runs a function; launches stay native without it
         self.native = Functions(self._bodies())
         self.table = Table(self)
 
@@ -155,22 +150,22 @@ class StandIn:
 
     def _bodies(self) -> dict[str, Callable[[Any], int]]:
         simple = {
-            "cuDriverGetVersion": lambda a: _put32(a[0], 13000),
-            "cuDeviceGetCount": lambda a: _put32(a[0], 1),
-            "cuDeviceGet": lambda a: _put32(a[0], a[1]) if a[1] == 0 else 101,
-            "cuDeviceGetName": lambda a: _put_bytes(a[0], b"Stand-in\0"),
-            "cuDeviceGetUuid": lambda a: _put_bytes(a[0], bytes(range(16))),
-            "cuDeviceTotalMem": lambda a: _put64(a[0], self.memory.total),
+            "cuDriverGetVersion": lambda a: put32(a[0], 13000),
+            "cuDeviceGetCount": lambda a: put32(a[0], 1),
+            "cuDeviceGet": lambda a: put32(a[0], a[1]) if a[1] == 0 else 101,
+            "cuDeviceGetName": lambda a: put_bytes(a[0], b"Stand-in\0"),
+            "cuDeviceGetUuid": lambda a: put_bytes(a[0], bytes(range(16))),
+            "cuDeviceTotalMem": lambda a: put64(a[0], self.memory.total),
             "cuDeviceGetAttribute": self._attribute,
-            "cuDeviceCanAccessPeer": lambda a: _put32(a[0], 0),
+            "cuDeviceCanAccessPeer": lambda a: put32(a[0], 0),
             "cuMemGetInfo": lambda a: (
-                _put64(a[0], self.memory.total - self.memory.held) or _put64(a[1], self.memory.total)
+                put64(a[0], self.memory.total - self.memory.held) or put64(a[1], self.memory.total)
             ),
-            "cuMemHostGetDevicePointer": lambda a: _put64(a[0], a[1]),
-            "cuEventElapsedTime": lambda a: _put_bytes(a[0], np.float32(1.5).tobytes()),
-            "cuFuncGetAttribute": lambda a: _put32(a[0], 32),
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: _put32(a[0], 8),
-            "cuOccupancyMaxPotentialBlockSize": lambda a: _put32(a[0], 264) or _put32(a[1], 768),
+            "cuMemHostGetDevicePointer": lambda a: put64(a[0], a[1]),
+            "cuEventElapsedTime": lambda a: put_bytes(a[0], np.float32(1.5).tobytes()),
+            "cuFuncGetAttribute": lambda a: put32(a[0], 32),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: put32(a[0], 8),
+            "cuOccupancyMaxPotentialBlockSize": lambda a: put32(a[0], 264) or put32(a[1], 768),
             "cuGetProcAddress": self._find,
             "cuModuleLoadData": self._load,
             "cuModuleLoadDataEx": self._load,
@@ -200,7 +195,7 @@ class StandIn:
     def _giver(self, kind: str) -> Callable[[Any], int]:
         def give(a: Any) -> int:
             at = self.memory.give(kind, a[1])
-            return _put64(a[0], at) if at else NO_MEMORY
+            return put64(a[0], at) if at else NO_MEMORY
 
         return give
 
@@ -220,36 +215,36 @@ class StandIn:
 
     @staticmethod
     def _attribute(a: Any) -> int:
-        return _put32(a[0], next((value for number, value in ATTRIBUTES.values() if number == a[1]), 1))
+        return put32(a[0], next((value for number, value in ATTRIBUTES.values() if number == a[1]), 1))
 
     def _find(self, a: Any) -> int:
         name = ctypes.string_at(a[1]).decode()
         if name not in self.native.addresses:
             return 500
-        return _put64(a[0], self.native.addresses[name])
+        return put64(a[0], self.native.addresses[name])
 
     def _load(self, a: Any) -> int:
-        return _put64(a[0], self._handle())
+        return put64(a[0], self._handle())
 
     def _function(self, a: Any) -> int:
-        return _put64(a[0], self._handle())
+        return put64(a[0], self._handle())
 
     def _handle(self) -> int:
         self.native.state[1] += 16
         return self.native.state[1]
 
 
-def _put64(at: int, value: int) -> int:
+def put64(at: int, value: int) -> int:
     ctypes.c_int64.from_address(at).value = value
     return 0
 
 
-def _put32(at: int, value: int) -> int:
+def put32(at: int, value: int) -> int:
     ctypes.c_int32.from_address(at).value = value
     return 0
 
 
-def _put_bytes(at: int, value: bytes) -> int:
+def put_bytes(at: int, value: bytes) -> int:
     ctypes.memmove(at, value, len(value))
     return 0
 

@@ -1,0 +1,64 @@
+"""Streams that put off their work as long as they may.
+
+In: work given to streams, events, waits. Out: the work done, in an order that the driver could have chosen. Always true:
+nothing runs before somebody waits for it, so that an order which was not asked for shows as a wrong result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Work = Callable[[], int]
+
+
+class Queues:
+    """The work of all streams."""
+
+    def __init__(self) -> None:
+        self.error = 0  # of work that was done: later calls give it, as a GPU's do
+        self._work: dict[int, list[Work]] = {}  # by stream
+        self._done: dict[int, int] = {}  # by stream: how much of it
+        self._events: dict[int, tuple[int, int]] = {}  # stream, and how much of its work lies before
+
+    def give(self, stream: int, work: Work) -> int:
+        """Something to do; the error of earlier work."""
+        self._work.setdefault(stream, []).append(work)
+        return self.error
+
+    def record(self, event: int, stream: int) -> int:
+        """Mark the present end of a stream."""
+        self._events[event] = stream, len(self._work.get(stream, ()))
+        return self.error
+
+    def wait(self, stream: int, event: int) -> int:
+        """What comes next in `stream` waits for what lies before `event` now."""
+        place = self._events.get(event)
+        return self.give(stream, lambda: self._run(*place)) if place is not None else self.error
+
+    def reach(self, event: int) -> int:
+        """Do what lies before an event."""
+        place = self._events.get(event)
+        return self._run(*place) if place is not None else self.error
+
+    def drain(self, stream: int) -> int:
+        """Do everything of a stream."""
+        return self._run(stream, len(self._work.get(stream, ())))
+
+    def finish(self) -> int:
+        """Do everything."""
+        for stream in list(self._work):
+            self.drain(stream)
+        return self.error
+
+    def _run(self, stream: int, end: int) -> int:
+        work = self._work.get(stream, [])
+        while self._done.get(stream, 0) < end and not self.error:
+            k = self._done.get(stream, 0)
+            self._done[stream] = k + 1
+            item, work[k] = work[k], _nothing
+            self.error = item() or self.error
+        return self.error
+
+
+def _nothing() -> int:
+    return 0

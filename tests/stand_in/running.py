@@ -1,0 +1,244 @@
+"""A stand-in that runs what is launched: GPU schedules in host code behind the driver's functions.
+
+In: launches and copies in streams, graphs. Out: results, so that whole programs run on a CUDA device without a GPU. Always
+true: arguments are read when the driver would read them; work waits until somebody waits for it (`Queues`); a kernel whose
+pointers lead to memory that was given back is an illegal address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.stand_in.driver import COOPERATIVE, ILLEGAL_ADDRESS, INVALID_HANDLE, StandIn, put64
+from tests.stand_in.queues import Queues
+from weft.runtime import CudaDevice, ObjectCode, get_device
+from weft.runtime.cpu.faults import FaultRecord
+from weft.runtime.cpu.loader import HostFunction, load_object
+from weft.runtime.cuda.device import CudaFunction
+
+LAUNCH_FAILED = 719
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One kernel that was started: how, and with which arguments."""
+
+    name: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    stream: int
+    arguments: tuple[int, ...]
+    cooperative: bool = False
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A function: its name, how many arguments it takes, which of them are pointers, what runs it."""
+
+    name: str
+    count: int
+    pointers: tuple[int, ...] = ()
+    host: HostFunction | None = None
+
+
+class RunningStandIn(StandIn):
+    """A stand-in that reads the arguments of launches, and runs kernels that it has host code for."""
+
+    def __init__(self, total: int = 1 << 30) -> None:
+        self.queues = Queues()
+        self.launched: list[Launched] = []
+        self.loaded: dict[int, Loaded] = {}
+        self._modules: dict[int, str] = {}
+        self._graphs: dict[int, list[int]] = {}
+        self._nodes: dict[int, Any] = {}  # what a node starts
+        self._executables: dict[int, dict[int, Any]] = {}
+        super().__init__(total)
+
+    def _bodies(self) -> dict[str, Callable[[Any], int]]:
+        queues = self.queues
+        streams = {
+            "cuEventRecord": lambda a: queues.record(a[0], a[1]),
+            "cuEventQuery": lambda a: queues.reach(a[0]),
+            "cuEventSynchronize": lambda a: queues.reach(a[0]),
+            "cuStreamQuery": lambda a: queues.drain(a[0]),
+            "cuStreamSynchronize": lambda a: queues.drain(a[0]),
+            "cuCtxSynchronize": lambda a: queues.finish(),
+            "cuStreamWaitEvent": lambda a: queues.wait(a[0], a[1]),
+        }
+        launches = {
+            "cuLaunchKernel": lambda a: self._launch(a[0], a[1:4], a[4:7], a[7], a[8], a[9]),
+            "cuLaunchCooperativeKernel": lambda a: self._launch(a[0], a[1:4], a[4:7], a[7], a[8], a[9], True),
+            "cuLaunchKernelEx": self._launch_by_configuration,
+        }
+        graphs = {
+            "cuGraphAddKernelNode": self._add_node,
+            "cuGraphInstantiateWithFlags": self._instantiate,
+            "cuGraphExecKernelNodeSetParams": self._change_node,
+            "cuGraphLaunch": self._replay,
+            "cuGraphExecDestroy": lambda a: 0 if self._executables.pop(a[0], None) else INVALID_HANDLE,
+            "cuGraphDestroy": lambda a: 0 if self._graphs.pop(a[0], None) is not None else INVALID_HANDLE,
+        }
+        bodies = {**super()._bodies(), **streams, **launches, **graphs}
+        for name, stream in (("cuMemcpyDtoDAsync", 3), ("cuMemFreeAsync", 1), ("cuMemsetD8Async", 3)):
+            bodies[name] = self._later(bodies[name], stream)
+        bodies["cuMemcpyHtoDAsync"] = self._to_device
+        bodies["cuMemcpyDtoHAsync"] = self._to_host
+        return bodies
+
+    def _later(self, body: Callable[[Any], int], stream: int) -> Callable[[Any], int]:
+        def put_off(a: Any) -> int:
+            given = a[: stream + 1]
+            return self.queues.give(given[stream], lambda: body(given))
+
+        return put_off
+
+    # -- copies ---------------------------------------------------------------------------------------
+
+    def _to_device(self, a: Any) -> int:
+        to, source, size, stream = a[:4]
+        if self.memory.covers(source, size):
+            return self.queues.give(stream, lambda: self._copy(to, source, size, (to, source)))
+        # pageable memory is read before the call returns
+        taken = ctypes.create_string_buffer(ctypes.string_at(source, size), size)
+        return self.queues.give(stream, lambda: self._copy(to, ctypes.addressof(taken), size, (to,)))
+
+    def _to_host(self, a: Any) -> int:
+        to, source, size, stream = a[:4]
+        pinned = self.memory.covers(to, size)
+        code = self.queues.give(stream, lambda: self._copy(to, source, size, (to, source) if pinned else (source,)))
+        # pageable memory is written before the call returns
+        return code if pinned else self.queues.drain(stream)
+
+    # -- functions --------------------------------------------------------------------------------------
+
+    def _load(self, a: Any) -> int:
+        at = self._handle()
+        self._modules[at] = ctypes.string_at(a[1]).decode(errors="replace")
+        return put64(a[0], at)
+
+    def _function(self, a: Any) -> int:
+        name = ctypes.string_at(a[2]).decode()
+        found = re.search(rf"\.entry\s+{name}\s*\(([^)]*)\)", self._modules.get(a[1], ""))
+        if found is None:
+            return 500
+        at = self._handle()
+        self.loaded[at] = Loaded(name, found[1].count(".param"))
+        return put64(a[0], at)
+
+    # -- launches -----------------------------------------------------------------------------------------
+
+    def _launch_by_configuration(self, a: Any) -> int:
+        halves = (ctypes.c_uint32 * 14).from_address(a[0])
+        words = (ctypes.c_int64 * 7).from_address(a[0])
+        together = bool(halves[12]) and ctypes.c_uint32.from_address(words[5]).value == COOPERATIVE
+        return self._launch(a[1], halves[0:3], halves[3:6], halves[6], words[4], a[2], together)
+
+    def _launch(
+        self, function: int, grid: Any, block: Any, shared: int, stream: int, arguments: int, together: bool = False
+    ) -> int:
+        started = self._read(function, grid, block, shared, stream, arguments, together)
+        if started is None:
+            return INVALID_HANDLE
+        return self.queues.give(stream, lambda: self._run(self.loaded[function], started))
+
+    def _read(
+        self, function: int, grid: Any, block: Any, shared: int, stream: int, arguments: int, together: bool
+    ) -> Launched | None:
+        """The launch with its arguments, which the driver copies."""
+        loaded = self.loaded.get(function)
+        if loaded is None:
+            return None
+        places = (ctypes.c_int64 * loaded.count).from_address(arguments) if loaded.count else ()
+        values = tuple(ctypes.c_int64.from_address(place).value for place in places)
+        size = tuple(ctypes.c_uint32(n).value for n in grid), tuple(ctypes.c_uint32(n).value for n in block)
+        return Launched(loaded.name, *size, shared, stream, values, together)
+
+    def _run(self, loaded: Loaded, started: Launched) -> int:
+        self.launched.append(started)
+        if any(not self.memory.covers(started.arguments[k], 1) for k in loaded.pointers):
+            self.memory.wrong.append(f"{loaded.name} was given an address where no memory is")
+            return ILLEGAL_ADDRESS
+        if loaded.host is None:
+            return 0
+        fault = FaultRecord()
+        blocks = started.grid[0] * started.grid[1] * started.grid[2]
+        packed = array("q", [*started.arguments, *started.grid, *started.block, started.shared_bytes, fault.address])
+        loaded.host.call(packed.buffer_info()[0], 0, blocks)
+        try:
+            fault.check(loaded.host, started.grid, started.block)  # type: ignore[arg-type]
+        except Exception as error:  # what goes wrong in a kernel is an error code to the driver's user
+            self.memory.wrong.append(str(error))
+            return LAUNCH_FAILED
+        return 0
+
+    # -- graphs -----------------------------------------------------------------------------------------------
+
+    def _node(self, at: int) -> Any:
+        """What CUDA_KERNEL_NODE_PARAMS say."""
+        words = (ctypes.c_int64 * 9).from_address(at)
+        halves = (ctypes.c_uint32 * 18).from_address(at)
+        read = self._read(words[0], halves[2:5], halves[5:8], halves[8], 0, words[5], False)
+        return None if read is None else (words[0], read)
+
+    def _add_node(self, a: Any) -> int:
+        node = self._node(a[4])
+        before = [ctypes.c_int64.from_address(a[2] + 8 * k).value for k in range(a[3])]
+        nodes = self._graphs.setdefault(a[1], [])
+        if node is None or before != nodes[-1:]:
+            return INVALID_HANDLE
+        at = self._handle()
+        self._nodes[at] = node
+        nodes.append(at)
+        return put64(a[0], at)
+
+    def _instantiate(self, a: Any) -> int:
+        at = self._handle()
+        self._executables[at] = {node: self._nodes[node] for node in self._graphs[a[1]]}
+        return put64(a[0], at)
+
+    def _change_node(self, a: Any) -> int:
+        node, nodes = self._node(a[2]), self._executables.get(a[0])
+        if node is None or nodes is None or a[1] not in nodes:
+            return INVALID_HANDLE
+        nodes[a[1]] = node
+        return 0
+
+    def _replay(self, a: Any) -> int:
+        nodes, stream = self._executables.get(a[0]), a[1]
+        if nodes is None:
+            return INVALID_HANDLE
+        started = list(nodes.values())
+
+        def run() -> int:
+            return next((code for f, s in started if (code := self._run(self.loaded[f], s))), 0)
+
+        return self.queues.give(stream, run)
+
+
+class RunningDevice(CudaDevice):
+    """A CUDA device whose kernels are the ones of device `simt`."""
+
+    def __init__(self, stand_in: RunningStandIn) -> None:
+        super().__init__(0, stand_in.table)
+        self._stand_in = stand_in
+
+    @property
+    def target(self) -> Any:
+        """This machine, with a GPU's schedules."""
+        return get_device("simt").target
+
+    def load(self, code: ObjectCode) -> CudaFunction:
+        """Host code behind a handle of the driver."""
+        parameters = ", ".join([".param"] * len(code.parameters))
+        module = self._driver.call("cuModuleLoadData", f".visible .entry {code.entry}({parameters})\0".encode())
+        handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
+        loaded = self._stand_in.loaded[handle]
+        loaded.pointers = tuple(k for k, kind in enumerate(code.parameters) if kind == "pointer")
+        loaded.host = load_object(code)
+        return CudaFunction(self._driver, module, handle, code)
