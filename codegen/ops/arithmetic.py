@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Value
-from weft.codegen.ops import pairs
+from weft.codegen.ops import pair_functions, pairs
 from weft.codegen.ops.definition import OpDef
 
 
@@ -296,7 +296,7 @@ ROWS = (
         "power",
         expand=power,
         lowering={"f": "math pow"},
-        on_pairs=pairs.power,
+        on_pairs=pair_functions.power,
         cost=40,
         ulp=4,
         domain="positive",
@@ -309,7 +309,7 @@ ROWS = (
         "Power in float64 or complex128.",
         "float_power",
         expand=_float_power,
-        on_pairs=pairs.power,
+        on_pairs=pair_functions.power,
         cost=40,
         ulp=4,
         domain="positive",

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Value
-from weft.codegen.ops import pairs
+from weft.codegen.ops import pair_functions, pairs
 from weft.codegen.ops.arithmetic import either, one, select, test, zero
 from weft.codegen.ops.definition import OpDef
 
@@ -32,7 +32,7 @@ def _math(
         doc,
         name,
         lowering={"f": f"math {c_name}"},
-        on_pairs=getattr(pairs, name, None),
+        on_pairs=getattr(pair_functions, name, None),
         cost=cost,
         ulp=ulp,
         domain=domain,
@@ -122,7 +122,7 @@ ROWS = (
         "Square root.",
         "sqrt",
         lowering={"f": "intrinsic llvm.sqrt"},
-        on_pairs=pairs.sqrt,
+        on_pairs=pair_functions.sqrt,
         cost=8,
         domain="positive",
     ),

@@ -1,0 +1,439 @@
+"""Elementary functions of complex numbers on (real, imaginary) pairs, without branches.
+
+The formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow or
+vanish; infinities, NaNs and signed zeros give what Annex G of the C standard says, as NumPy does.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.ops import pairs
+from weft.codegen.ops.pairs import Pair
+
+LN2 = math.log(2.0)
+
+
+class Real:
+    """A value with Python's operators: formulas read as they are written in the literature."""
+
+    __slots__ = ("b", "value")
+
+    def __init__(self, b: KernelBuilder, value: Value) -> None:
+        self.b = b
+        self.value = value
+
+    def of(self, name: str, *others: Real | float) -> Real:
+        """A row of the table on this and other numbers."""
+        operands = [self.value, *(self.like(o).value for o in others)]
+        return Real(self.b, self.b.op(name, *operands))
+
+    def like(self, number: Real | float) -> Real:
+        """A number of this one's dtype."""
+        return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
+
+    def test(self, name: str, other: Real | float) -> Real:
+        """A comparison."""
+        return Real(self.b, self.b.op(name, self.value, self.like(other).value, dtype=np.bool_))
+
+    def __add__(self, other: Real | float) -> Real:
+        return self.of("add", other)
+
+    def __radd__(self, other: float) -> Real:
+        return self.like(other) + self
+
+    def __sub__(self, other: Real | float) -> Real:
+        return self.of("subtract", other)
+
+    def __rsub__(self, other: float) -> Real:
+        return self.like(other) - self
+
+    def __mul__(self, other: Real | float) -> Real:
+        return self.of("multiply", other)
+
+    def __rmul__(self, other: float) -> Real:
+        return self.like(other) * self
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return self.of("divide", other)
+
+    def __rtruediv__(self, other: float) -> Real:
+        return self.like(other) / self
+
+    def __neg__(self) -> Real:
+        return self.of("negative")
+
+    def __abs__(self) -> Real:
+        return self.of("absolute")
+
+    def __lt__(self, other: Real | float) -> Real:
+        return self.test("less", other)
+
+    def __gt__(self, other: Real | float) -> Real:
+        return self.test("greater", other)
+
+    def __and__(self, other: Real) -> Real:
+        return Real(self.b, self.b.op("bitwise_and", self.value, other.value))
+
+    def __or__(self, other: Real) -> Real:
+        return Real(self.b, self.b.op("bitwise_or", self.value, other.value))
+
+    def __invert__(self) -> Real:
+        return Real(self.b, self.b.op("bitwise_xor", self.value, self.b.constant(True, np.bool_)))
+
+    def is_(self, number: float) -> Real:
+        """Whether equal to a constant."""
+        return self.test("equal", number)
+
+    @property
+    def nan(self) -> Real:
+        """Whether not a number."""
+        return self.test("not_equal", self)
+
+    @property
+    def infinite(self) -> Real:
+        """Whether infinite."""
+        return abs(self).is_(math.inf)
+
+    @property
+    def wild(self) -> Real:
+        """Whether infinite or not a number."""
+        return ~(abs(self) < math.inf)
+
+    def choose(self, yes: Real | float, no: Real | float) -> Real:
+        """For a truth value: one of two numbers, one of which at least is no constant."""
+        like = yes if isinstance(yes, Real) else no
+        assert isinstance(like, Real)
+        return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
+
+    def signed(self, other: Real | float) -> Real:
+        """This size with another's sign."""
+        return self.of("copysign", other)
+
+    @property
+    def limits(self) -> np.finfo:
+        """The limits of the dtype."""
+        return np.finfo(self.value.type)  # type: ignore[arg-type]
+
+
+Parts = tuple[Real, Real]
+
+
+def _parts(b: KernelBuilder, x: Pair) -> Parts:
+    return Real(b, x[0]), Real(b, x[1])
+
+
+def _pair(parts: Parts) -> Pair:
+    return parts[0].value, parts[1].value
+
+
+def _turned(z: Parts) -> Parts:
+    """i z."""
+    return -z[1], z[0]
+
+
+def _turned_back(z: Parts) -> Parts:
+    """-i z."""
+    return z[1], -z[0]
+
+
+# -- exponentials and logarithms --------------------------------------------------------------
+
+
+def _cut(x: Real) -> float:
+    """Where exp comes near overflow: exp(x - cut) * exp(cut) goes beyond it."""
+    return float(math.floor(math.log(x.limits.max))) - 8
+
+
+def _exp(z: Parts) -> Parts:
+    x, y = z
+    far = x > _cut(x)
+    size = (x - far.choose(x.like(_cut(x)), 0.0)).of("exp")
+    scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
+    real, imag = size * (y.of("cos") * scale), y.is_(0).choose(y, size * (y.of("sin") * scale))
+    # an infinite real part decides, whatever the other is
+    lost = x.infinite & y.wild
+    nothing = x < 0
+    return lost.choose(nothing.choose(0.0, abs(x)), real), (lost & nothing).choose(0.0, imag)
+
+
+def exp(b: KernelBuilder, x: Pair) -> Pair:
+    """e to the x."""
+    return _pair(_exp(_parts(b, x)))
+
+
+def exp2(b: KernelBuilder, x: Pair) -> Pair:
+    """2 to the x."""
+    re, im = _parts(b, x)
+    return _pair(_exp((re * LN2, im * LN2)))
+
+
+def expm1(b: KernelBuilder, x: Pair) -> Pair:
+    """exp(x) - 1 without loss near 0, by NumPy's formula."""
+    re, im = _parts(b, x)
+    half = (im * 0.5).of("sin")
+    return _pair((re.of("expm1") * im.of("cos") - 2 * (half * half), re.of("exp") * im.of("sin")))
+
+
+def _log_size(z: Parts) -> Real:
+    """log |z|: near 1 without cancellation, and without overflow or loss at the ends of the range."""
+    x, y = z
+    big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
+    high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60
+    down, up = 2.0**-2, 2.0**80
+    scale = high.choose(x.like(down), low.choose(x.like(up), 1.0))
+    back = high.choose(x.like(2 * LN2), low.choose(x.like(-80 * LN2), 0.0))
+    size = (big * scale).of("hypot", small * scale)
+    near = (size > 0.5) & (size < 2.0)
+    close = 0.5 * ((big - 1) * (big + 1) + small * small).of("log1p")
+    return (x.infinite | y.infinite).choose(math.inf, near.choose(close, size.of("log") + back))
+
+
+def _log(z: Parts) -> Parts:
+    return _log_size(z), z[1].of("arctan2", z[0])
+
+
+def log(b: KernelBuilder, x: Pair) -> Pair:
+    """Natural logarithm, principal branch."""
+    return _pair(_log(_parts(b, x)))
+
+
+def log1p(b: KernelBuilder, x: Pair) -> Pair:
+    """log(1 + x), by NumPy's formula."""
+    re, im = _parts(b, x)
+    return _pair(((re + 1).of("hypot", im).of("log"), im.of("arctan2", re + 1)))
+
+
+def _log_to(b: KernelBuilder, x: Pair, base: float) -> Pair:
+    real, imag = _log(_parts(b, x))
+    return _pair((real * (1 / math.log(base)), imag * (1 / math.log(base))))
+
+
+def log2(b: KernelBuilder, x: Pair) -> Pair:
+    """Logarithm to base 2."""
+    return _log_to(b, x, 2.0)
+
+
+def log10(b: KernelBuilder, x: Pair) -> Pair:
+    """Logarithm to base 10."""
+    return _log_to(b, x, 10.0)
+
+
+# -- powers -----------------------------------------------------------------------------------
+
+
+def _sqrt(z: Parts) -> Parts:
+    x, y = z
+    big = abs(x).of("maximum", abs(y))
+    high, low = big > float(x.limits.max) / 8, big < float(x.limits.tiny) * 2.0**60
+    scale = high.choose(x.like(2.0**-4), low.choose(x.like(2.0**80), 1.0))
+    back = high.choose(x.like(2.0**2), low.choose(x.like(2.0**-40), 1.0))
+    x, y = x * scale, y * scale
+    large = (0.5 * (x.of("hypot", y) + abs(x))).of("sqrt")
+    none = large.is_(0)
+    small = abs(y) / none.choose(1.0, 2 * large)
+    right = x.test("greater_equal", 0.0)
+    real, imag = right.choose(large, small) * back, (right.choose(small, large) * back).signed(y)
+    # an infinite imaginary part decides, whatever the real one is; a NaN real part makes both NaN
+    lost = y.infinite
+    return lost.choose(abs(y), real), lost.choose(y, (x.nan | y.nan & ~x.infinite).choose(x + y, imag))
+
+
+def sqrt(b: KernelBuilder, x: Pair) -> Pair:
+    """Square root with a real part that is not negative."""
+    return _pair(_sqrt(_parts(b, x)))
+
+
+def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
+    """x to the y as NumPy has it: by products for whole exponents below 100, otherwise exp(y log x)."""
+    base, exponent = _parts(b, x), _parts(b, y)
+    general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
+    count = abs(exponent[0])
+    whole = exponent[1].is_(0) & count.test("equal", count.of("floor")) & (count < 100.0)
+    product, factor = (base[0].like(1.0), base[0].like(0.0)), base
+    left = whole.choose(count, 0.0)
+    for bit in range(7):
+        half = (left * 0.5).of("floor")
+        odd = left.test("not_equal", half * 2)
+        more = _parts(b, pairs.multiply(b, _pair(product), _pair(factor)))
+        product = odd.choose(more[0], product[0]), odd.choose(more[1], product[1])
+        left = half
+        if bit < 6:
+            factor = _parts(b, pairs.square(b, _pair(factor)))
+    inverse = _parts(b, pairs.divide(b, (product[0].like(1.0).value, product[0].like(0.0).value), _pair(product)))
+    below = exponent[0] < 0
+    raised = below.choose(inverse[0], product[0]), below.choose(inverse[1], product[1])
+    real, imag = whole.choose(raised[0], general[0]), whole.choose(raised[1], general[1])
+    # 0 to the 0 is 1, to a power with a positive real part 0, to anything else undefined
+    nought = base[0].is_(0) & base[1].is_(0)
+    never = exponent[0].is_(0) & exponent[1].is_(0)
+    at_zero = (exponent[0] > 0).choose(0.0, real.like(math.nan))
+    real, imag = nought.choose(at_zero, real), nought.choose(at_zero, imag)
+    return _pair((never.choose(1.0, real), never.choose(0.0, imag)))
+
+
+# -- trigonometric and hyperbolic -------------------------------------------------------------
+
+
+def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
+    """sinh and cosh, and what both are to be multiplied with: 1 but near overflow."""
+    far = abs(x) > _cut(x)
+    large = 0.5 * (abs(x) - _cut(x)).of("exp")
+    scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
+    return far.choose(large.signed(x), x.of("sinh")), far.choose(large, x.of("cosh")), scale
+
+
+def _sinh(z: Parts) -> Parts:
+    x, y = z
+    s, c, scale = _scaled_hyperbolic(x)
+    real, imag = s * (y.of("cos") * scale), c * (y.of("sin") * scale)
+    kept = y.wild & (x.is_(0) | x.infinite)
+    return (kept | y.is_(0) & x.nan).choose(x, real), y.is_(0).choose(y, imag)
+
+
+def _cosh(z: Parts) -> Parts:
+    x, y = z
+    s, c, scale = _scaled_hyperbolic(x)
+    real, imag = c * (y.of("cos") * scale), s * (y.of("sin") * scale)
+    zero = x.like(0.0).signed(x) * y.like(0.0).signed(y)
+    gone = y.is_(0) | x.is_(0) & y.wild
+    return (x.infinite & y.wild).choose(abs(x), real), gone.choose(zero, imag)
+
+
+def _tanh(z: Parts) -> Parts:
+    x, y = z
+    t = y.of("tan")
+    beta = 1 + t * t
+    s = x.of("sinh")
+    below = 1 + beta * (s * s)
+    real, imag = beta * ((1 + s * s).of("sqrt") * s) / below, t / below
+    # where sinh squared is beyond the digits of 1, and tangents near a pole
+    far = abs(x) > (abs(float(np.log(x.limits.eps))) + 4) / 2
+    tail = 4 * y.of("sin") * y.of("cos") * (-2 * abs(x)).of("exp")
+    steep = t.infinite
+    real = far.choose(x.like(1.0).signed(x), steep.choose(1 / x.of("tanh"), real))
+    imag = far.choose((x.infinite & y.wild).choose(y.like(0.0).signed(y), tail), imag)
+    real = (y.wild & ~x.infinite).choose(x.is_(0).choose(x, t), real)
+    return real, y.is_(0).choose(y, imag)
+
+
+def sinh(b: KernelBuilder, x: Pair) -> Pair:
+    """Hyperbolic sine."""
+    return _pair(_sinh(_parts(b, x)))
+
+
+def cosh(b: KernelBuilder, x: Pair) -> Pair:
+    """Hyperbolic cosine."""
+    return _pair(_cosh(_parts(b, x)))
+
+
+def tanh(b: KernelBuilder, x: Pair) -> Pair:
+    """Hyperbolic tangent."""
+    return _pair(_tanh(_parts(b, x)))
+
+
+def sin(b: KernelBuilder, x: Pair) -> Pair:
+    """Sine: -i sinh(i x)."""
+    return _pair(_turned_back(_sinh(_turned(_parts(b, x)))))
+
+
+def cos(b: KernelBuilder, x: Pair) -> Pair:
+    """Cosine: cosh(i x)."""
+    return _pair(_cosh(_turned(_parts(b, x))))
+
+
+def tan(b: KernelBuilder, x: Pair) -> Pair:
+    """Tangent: -i tanh(i x)."""
+    return _pair(_turned_back(_tanh(_turned(_parts(b, x)))))
+
+
+# -- their inverses ---------------------------------------------------------------------------
+
+
+def _is_big(z: Parts) -> Real:
+    """Whether 1 is lost beside z's square; infinities are big, whatever the other part is."""
+    limit = float(z[0].limits.max) ** 0.5 / 4
+    return (abs(z[0]) > limit) | (abs(z[1]) > limit)
+
+
+def _log_big(z: Parts) -> Real:
+    """log |2 z| of a big number."""
+    return (z[0] * 0.5).of("hypot", z[1] * 0.5).of("log") + 2 * LN2
+
+
+def _roots(z: Parts) -> tuple[Parts, Parts]:
+    """sqrt(1 - z) and sqrt(1 + z)."""
+    return _sqrt((1 - z[0], -z[1])), _sqrt((1 + z[0], z[1]))
+
+
+def _arcsin(z: Parts) -> Parts:
+    x, y = z
+    below, above = _roots(z)
+    real = x.of("arctan2", below[0] * above[0] - below[1] * above[1])
+    imag = (below[0] * above[1] - below[1] * above[0]).of("arcsinh")
+    big = _is_big(z)
+    real = (x.is_(0) & y.nan).choose(x, big.choose(x.of("arctan2", abs(y)), real))
+    return real, big.choose(_log_big(z), imag).signed(y)
+
+
+def _arccos(z: Parts) -> Parts:
+    x, y = z
+    below, above = _roots(z)
+    real = 2 * below[0].of("arctan2", above[0])
+    imag = (above[0] * below[1] - above[1] * below[0]).of("arcsinh")
+    big = _is_big(z)
+    real = big.choose(abs(y).of("arctan2", x), (x.is_(0) & y.nan).choose(math.pi / 2 + x, real))
+    return real, big.choose(-_log_big(z).signed(y), imag)
+
+
+def _arctanh(z: Parts) -> Parts:
+    x, y = abs(z[0]), z[1]
+    gap = 1 - x
+    real = 0.25 * (4 * x / (gap * gap + y * y)).of("log1p")
+    imag = 0.5 * (2 * y).of("arctan2", gap * (1 + x) - y * y)
+    # beside the pole, where the square of y is too small a number
+    beside = x.is_(1) & (abs(y) < float(x.limits.tiny) ** 0.5) & ~y.is_(0)
+    real = beside.choose(0.5 * (LN2 - abs(y).of("log")), real)
+    imag = beside.choose(abs(y).like(math.pi / 4).signed(y), imag)
+    big = _is_big(z)
+    half = (x * 0.5).of("hypot", y * 0.5)
+    far = (x.infinite | y.infinite).choose(0.0, x / 4 / half / half)
+    real = big.choose(far, x.is_(0).choose(0.0, real))
+    imag = big.choose((y.nan | x.nan & ~y.infinite).choose(x + y, y.like(math.pi / 2).signed(y)), imag)
+    return real.signed(z[0]), imag
+
+
+def arcsin(b: KernelBuilder, x: Pair) -> Pair:
+    """Inverse sine."""
+    return _pair(_arcsin(_parts(b, x)))
+
+
+def arccos(b: KernelBuilder, x: Pair) -> Pair:
+    """Inverse cosine."""
+    return _pair(_arccos(_parts(b, x)))
+
+
+def arctan(b: KernelBuilder, x: Pair) -> Pair:
+    """Inverse tangent: -i arctanh(i x)."""
+    return _pair(_turned_back(_arctanh(_turned(_parts(b, x)))))
+
+
+def arcsinh(b: KernelBuilder, x: Pair) -> Pair:
+    """Inverse hyperbolic sine: -i arcsin(i x)."""
+    return _pair(_turned_back(_arcsin(_turned(_parts(b, x)))))
+
+
+def arccosh(b: KernelBuilder, x: Pair) -> Pair:
+    """Inverse hyperbolic cosine: arccos(x), turned to where the real part is not negative."""
+    z = _parts(b, x)
+    real, imag = _arccos(z)
+    return _pair((abs(imag), real.signed(z[1])))
+
+
+def arctanh(b: KernelBuilder, x: Pair) -> Pair:
+    """Inverse hyperbolic tangent."""
+    return _pair(_arctanh(_parts(b, x)))

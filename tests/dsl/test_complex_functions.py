@@ -1,0 +1,64 @@
+"""Functions of complex numbers against NumPy's: at infinities, NaNs, signed zeros, the ends of the range, and in between."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+FUNCTIONS = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sign", "reciprocal", "absolute", "conjugate"),
+    *("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+)
+EDGES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 2.5, -3.25, -0.9999, 1e-9, 1e8]
+ENDS = {"complex128": [1e-320, 1e-300, 1e300, -1e300, 710.0], "complex64": [1e-44, 1e-37, 1e38, -1e38, 89.0]}
+
+
+def grid(dtype: str) -> np.ndarray:
+    return np.array([complex(a, b) for a, b in itertools.product(EDGES + ENDS[dtype], repeat=2)], dtype)
+
+
+def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
+    """Whether parts of results are the same; the signs of infinities and zeros beside a NaN are nobody's business."""
+    near = np.abs(ours - theirs) <= rtol * np.maximum(np.abs(ours), np.abs(theirs)) + np.finfo(ours.dtype).tiny * 1e-3
+    same = np.where(np.isinf(theirs) | (theirs == 0), (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)), near)
+    unsigned = np.isnan(other) & (np.abs(ours) == np.abs(theirs))
+    return same | unsigned | (np.isnan(ours) & np.isnan(theirs))
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_edges(name: str, dtype: str) -> None:
+    z = grid(dtype)
+    rtol = 5e-14 if dtype == "complex128" else 3e-5
+    with np.errstate(all="ignore"):
+        theirs = getattr(np, name)(z)
+        ours = np.asarray(getattr(wf, name)(wf.asarray(z)))
+        assert ours.dtype == theirs.dtype
+        agree = parts_agree(ours.real, theirs.real, theirs.imag, rtol) & parts_agree(
+            ours.imag, theirs.imag, theirs.real, rtol
+        )
+    # exp of minus infinity and an infinite angle is a zero of some sign
+    agree |= (ours == 0) & (theirs == 0) & np.isinf(z.real) & np.isinf(z.imag)
+    wrong = [f"{z[k]}: {ours[k]}, not {theirs[k]}" for k in np.flatnonzero(~agree)]
+    assert not wrong, wrong[:8]
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("sign", "conjugate")])
+def test_away_from_edges(name: str) -> None:
+    source = np.random.default_rng(0)
+    z = source.normal(0, 1.5, 500) + 1j * source.normal(0, 1.5, 500)
+    z[::5] *= 10.0 ** source.uniform(-8, 1, 100)
+    np.testing.assert_allclose(getattr(wf, name)(wf.asarray(z)), getattr(np, name)(z), rtol=2e-14, atol=1e-15)
+
+
+def test_powers() -> None:
+    z = grid("complex128")
+    z = z[np.isfinite(z) & (np.abs(z) < 100) & ((np.abs(z) > 1e-3) | (z == 0))]
+    for exponent in (0, 1, 2, 3, 5, -1, -2, 17, 99, 100, -100, 0.5, 2 + 1j, -0.25j):
+        with np.errstate(all="ignore"):
+            theirs, ours = np.power(z, exponent), np.asarray(wf.asarray(z) ** exponent)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300, err_msg=f"to the {exponent}")
