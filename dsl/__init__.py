@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.dsl import methods, operators
+from weft.dsl import memory, methods, operators
 from weft.dsl.array import Array
 from weft.dsl.numpy_face import NUMPY, OWN, ndarray, submodule
 from weft.dsl.plans import compile, evaluate, explain
@@ -22,6 +22,7 @@ __all__ = [
     "explain",
     "find_name",
     "lambdify",
+    "memory",
     "ndarray",
     "submodule",
 ]

@@ -294,7 +294,9 @@ def convert(value: Any) -> Array:
         raise TypeError(f"weft arrays hold bool, integers, floats and complex numbers, not {from_host.dtype}")
     device = current_epoch().device
     native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
-    return wrap(Storage(native.shape, native.dtype, device, device.upload(native)))
+    buffer = device.upload(native)
+    buffer.origin = user_location()
+    return wrap(Storage(native.shape, native.dtype, device, buffer))
 
 
 def write(array: Array, value: Expr) -> None:

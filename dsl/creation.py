@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, convert, expr_of, record, start, wrap
-from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, reshape
+from weft.dsl.array import Array, as_operand, convert, expr_of, record, start, user_location, wrap
+from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
 from weft.fusion import empty as empty_expr
 from weft.runtime import get_device
 
@@ -83,8 +83,15 @@ def to_device(values: Array, device: Any) -> Array:
     target = get_device(device)
     if target is values.device:
         return values
-    host = np.ascontiguousarray(values.numpy()).reshape(values.shape)
-    return wrap(Storage(host.shape, host.dtype, target, target.upload(host)))
+    if values._view is not None:
+        values = values.copy()  # type: ignore[attr-defined]
+    storage = values._storage
+    if storage.buffer is None:
+        evaluate([storage])
+    assert storage.buffer is not None
+    buffer = target.fetch(storage.buffer)
+    buffer.origin = user_location()
+    return wrap(Storage(storage.shape, storage.dtype, target, buffer))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:

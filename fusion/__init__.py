@@ -2,7 +2,7 @@
 
 from weft.fusion.evaluate import evaluate
 from weft.fusion.exclusive import exclusive, flush
-from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_plans
+from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
 from weft.fusion.expr import (
     INTERNED,
     Expr,
@@ -67,7 +67,9 @@ __all__ = [
     "reshape",
     "scan",
     "scatter",
+    "show_bytes",
     "show_plans",
+    "show_seconds",
     "statistics",
     "take_apart",
     "update",

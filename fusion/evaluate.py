@@ -45,7 +45,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
                 if buffer is None:
                     rest = True
                 elif storage.expr is version:
-                    buffer.origin = version.location  # type: ignore[union-attr]
+                    buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
                     storage.buffer = buffer
                     storage.epoch = storage.expr = None
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection

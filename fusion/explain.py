@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from weft.codegen import Kernel, find_op
+from weft.codegen import Kernel, Target, describe_shapes, find_op
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.lower import lower_group, traffic
@@ -18,7 +18,7 @@ from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.storage import Epoch, Storage
-from weft.runtime import copy_bandwidth, setting
+from weft.runtime import copy_bandwidth, setting, show_place
 
 FORMULA_LENGTH = 240
 
@@ -188,10 +188,10 @@ def inputs_of(group: Group) -> list[Expr]:
     return list(dict.fromkeys(node for node in found if node.kind != "empty"))
 
 
-def kernels_of(storages: Iterable[Storage]) -> list[Kernel]:
-    """The logical kernels that evaluating `storages` would launch now."""
+def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> list[Kernel]:
+    """The logical kernels that evaluating `storages` would launch now, with what a target's schedules have to know."""
     return [
-        lowered.kernel
+        lowered.kernel if target is None else describe_shapes(lowered.kernel, lowered.sizes(), target, exact=True)
         for schedule in schedules_of(storages)
         for group in schedule.groups
         if group.opaque is None
@@ -276,9 +276,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
 def _line(node: Expr) -> str:
     if node.location is None:
         return ""
-    code, offset = node.location
-    line = next((n for start, end, n in code.co_lines() if start <= offset < end), code.co_firstlineno)
-    return f" ({code.co_filename.rsplit('/', 1)[-1]}:{line})"
+    return f" ({show_place(node.location)})"
 
 
 def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:

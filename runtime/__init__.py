@@ -23,6 +23,7 @@ from weft.runtime.errors import (
     SettingError,
     WeftError,
 )
+from weft.runtime.live import largest_buffers, show_place
 from weft.runtime.null import NullDevice
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
@@ -106,6 +107,7 @@ __all__ = [
     "find_tool",
     "get_device",
     "key_material",
+    "largest_buffers",
     "override",
     "probe",
     "resolve_target",
@@ -113,5 +115,6 @@ __all__ = [
     "set_default_device",
     "set_target_resolver",
     "setting",
+    "show_place",
     "watching",
 ]

@@ -78,6 +78,10 @@ class Device(Services, Protocol):
         """Copy the leading bytes from one buffer of this device to another."""
         ...
 
+    def fetch(self, buffer: Buffer) -> Buffer:
+        """A copy, here, of a buffer of another device."""
+        ...
+
     def load(self, code: ObjectCode) -> Any:
         """Make object code callable; what comes back goes to `launch`. Checks symbols first."""
         ...

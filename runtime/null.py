@@ -51,6 +51,10 @@ class NullDevice(Immediate):
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Nothing to copy."""
 
+    def fetch(self, buffer: Buffer) -> Buffer:
+        """A buffer without memory."""
+        return Buffer(self, 0, buffer.nbytes)
+
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
         """Zeros: there is no memory at the address."""
         values.fill(0)

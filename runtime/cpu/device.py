@@ -60,6 +60,14 @@ class CpuDevice(Immediate):
         """Copy the leading bytes."""
         ctypes.memmove(destination.address, source.address, nbytes)
 
+    def fetch(self, buffer: Buffer) -> Buffer:
+        """A copy, here, of a buffer of another device."""
+        own = self.allocate(buffer.nbytes)
+        if buffer.nbytes:
+            buffer.device.claim(buffer)
+            buffer.device.read(buffer.address, _view(own, np.dtype(np.uint8), (buffer.nbytes,)))
+        return own
+
     def load(self, code: ObjectCode) -> HostFunction:
         """Link and load."""
         return load_object(code)

@@ -12,6 +12,7 @@ import weft.runtime as face
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.memory import MemoryPool
+from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.records import Start
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
@@ -126,6 +127,18 @@ class CudaDevice(GpuServices):
             with self._order.lock:
                 queue = self._order.enter(None)
                 self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
+
+    def fetch(self, buffer: Buffer) -> Buffer:
+        """A copy, here, of a buffer of another device: from GPU to GPU without the host."""
+        source = buffer.device
+        if not isinstance(source, CudaDevice):
+            return self.upload(source.download(buffer, np.dtype(np.uint8), (buffer.nbytes,)))
+        own = self.allocate(buffer.nbytes)
+        if buffer.nbytes:
+            source.claim(buffer)
+            befriend(self._driver, source._driver)
+            copy_from_peer(self._order, own.address, source._order, buffer.address, buffer.nbytes)
+        return own
 
     # -- kernels --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name, lambdify
+from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name, lambdify, memory
 from weft.dsl.kernel.device_function import device
 from weft.dsl.kernel.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
 from weft.fusion import Explanation, reset_statistics, statistics
@@ -40,6 +40,8 @@ globals().update({name: value for name, value in OWN.items() if name not in ("co
 def __getattr__(name: str) -> Any:
     if name == "cuda":  # explicit kernels load when somebody asks for them
         return import_module("weft.cuda")
+    if name == "stream":
+        return import_module("weft.dsl.cuda.streams").stream
     if name in _KERNELS:
         return getattr(import_module("weft.dsl.kernel"), name)
     return find_name(name)
@@ -76,7 +78,9 @@ __all__ = [
     "evaluate",
     "explain",
     "lambdify",
+    "memory",
     "reset_statistics",
     "set_default_device",
     "statistics",
+    "stream",
 ]

@@ -1,0 +1,96 @@
+"""``weft.memory``: what arrays hold of a device's memory, a limit to it, and giving back what is kept for reuse.
+
+In: a device, or the default one. Out: figures. Always true: the same on every device; a limit holds for what arrays hold and
+what is kept together, and an evaluation that would go over it raises `OutOfMemoryError` and changes nothing.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import weft.runtime as runtime
+from weft.fusion import show_bytes
+
+_UNCHANGED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInfo:
+    """Bytes of one device.
+
+    Attributes
+    ----------
+    device : str
+    held : int
+        What arrays hold.
+    kept : int
+        Free blocks that are kept for reuse; `empty` gives them back.
+    peak : int
+        The most that was held at a time.
+    limit : int or None
+        What `limit` allows for `held` and `kept` together.
+    free, total : int
+        What the device has left and in all; others use it too.
+    """
+
+    device: str
+    held: int
+    kept: int
+    peak: int
+    limit: int | None
+    free: int
+    total: int
+
+    def __str__(self) -> str:
+        limit = "none" if self.limit is None else show_bytes(self.limit)
+        return (
+            f"{self.device}: {show_bytes(self.held)} held by arrays (at most {show_bytes(self.peak)} so far), "
+            f"{show_bytes(self.kept)} kept for reuse, limit {limit}; "
+            f"{show_bytes(self.free)} of {show_bytes(self.total)} free"
+        )
+
+
+def _device(device: Any) -> runtime.Device:
+    return runtime.default_device() if device is None else runtime.get_device(device)
+
+
+def info(device: Any = None) -> MemoryInfo:
+    """How much memory arrays hold on a device, and how much there is."""
+    home = _device(device)
+    memory = home.memory
+    return MemoryInfo(home.name, memory.held, memory.kept, memory.peak, memory.limit, *home.memory_info())
+
+
+def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
+    """Set how many bytes weft may have on a device, and return what was allowed before.
+
+    Parameters
+    ----------
+    nbytes : int or None, optional
+        None takes the limit away; without it nothing is changed.
+    device : str or Device, optional
+    """
+    memory = _device(device).memory
+    before = memory.limit
+    if nbytes is not _UNCHANGED:
+        if nbytes is not None and operator.index(nbytes) < 0:
+            raise ValueError(f"a limit is a number of bytes, 0 or more, or None; not {nbytes}")
+        memory.limit = None if nbytes is None else operator.index(nbytes)
+        if memory.limit is not None and memory.held + memory.kept > memory.limit:
+            memory.empty()
+    return before
+
+
+def empty(device: Any = None) -> int:
+    """Give back the memory that no array holds. Returns how many bytes were kept."""
+    return _device(device).memory.empty()
+
+
+def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
+    """The largest arrays that hold memory now: their bytes, and the line of the program that made them."""
+    return runtime.largest_buffers(_device(device).name, count)
+
+
+__all__ = ["MemoryInfo", "empty", "info", "largest", "limit"]

@@ -1,0 +1,50 @@
+"""Copies from one GPU to another.
+
+In: the drivers and stream orders of two devices. Out: a copy that both devices' streams are ordered around. Always true: the
+copy starts behind what the source's stream was given, nothing that the source is given later overwrites what is still
+copied, and neither host thread waits. Where the GPUs can reach each other's memory it goes from one to the other.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary, WeakSet
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.streams import Order
+from weft.runtime.errors import CudaError
+
+# Who was introduced to whom, or cannot be.
+_asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
+
+
+def befriend(reader: Driver, owner: Driver) -> None:
+    """Let `reader` reach the memory of `owner` where the machine can; elsewhere copies go through the host."""
+    known = _asked.setdefault(reader, WeakSet())
+    if owner in known:
+        return
+    known.add(owner)
+    table = reader.table
+    try:
+        if not reader.call("cuDeviceCanAccessPeer", reader.handle, owner.handle):
+            return
+        reader.call("cuCtxEnablePeerAccess", owner.context, 0)
+        access = table.CUmemAccessDesc()
+        access.location.type = table.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = int(reader.handle)
+        access.flags = table.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        owner.call("cuMemPoolSetAccess", owner.call("cuDeviceGetDefaultMemPool", owner.handle), [access], 1)
+    except CudaError:
+        pass  # somebody enabled it before, or it cannot be: the copy works either way
+
+
+def copy_from_peer(order: Order, to: int, source_order: Order, source: int, nbytes: int) -> None:
+    """Copy `nbytes` from the device of `source_order` to that of `order`, behind what both streams hold now."""
+    first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # every thread in the same sequence
+    with first.lock, second.lock:
+        source_order.enter(None)
+        ready = source_order.current.mark()
+        queue = order.enter(None)
+        order.current.wait(ready)
+        contexts = order.driver.context, source_order.driver.context
+        order.driver.call("cuMemcpyPeerAsync", to, contexts[0], source, contexts[1], nbytes, queue)
+        source_order.current.wait(order.current.mark())
