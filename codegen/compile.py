@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target
-from weft.runtime import ObjectCode, set_target_resolver
+from weft.runtime import CompileError, ObjectCode, set_target_resolver
 
 # Whose schedules device `simt` runs where it is not said.
 SIMT_ARCHITECTURE = "sm_90"
@@ -36,13 +36,19 @@ def code_version() -> str:
 
 def resolve_target(name: str) -> Target:
     """The target called `name`: "host" (or "cpu"), a GPU architecture like "sm_90", or "simt:sm_90" (or "simt"): the host
-    with the schedules of that GPU."""
-    place, _, architecture = name.partition(":")
+    with the schedules of that GPU. Behind a second colon may stand how threads run: "backward" or "watched"."""
+    place, _, rest = name.partition(":")
     if name in ("host", "cpu"):
         target = host_target()
     elif place == "simt":
+        architecture, _, way = rest.partition(":")
+        if way not in ("", "backward", "watched"):
+            raise CompileError(f"threads run backward or watched, not {way!r}")
         schedule = cuda_target(architecture or SIMT_ARCHITECTURE)
-        target = replace(host_target(), name=f"simt:{schedule.name}", schedule=schedule)
+        called = ":".join(part for part in ("simt", schedule.name, way) if part)
+        target = replace(
+            host_target(), name=called, schedule=schedule, backward=way == "backward", watched=way == "watched"
+        )
     else:
         target = cuda_target(name)
     return target

@@ -34,7 +34,7 @@ class Target:
     Attributes
     ----------
     name : str
-        "host", "sm_70" to "sm_121", or "simt:sm_90": that GPU's schedules in host code.
+        "host", "sm_70" to "sm_121", or "simt:sm_90" and "simt:sm_90:watched": that GPU's schedules in host code.
     kind : {"cpu", "cuda"}
         What the code runs on.
     triple : str
@@ -49,6 +49,10 @@ class Target:
         Host: threads a kernel is split over. GPU: 0.
     schedule : Target, optional
         Whose schedules fused kernels have, where those are not its own: device `simt` runs a GPU's on the host.
+    backward : bool
+        Whether the last threads of a block that can go on are the first to.
+    watched : bool
+        Whether fused kernels tell of every access and meeting of their threads.
     """
 
     name: str
@@ -59,6 +63,8 @@ class Target:
     vector_bytes: int = 16
     threads: int = 0
     schedule: Target | None = None
+    backward: bool = False
+    watched: bool = False
 
     @property
     def scheduled_for(self) -> Target:

@@ -68,6 +68,17 @@ def set_target_resolver(resolver: Any) -> None:
     resolve_target = resolver
 
 
+# Set by the sanitizer: from a watched kernel to who judges what its threads do.
+judge: Any = None
+
+
+def set_judge(judged: Any) -> None:
+    """Tell device `simt` who judges watched kernels: a function of a `HostFunction` that gives a context manager, whose
+    ``with`` gives a reader of events and raises at its end what they amount to."""
+    global judge
+    judge = judged
+
+
 __all__ = [
     "Buffer",
     "CacheWarning",
@@ -113,6 +124,7 @@ __all__ = [
     "resolve_target",
     "select_device",
     "set_default_device",
+    "set_judge",
     "set_target_resolver",
     "setting",
     "show_place",

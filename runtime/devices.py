@@ -25,7 +25,7 @@ _stack = _Stack()
 
 
 def get_device(name: str | Device) -> Device:
-    """The device called `name`: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "null", "null:sm_90".
+    """The device called `name`: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "simt::watched", "null", "null:sm_90".
 
     Raises DeviceNotFoundError, which says what is missing and how to mend it.
     """

@@ -29,7 +29,8 @@ class ObjectCode:
     launch : dict
         How to launch it, plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
-        the launch domain that one block does, "most_blocks": blocks that find something to do}``.
+        the launch domain that one block does, "most_blocks": blocks that find something to do}``; where its threads are
+        watched also ``{"watch": words of an event, "watched": [what is known of each site]}``.
     """
 
     kind: Kind

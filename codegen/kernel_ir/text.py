@@ -167,11 +167,16 @@ def print_kernel(kernel: Kernel) -> str:
     return f"{head}{_show_attributes(kernel.attributes)} (\n{''.join(parameters)}) {{\n{body}"
 
 
-def print_operation(kernel: Kernel, operation: Operation) -> str:
-    """An operation as it stands in the kernel's text, without what is inside it; for messages."""
+def print_operations(kernel: Kernel) -> dict[Operation, str]:
+    """Every operation as it stands in the kernel's text, without what is inside it; for messages."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
-    return printer.lines[printer.places[operation]].strip()
+    return {operation: printer.lines[place].strip() for operation, place in printer.places.items()}
+
+
+def print_operation(kernel: Kernel, operation: Operation) -> str:
+    """One operation as it stands in the kernel's text."""
+    return print_operations(kernel)[operation]
 
 
 # -- parsing ------------------------------------------------------------------------------------

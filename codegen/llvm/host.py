@@ -59,7 +59,7 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     if ready.level == "logical":
         dialect = HostDialect(target)
         text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
-    elif not kernel.attributes.get("watch") and (split := split_at_meetings(ready)) is not None:
+    elif not (ready.attributes.get("watch") or target.backward) and (split := split_at_meetings(ready)) is not None:
         text, symbols, sites = emit_split(ready, target, split)
     else:
         text, symbols, sites = emit_coroutines(ready, target)
@@ -78,7 +78,8 @@ def _launch(ready: Kernel) -> dict[str, Any]:
         return {"scheme": "chunks", "parallel": outer}
     alone = bool(ready.attributes.get("watch"))  # who watches wants one event after another
     if "scheme" in ready.attributes:
-        return {"parallel": not alone, **launch_data(ready)}
+        watched = {"watch": ready.attributes["watch"], "watched": ready.attributes["watched"]} if alone else {}
+        return {"parallel": not alone, **launch_data(ready), **watched}
     cooperative = any(operation.opcode == "grid_barrier" for operation in ready.walk())
     return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
 

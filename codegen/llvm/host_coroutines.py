@@ -2,7 +2,7 @@
 
 In: a kernel in the CUDA model after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread
 suspends where it meets others, with its record saying what it waits for, and at the end of each block: one set of
-coroutines runs all blocks of a call.
+coroutines runs all blocks of a call. Where the target says so, the last warp and lane that can go on is the first to.
 """
 
 from __future__ import annotations
@@ -260,9 +260,13 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     finish(emitter, dialect)
     emitter.attributes.append(scheduler.ATTRIBUTES)
     cooperative = any(o.opcode == "grid_barrier" for o in walk(kernel.body))
+    poison = target.schedule is not None
+    if poison:
+        emitter.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
     emitter.lines += [
+        scheduler.BACKWARD if target.backward else scheduler.FORWARD,
         scheduler.RUN_BLOCK,
-        scheduler.entry_text(kernel.name, len(kernel.parameters), cooperative, dialect.shared_size),
+        scheduler.entry_text(kernel.name, len(kernel.parameters), cooperative, dialect.shared_size, poison),
         *_INTRINSICS,
     ]
     return emitter.text(), {*dialect.symbols, "malloc", "free"}, dialect.sites

@@ -15,8 +15,22 @@ RECORD = "{ ptr, i32, i32, i32, i32, i32, i32, i64, i64, i64 }"
 HANDLE, STATE, SITE, MASK, MEMBERS, BALLOT, _, MAIL, COPY = range(9)
 RECORD_BYTES = 64
 
+# What shared memory is full of where a missing write is to show: NaN, or the largest number of an unsigned type.
+POISON = -1
+
 # Small rather than unrolled and vectorised: these loops are short, and compiling them counts.
 ATTRIBUTES = "attributes #3 = { noinline nounwind optsize }"
+
+# The warp, or the lane of a warp, whose turn is number k of so many.
+_WHICH = """
+define internal i64 @weft_which(i64 %k, i64 %count) alwaysinline nounwind {{
+entry:
+  {how}
+  ret i64 %which
+}}
+"""
+FORWARD = _WHICH.format(how="%which = add i64 %k, 0")
+BACKWARD = _WHICH.format(how="%behind = sub i64 %count, %k\n  %which = sub i64 %behind, 1")
 
 RUN_BLOCK = f"""
 ; Releases the lanes of a warp that need not wait any longer; whether there were any.
@@ -189,11 +203,15 @@ out:
 ; Runs the threads of one block as far as they come.
 define internal i32 @weft_run_block(ptr %threads, i64 %count) #3 {{
 entry:
+  %count.up = add i64 %count, 31
+  %warps.all = lshr i64 %count.up, 5
   br label %round
 round:
   br label %warps
 warps:                                ; each warp until all its lanes wait for the block, or for lanes that do
-  %first = phi i64 [ 0, %round ], [ %first.next, %warp.next ]
+  %turn = phi i64 [ 0, %round ], [ %turn.next, %warp.next ]
+  %which = call i64 @weft_which(i64 %turn, i64 %warps.all)
+  %first = shl i64 %which, 5
   %warp = getelementptr inbounds {RECORD}, ptr %threads, i64 %first
   %left = sub i64 %count, %first
   %few = icmp slt i64 %left, 32
@@ -204,12 +222,14 @@ warp.run:
   br label %lane
 lane:
   %k = phi i32 [ 0, %warp.run ], [ %k.next, %lane.next ]
-  %state.at = getelementptr inbounds {RECORD}, ptr %warp, i32 %k, i32 {STATE}
+  %k.wide = zext i32 %k to i64
+  %l = call i64 @weft_which(i64 %k.wide, i64 %lanes.wide)
+  %state.at = getelementptr inbounds {RECORD}, ptr %warp, i64 %l, i32 {STATE}
   %state = load i32, ptr %state.at, align 4
   %ready = icmp eq i32 %state, {READY}
   br i1 %ready, label %resume, label %lane.next
 resume:
-  %handle.at = getelementptr inbounds {RECORD}, ptr %warp, i32 %k, i32 {HANDLE}
+  %handle.at = getelementptr inbounds {RECORD}, ptr %warp, i64 %l, i32 {HANDLE}
   %handle = load ptr, ptr %handle.at, align 8
   call void @llvm.coro.resume(ptr %handle)
   br label %lane.next
@@ -221,8 +241,8 @@ warp.release:
   %moved = call i1 @weft_release_warp(ptr %warp, i32 %lanes)
   br i1 %moved, label %warp.run, label %warp.next
 warp.next:
-  %first.next = add nuw nsw i64 %first, 32
-  %more = icmp slt i64 %first.next, %count
+  %turn.next = add nuw nsw i64 %turn, 1
+  %more = icmp slt i64 %turn.next, %warps.all
   br i1 %more, label %warps, label %sum
 sum:
   br label %tally
@@ -369,12 +389,13 @@ out:
 """
 
 
-def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int) -> str:
+def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int, poison: bool) -> str:
     """The entry of a kernel whose threads are coroutines.
 
     One set of coroutines runs all blocks of the call, one after another; in a cooperative kernel every block has its
-    own, and those that wait for the grid go on when all do.
+    own, and those that wait for the grid go on when all do. `poison`: each block begins with `POISON` in its shared memory.
     """
+    blocks = _RUN_GRID if cooperative else _RUN_BLOCKS.replace("{fill}", _FILL if poison else "")
     slots = [f"%slot.{k}" for k in range(8)]
     loads = "\n".join(
         f"  {slot}.at = getelementptr inbounds i64, ptr %slots, i64 {parameters + k}\n"
@@ -429,7 +450,7 @@ created:
   %s.more = icmp slt i64 %s.next, %sets
   br i1 %s.more, label %create, label %run
 run:
-{_RUN_GRID if cooperative else _RUN_BLOCKS}
+{blocks}
 free:
   %frames = load ptr, ptr %arena, align 8
   call void @free(ptr %frames)
@@ -442,11 +463,13 @@ out:
 """
 
 
+_FILL = f"  call void @llvm.memset.p0.i64(ptr align 64 %shared, i8 {POISON}, i64 %shared.each, i1 false)\n"
+
 _RUN_BLOCKS = f"""\
   br label %block
 block:
   %b = phi i64 [ %begin, %run ], [ %b.next, %block.next ]
-  %how = call i32 @weft_run_block(ptr %records, i64 %count)
+{{fill}}  %how = call i32 @weft_run_block(ptr %records, i64 %count)
   %fine = icmp eq i32 %how, 0
   br i1 %fine, label %block.next, label %stuck
 block.next:

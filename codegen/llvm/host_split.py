@@ -13,6 +13,7 @@ from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation,
 from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
 from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loops
+from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_meetings import MeetingEmitter
 from weft.codegen.passes.split_at_meetings import Run, Split
@@ -44,6 +45,8 @@ class SplitEmitter(MeetingEmitter):
         with counted(self, "i64", "%begin", "%end") as block:
             self.block_number = block
             dialect.place_block(self, block)
+            if dialect.target.schedule is not None:
+                self.poison_shared()
             if self.gone:
                 self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
                 self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -59,6 +62,14 @@ class SplitEmitter(MeetingEmitter):
         self.close_function("ret void")
         finish(self, dialect)
         return self.text()
+
+    def poison_shared(self) -> None:
+        """A block finds nothing in its shared memory that it could use."""
+        self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+        for operation in self.dialect.shared:
+            place, size = self.environment[operation.results[0]].text, operation.attributes["count"]
+            size *= self.element_type(operation.results[0]).itemsize
+            self.do(f"call void @llvm.memset.p0.i64(ptr align 64 {place}, i8 {POISON}, i64 {size}, i1 false)")
 
     # -- steps ----------------------------------------------------------------------------------
 

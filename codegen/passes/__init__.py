@@ -5,6 +5,7 @@ Host: `choose_lanes` marks the loop that runs in vectors; `expand_complex` repla
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
 kernel's work the target's schedule says; what follows depends on where the code runs.)
 `inline_rows` puts rows made of a person's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
+`watch_schedule` comes last, where the target says that a fused kernel's threads are to be watched.
 A kernel that a person wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
 follows them.
 """
@@ -18,6 +19,7 @@ from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes import launch_data, map_axes
+from weft.codegen.passes.watch_schedule import watch_schedule
 from weft.codegen.target import Target
 
 
@@ -30,7 +32,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
         kernel = inline_rows(kernel, straight=False)
     kernel = expand_ops(expand_complex(kernel))
     if target.kind == "cpu":
-        return kernel
+        return watch_schedule(kernel) if target.watched and "scheme" in kernel.attributes else kernel
     # behind the first expansion, which lets float16 be folded in float32; a fold by shuffles is of rows again
     folded = expand_warp_reduce(kernel, target)
     return kernel if folded is kernel else expand_ops(folded)
@@ -44,4 +46,5 @@ __all__ = [
     "launch_data",
     "map_axes",
     "run_passes",
+    "watch_schedule",
 ]

@@ -207,7 +207,7 @@ class WatchedLaunch(Launch):
         detector = Detector(found.watch.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
         stuck: KernelFault | None = None
         try:
-            with _no_collector(), watching(found.kernel.attributes["watch"], detector.take):
+            with no_collector(), watching(found.kernel.attributes["watch"], detector.take):
                 self.device.launch_grid(
                     function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
                 )
@@ -218,14 +218,14 @@ class WatchedLaunch(Launch):
             value.copy_to_device(host)
         if findings:
             counts = [detector.counts[f.kind, f.site, f.other] for f in findings]
-            reports = [_report(f, n, launcher.grid, launcher.block) for f, n in zip(findings, counts, strict=True)]
+            reports = [make_report(f, n, launcher.grid, launcher.block) for f, n in zip(findings, counts, strict=True)]
             raise SanitizerError(self.kernel.__name__, reports) from None
         if stuck is not None:
             raise stuck
 
 
 @contextmanager
-def _no_collector() -> Iterator[None]:
+def no_collector() -> Iterator[None]:
     """Python's garbage collector would go through all that is remembered of the launch, again and again."""
     on = gc.isenabled()
     gc.disable()
@@ -247,7 +247,8 @@ class _HostCopy:
         ary[...] = self.values
 
 
-def _report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
+def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
+    """What people are told of a finding that was made so many times."""
     other = None
     if finding.other is not None:
         place = finding.other.place

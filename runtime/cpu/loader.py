@@ -42,10 +42,11 @@ def _address(symbol: str) -> int:
 class HostFunction:
     """A loaded kernel: `call` is its entry, and keeps the code.
 
-    `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched.
+    `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched,
+    `watch` how long the events of its threads are where they are watched, and `watched` of what places they tell.
     """
 
-    __slots__ = ("call", "cooperative", "name", "parallel", "schedule", "sites")
+    __slots__ = ("call", "cooperative", "name", "parallel", "schedule", "sites", "watch", "watched")
 
     def __init__(self, call: Callable[[int, int, int], None], code: ObjectCode) -> None:
         self.call = call
@@ -54,6 +55,8 @@ class HostFunction:
         self.cooperative = bool(code.launch.get("cooperative"))
         self.schedule = BlockSchedule.of(code)
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
+        self.watch: int = code.launch.get("watch", 0)
+        self.watched: tuple[Any, ...] = tuple(code.launch.get("watched", ()))
 
 
 def load_object(code: ObjectCode) -> HostFunction:

@@ -1,7 +1,8 @@
 """Device `simt`: the GPU schedules of fused kernels on the CPU.
 
 In: kernels whose loops were given to the threads of a GPU, compiled for this machine. Out: what the GPU would compute,
-block by block. Memory and explicit kernels are the CPU device's. Always true: a launch has the grid that it has on a GPU.
+block by block. Memory and explicit kernels are the CPU device's. Always true: a launch has the grid that it has on a GPU;
+a block begins with NaN, or the largest numbers, in its shared memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import weft.runtime as face
 from weft.runtime.cpu.device import CpuDevice
 from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.cpu.watching import watching
 from weft.runtime.object_code import MAX_BLOCKS
 
 
@@ -21,7 +23,10 @@ class SimtDevice(CpuDevice):
     Parameters
     ----------
     name : str
-        "simt", or "simt:sm_80" for the schedules of that architecture.
+        "simt", or "simt:sm_80" for the schedules of that architecture. "simt:sm_80:backward" and "simt::backward" let
+        the last warps and lanes go first: what differs then is a barrier that is missing. "simt::watched" watches
+        every access and meeting of fused kernels, and raises `SanitizerError` for races, barriers that not all threads
+        come to, shared memory that is read before it is written, and vectors that are not aligned.
 
     Attributes
     ----------
@@ -41,5 +46,10 @@ class SimtDevice(CpuDevice):
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end: a block for every `per_block` items of its launch domain."""
-        blocks = min(function.schedule.blocks(parallel), self.most_blocks)
-        self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots)
+        grid = (min(function.schedule.blocks(parallel), self.most_blocks), 1, 1)
+        block = (function.schedule.threads, 1, 1)
+        if not function.watch:
+            self.launch_grid(function, grid, block, 0, slots)
+            return
+        with face.judge(function) as reader, watching(function.watch, reader):
+            self.launch_grid(function, grid, block, 0, slots)

@@ -6,6 +6,7 @@ import argparse
 import faulthandler
 import subprocess
 import sys
+from functools import partial
 
 CHUNK = 100
 
@@ -17,8 +18,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kernels", type=int, default=0, help="random kernels, instead of array programs")
     parser.add_argument(
-        "--device", default="cpu", help="where programs run: cpu, simt, cuda:0; simt is compared with cpu"
+        "--device", default="cpu", help="where programs run: cpu, simt::backward, cuda:0; others are compared with cpu"
     )
+    parser.add_argument("--large", action="store_true", help="programs of arrays of up to 100,000 elements")
     parser.add_argument("--child", action="store_true")
     options = parser.parse_args()
     if options.child:
@@ -26,7 +28,7 @@ def main() -> int:
         from tests.fuzz.kernels import check_kernel
         from tests.fuzz.programs import check
 
-        run = check_kernel if options.kernels else check
+        run = check_kernel if options.kernels else partial(check, device=options.device, large=options.large)
         bad = 0
         for seed in range(options.seed, options.seed + (options.kernels or options.programs)):
             trouble = run(seed)
@@ -39,6 +41,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + total, CHUNK):
         count = min(CHUNK, options.seed + total - seed)
         command = [sys.executable, "-m", "tests.fuzz", "--child", "--seed", str(seed), f"--{kind}", str(count)]
+        command += ["--device", options.device, *(["--large"] if options.large else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         print(done.stdout, end="", flush=True)
         if done.returncode < 0:

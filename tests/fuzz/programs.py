@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import weft as wf
 from weft.codegen import OPS
+from weft.runtime import SimtDevice, get_device
+from weft.runtime import device as on_device
 
 SHAPES = ((4, 5), (5,), (4, 1), (1,), (), (3, 4, 5), (0, 5), (7,), (33,), (2, 70))
+# Shapes at which schedules go other ways: more rows or columns than a block has threads, rows of more than one block,
+# folds in chunks.
+LARGE = ((300,), (3, 1100), (1100, 3), (70, 130), (20000,), (130, 70), (70, 1), (2500, 2), (2, 9000), (7, 30, 11))
 DTYPES = ("float64", "float32", "int64", "int32", "uint8", "int16", "bool", "float16", "complex128", "uint64")
 EXACT = tuple(
     row.name
@@ -43,7 +50,9 @@ REDUCTIONS = ("sum", "max", "min", "any", "all", "argmax", "argmin", "mean", "pr
 class Generator:
     """Writes one program."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, large: bool = False) -> None:
+        self.shapes = LARGE if large else SHAPES
+        self.most = 100_000 if large else 5000  # elements
         self.random = random.Random(seed)
         self.seed = seed
         self.values: dict[str, np.ndarray] = {}
@@ -54,7 +63,7 @@ class Generator:
         """Input arrays."""
         source = np.random.default_rng(self.seed)
         for k in range(self.random.randint(2, 4)):
-            shape = self.random.choice(SHAPES)
+            shape = self.random.choice(self.shapes)
             dtype = np.dtype(self.random.choice(DTYPES[:7] if k else DTYPES))
             if dtype.kind == "b":
                 made = source.random(shape) < 0.5
@@ -192,7 +201,7 @@ class Generator:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")
                     exec(line, {"xp": np}, trial)
-                good = all(self._acceptable(v) for v in trial.values()) and np.size(trial[target]) < 5000
+                good = all(self._acceptable(v) for v in trial.values()) and np.size(trial[target]) < self.most
                 if "[" in line.split("=")[0] and trial[target].dtype.kind in "iub":
                     source = line.rpartition("= ")[2]
                     good = good and np.asarray(eval(source, {"xp": np}, dict(self.values))).dtype.kind in "iub"
@@ -220,14 +229,29 @@ class Abandoned(Exception):
     """The program got into a state that cannot be taken back."""
 
 
-def run_program(lines: list[str], start: dict[str, np.ndarray], every: bool = False) -> dict[str, np.ndarray]:
+def run_program(
+    lines: list[str], start: dict[str, np.ndarray], every: bool = False, device: str = "cpu"
+) -> dict[str, np.ndarray]:
     """The program on weft: its values afterwards. `every`: evaluate after each statement."""
-    values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
-    for line in lines:
-        exec(line, {"xp": wf}, values)
-        if every:
-            wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
-    return {name: np.array(value) for name, value in values.items()}
+    with on_device(device):
+        values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
+        for line in lines:
+            exec(line, {"xp": wf}, values)
+            if every:
+                wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
+        return {name: np.array(value) for name, value in values.items()}
+
+
+@contextmanager
+def few_blocks(device: str) -> Iterator[None]:
+    """Grids of device `simt` that leave each block more than one part of the work."""
+    simt = get_device(device)
+    assert isinstance(simt, SimtDevice)
+    before, simt.most_blocks = simt.most_blocks, 2
+    try:
+        yield
+    finally:
+        simt.most_blocks = before
 
 
 def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -269,9 +293,9 @@ def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loos
     return ""
 
 
-def check(seed: int) -> str:
+def check(seed: int, device: str = "cpu", large: bool = False) -> str:
     """Run one program in all ways; what went wrong, or nothing."""
-    generator = Generator(seed)
+    generator = Generator(seed, large)
     start = generator.start()
     try:
         generator.write(generator.random.randint(3, 14))
@@ -279,32 +303,47 @@ def check(seed: int) -> str:
         pass
     lines = list(generator.lines)
     wanted = run_numpy(lines, start)
-    trouble = _trouble(lines, start, wanted, bool(generator.inexact))
+    loose = bool(generator.inexact)
+    trouble = _trouble(lines, start, wanted, loose, device)
     if not trouble:
         return ""
-    return f"seed {seed}: {trouble}\n" + "\n".join(_minimal(lines, start, bool(generator.inexact)))
+    return f"seed {seed} on {device}: {trouble}\n" + "\n".join(_minimal(lines, start, loose, device))
 
 
-def _trouble(lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool) -> str:
+def _trouble(
+    lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool, device: str
+) -> str:
+    """What differs between NumPy and the device; on others than the CPU, also between these two."""
     try:
-        once = run_program(lines, start)
-        every = run_program(lines, start, every=True)
+        once = run_program(lines, start, device=device)
+        found = differences(once, wanted, loose)
+        if found:
+            return found
+        every = run_program(lines, start, every=True, device=device)
+        between = differences(every, once, False)
+        if between:
+            return f"evaluating after every statement: {between}"
+        if device.startswith("simt"):
+            with few_blocks(device):
+                between = differences(run_program(lines, start, device=device), once, False)
+            if between:
+                return f"in two blocks: {between}"
+        if device != "cpu":
+            between = differences(run_program(lines, start), once, loose)
+            if between:
+                return f"on the CPU: {between}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    found = differences(once, wanted, loose)
-    if found:
-        return found
-    between = differences(every, once, False)
-    return f"evaluating after every statement: {between}" if between else ""
+    return ""
 
 
-def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool) -> list[str]:
+def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool, device: str) -> list[str]:
     """The program without the statements that the fault does not need."""
     k = 0
     while k < len(lines):
         fewer = lines[:k] + lines[k + 1 :]
         try:
-            if _trouble(fewer, start, run_numpy(fewer, start), loose):
+            if _trouble(fewer, start, run_numpy(fewer, start), loose, device):
                 lines = fewer
                 continue
         except Exception:

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz.programs import check
+from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
 
 
 @pytest.mark.parametrize("seed", range(0, 150, 10))
 def test_random_programs(seed: int) -> None:
     for k in range(seed, seed + 10):
         assert check(k) == ""
+
+
+@pytest.mark.parametrize("seed", range(1000, 1060, 15))
+def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
+    for k in range(seed, seed + 15):
+        generator = Generator(k)
+        start = generator.start()
+        try:
+            generator.write(8)
+        except Abandoned:
+            pass
+        found = run_program(generator.lines, start, device="simt::watched")
+        wrong = differences(found, run_numpy(generator.lines, start), bool(generator.inexact))
+        assert wrong == "", "\n".join([f"seed {k}", *generator.lines])

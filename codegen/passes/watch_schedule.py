@@ -1,0 +1,118 @@
+"""Watch what the threads of a fused kernel do: every access and meeting is preceded by a `watch`.
+
+In: a kernel whose loops `map_axes` gave to threads, with nothing left to expand. Out: the same with the attributes ``watch``
+(words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Always true: loops that ran lanes at once run one
+element after another, and tell where an access that a GPU makes as one vector is not aligned as that one must be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.text import print_operations
+from weft.codegen.passes.rewrite import Replaced, Rewriter
+
+VECTOR_BYTES = 16  # of the widest access of a thread
+_ACCESSES = {"load": "read", "store": "write", "atomic": "atomic", "atomic_cas": "atomic"}
+_MEETINGS = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
+
+
+class WatchedSite(NamedTuple):
+    """A place in the kernel where threads are watched.
+
+    `kind`: read, write, atomic, barrier, grid, warp, active or fence; `array`, `space`, `size`, `align`: what an access is to;
+    `numbers`: how many numbers the index has; `valued`: the value that is written follows them; `compares`: a compare and swap.
+    """
+
+    kind: str
+    text: str
+    array: str = ""
+    space: str = ""
+    size: int = 0
+    align: int = 1
+    numbers: int = 0
+    valued: bool = False
+    compares: bool = False
+
+
+def watch_schedule(kernel: Kernel) -> Kernel:
+    """The kernel with its threads watched."""
+    watcher = _Watcher(kernel)
+    watched = watcher.run()
+    width = 3 + max((site.numbers + site.valued for site in watcher.sites), default=0)
+    watched.attributes |= {"watch": width, "watched": tuple(tuple(site) for site in watcher.sites)}
+    return watched
+
+
+class _Watcher(Rewriter):
+    """Rewrites one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, self.watch)
+        self.texts = print_operations(kernel)
+        self.sites: list[WatchedSite] = []
+        self.vectors: list[tuple[Value, Value, int]] = []  # loops that run lanes at once: index, start, lanes
+
+    def structured(self, operation: Operation, operands: list[Replaced]) -> None:
+        """A loop over lanes becomes an ordinary one."""
+        lanes = operation.attributes.get("lanes")
+        if not lanes:
+            super().structured(operation, operands)
+            return
+        plain = {name: value for name, value in operation.attributes.items() if name not in ("lanes", "whole")}
+        self.vectors.append((operation.regions[0].parameters[0], operation.operands[0], lanes))
+        loop = Operation(operation.opcode, operation.operands, operation.results, plain, operation.regions)
+        super().structured(loop, operands)
+        self.vectors.pop()
+
+    def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
+        """Tell of an operation before it is copied as it is."""
+        if operation.opcode in _ACCESSES:
+            self.access(builder, operation)
+        elif operation.opcode == "fence" or operation.opcode in _MEETINGS:
+            self.event(builder, WatchedSite(_MEETINGS.get(operation.opcode, "fence"), self.texts[operation]))
+        elif operation.opcode == "shuffle_xor":
+            self.event(builder, WatchedSite("warp", self.texts[operation]))
+        elif operation.opcode in MEETINGS:
+            mask = builder.cast(operation.operands[0], builder.kernel.index_dtype)
+            self.event(builder, WatchedSite("warp", self.texts[operation], numbers=1), mask)
+
+    def event(self, builder: KernelBuilder, site: WatchedSite, *operands: Value) -> None:
+        """Append a `watch`."""
+        self.sites.append(site)
+        builder.emit("watch", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
+
+    def access(self, builder: KernelBuilder, operation: Operation) -> None:
+        """Tell of an access to one element."""
+        pointer, index = operation.operands[:2]
+        assert isinstance(pointer.type, Pointer)
+        dtype, space = pointer.type.dtype, pointer.type.space
+        if space not in ("global", "shared"):
+            return
+        written = operation.operands[2:] if operation.opcode == "store" and dtype.kind in "biuf" else ()
+        place = builder.emit("offset", (pointer, index), (pointer.type,))[0]
+        site = WatchedSite(
+            _ACCESSES[operation.opcode],
+            self.texts[operation],
+            pointer.name,
+            space,
+            dtype.itemsize,
+            operation.attributes.get("align", min(dtype.itemsize, 8)),
+            1,
+            bool(written),
+            operation.opcode == "atomic_cas",
+        )
+        if self.vectors and pointer.name in self.old.attributes.get("aligned", ()):
+            self.vector(builder, site, place)
+        self.event(builder, site, place, index, *written)
+
+    def vector(self, builder: KernelBuilder, site: WatchedSite, place: Value) -> None:
+        """Tell where the vector begins that this element is a part of, as if its first element was read."""
+        index, start, lanes = self.vectors[-1]
+        first = builder.emit("offset", (place, builder.op("subtract", start, index)), (place.type,))[0]
+        align = min(VECTOR_BYTES, lanes * site.size)
+        self.event(builder, site._replace(kind="read", align=align, numbers=0, valued=False), first)

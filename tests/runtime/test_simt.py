@@ -1,0 +1,161 @@
+"""Device `simt`: GPU schedules on the CPU, and its ways to find what a GPU would do wrong."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import Kernel, KernelBuilder, Pointer, compile_kernel
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.runtime import CompileError, get_device, override
+
+THREADS = 64
+X = np.random.default_rng(0).random((9, 1300)).astype("f4")
+Y = np.random.default_rng(1).random((300, 70)).astype("f4")
+
+
+def planted(fault: str) -> Kernel:
+    """A scheduled kernel in which thread t gives out[t] what thread 63 - t left in shared memory; with a fault."""
+    b = KernelBuilder("planted", np.int32, "threaded")
+    out = b.pointer("out", np.float32, writable=True, align=16)
+    held = b.emit("shared", (), (Pointer(np.dtype("f4"), "shared"),), count=THREADS)[0]
+    thread = b.emit("thread_index", (), (np.dtype("i4"),), axis=0)[0]
+    last = b.constant(THREADS - 1)
+    other = b.op("subtract", last, thread)
+    if fault == "unwritten":
+        with b.if_(b.op("less", thread, last, dtype=np.bool_)):
+            b.store(held, thread, b.cast(thread, np.float32))
+    else:
+        b.store(held, thread, b.cast(thread, np.float32))
+    if fault == "divergent":
+        with b.if_(b.op("less", thread, b.constant(32), dtype=np.bool_)):
+            b.emit("barrier")
+    elif fault == "warp only":
+        b.emit("shuffle_xor", (b.load(held, thread),), (np.dtype("f4"),), mask=1)
+    elif fault != "no barrier":
+        b.emit("barrier")
+    value = b.load(held, other)
+    if fault == "misaligned":
+        first = b.op("add", b.op("multiply", thread, b.constant(4)), b.constant(1))
+        with b.loop(b.op("add", first, b.constant(4)), "serial", start=first, lanes=4, whole=True) as loop:
+            b.store(out, loop.index, value)
+    elif fault == "same place":
+        b.store(out, b.constant(0), value)
+    else:
+        b.store(out, thread, value)
+    kernel = b.finish()
+    aligned = ("out",) if fault == "misaligned" else ()
+    kernel.attributes |= {"scheme": "elements", "block": THREADS, "per_block": THREADS, "most_blocks": 1}
+    kernel.attributes |= {"shared": 4 * THREADS, "aligned": aligned}
+    return kernel
+
+
+def run_planted(fault: str, way: str) -> np.ndarray:
+    device = get_device(f"simt::{way}" if way else "simt")
+    out = device.upload(np.zeros(8 * THREADS, "f4"))
+    function = device.load(compile_kernel(planted(fault), device.target))
+    device.launch(function, (THREADS,), THREADS, array("q", [out.address]))
+    return np.array(device.download(out, np.dtype("f4"), (8 * THREADS,)))[:THREADS]
+
+
+WANTED = np.arange(THREADS, dtype="f4")[::-1]
+
+
+@pytest.mark.parametrize("way", ["", "backward", "watched"])
+def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
+    assert np.array_equal(run_planted("", way), WANTED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("no barrier", "race"),
+        ("warp only", "race"),  # between warps, which a shuffle does not order
+        ("unwritten", "uninitialised"),
+        ("divergent", "divergent barrier"),
+        ("misaligned", "misaligned"),
+        ("same place", "race"),
+    ],
+)
+def test_a_planted_fault_is_found_where_threads_are_watched(fault: str, kind: str) -> None:
+    with pytest.raises(wf.SanitizerError) as caught:
+        run_planted(fault, "watched")
+    assert kind in {report.kind for report in caught.value.reports}
+    assert caught.value.kernel == "planted"
+
+
+def test_a_missing_barrier_changes_bits_with_the_order_of_threads() -> None:
+    """What was read too early is NaN, in one half of the threads forward and in the other half backward."""
+    forward, backward = run_planted("no barrier", ""), run_planted("no barrier", "backward")
+    assert np.isnan(forward[: THREADS // 2]).all()
+    assert np.array_equal(forward[THREADS // 2 :], WANTED[THREADS // 2 :])
+    assert np.isnan(backward[THREADS // 2 :]).all()
+    assert np.array_equal(backward[: THREADS // 2], WANTED[: THREADS // 2])
+
+
+@pytest.mark.parametrize("way", ["", "backward"])
+def test_shared_memory_begins_as_nan(way: str) -> None:
+    found = run_planted("unwritten", way)
+    assert np.isnan(found[0])
+    assert np.array_equal(found[1:], WANTED[1:])
+
+
+PROGRAMS: dict[str, Callable[[], wf.Array]] = {
+    "softmax": lambda: (lambda e: e / e.sum(axis=1, keepdims=True))(wf.exp(wf.asarray(X))),
+    "rows": lambda: wf.asarray(X).max(axis=1) + wf.asarray(X).sum(axis=1),
+    "columns": lambda: wf.asarray(Y).sum(axis=0),
+    "few columns": lambda: wf.asarray(Y)[:, :5].sum(axis=0),
+    "everything": lambda: wf.asarray(Y).mean(),
+    "chunks": lambda: wf.sin(wf.asarray(np.arange(40000.0))).sum(),
+    "transposed": lambda: wf.asarray(Y).T + wf.asarray(Y[:70, :1]),
+    "scan": lambda: wf.cumsum(wf.asarray(X), axis=1),
+    "in place": lambda: _stepped(),
+}
+
+
+def _stepped() -> wf.Array:
+    x = wf.asarray(X)
+    x[1:-1] += x[2:] * x[:-2]
+    return x
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(name: str) -> None:
+    found = []
+    for way in ("simt", "simt::backward", "simt::watched"):
+        for blocks in (2**31 - 1, 1, 3):
+            with wf.device(way) as device:
+                before, device.most_blocks = device.most_blocks, blocks
+                try:
+                    found.append(np.array(PROGRAMS[name]()))
+                finally:
+                    device.most_blocks = before
+    for other in found[1:]:
+        assert np.array_equal(found[0], other)
+    with wf.device("cpu"):
+        assert np.allclose(found[0], np.array(PROGRAMS[name]()), rtol=1e-5)
+
+
+def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above can fail: without barriers rows are folded wrongly, and the watched device says so."""
+    monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
+    with override(cache=False), wf.device("simt::watched"):
+        rows = wf.asarray(X) * 0.4375  # a kernel of its own: what is in memory was compiled with barriers
+        with pytest.raises(wf.SanitizerError, match="race"):
+            wf.evaluate(rows.sum(axis=1))
+
+
+def test_sm_75_and_sm_100_have_schedules_too() -> None:
+    for name in ("simt:sm_75", "simt:sm_100:watched"):
+        with wf.device(name):
+            assert np.array_equal(np.array(wf.asarray(X) + 1), X + 1)
+
+
+def test_an_unknown_way_or_architecture_is_an_error() -> None:
+    for name in ("simt::sideways", "simt:sm_1"):
+        with pytest.raises(CompileError), wf.device(name):
+            wf.evaluate(wf.asarray(X) + 1)
