@@ -42,6 +42,11 @@ class Lowered:
     bytes_read: int = 0
     bytes_written: int = 0
 
+    def sizes(self) -> dict[str, int]:
+        """The values of the parameters that are extents and strides."""
+        pairs = zip(self.kernel.parameters, self.bindings, strict=True)
+        return {p.value.name: value for p, (kind, value, _) in pairs if kind == "int"}
+
 
 @dataclass(slots=True)
 class Nest:

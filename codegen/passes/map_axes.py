@@ -32,6 +32,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
 from weft.codegen.passes.map_axes_nest import find_nest, has_loops
+from weft.codegen.passes.map_axes_rows import map_rows
 from weft.codegen.target import Target
 
 
@@ -51,5 +52,7 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     if not has_loops(nest.item) and nest.levels:
         lanes, aligned = vector_lanes(kernel, nest)
         return map_line(kernel, nest, lanes, aligned) if lanes > 1 else map_plane(kernel, nest)
+    if "row" in kernel.attributes:
+        return map_rows(kernel, nest)
     folded = map_folds(kernel, nest)
     return folded if folded is not None else map_items(kernel, nest)

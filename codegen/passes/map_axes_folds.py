@@ -288,7 +288,7 @@ def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Seque
     values = list(found)
     mask = WARP // 2
     while mask:
-        folded = _shuffled(w, combine, values, mask)
+        folded = shuffled(w, combine, values, mask)
         within = w.test("greater", team.size, mask)
         values = [w.builder.op("where", within, new, old) for new, old in zip(folded, values, strict=True)]
         mask //= 2
@@ -304,14 +304,14 @@ def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Seque
         parts = [w.builder.load(team.shared[k, v.type], which) for k, v in enumerate(values)]  # type: ignore[index]
         distance = WARPS // 2
         while distance:
-            parts = _shuffled(w, combine, parts, distance)
+            parts = shuffled(w, combine, parts, distance)
             distance //= 2
         return parts
 
     return list(w.select(w.test("greater", team.size, WARP), across_warps, lambda: values))
 
 
-def _shuffled(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value], mask: int) -> list[Value]:
+def shuffled(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value], mask: int) -> list[Value]:
     """The accumulators folded with those of the lane `mask` away."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     return fold_all(w, combine, values, others)

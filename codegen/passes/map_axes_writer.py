@@ -37,6 +37,11 @@ class ThreadWriter:
         self.builder.kernel.level = "threaded"
         self.builder.kernel.attributes = dict(kernel.attributes)
         self.map: dict[Value, Value] = {p.value: p.value for p in kernel.parameters}
+        given = kernel.attributes.get("exact", ())
+        self.exact: dict[str, int] = dict(zip(given[::2], given[1::2], strict=True))
+        for p in kernel.parameters:
+            if p.value.name in self.exact:
+                self.map[p.value] = self.number(self.exact[p.value.name])
         self.copy(o for o in kernel.walk() if o.opcode == "constant")
         self.thread = self.emit("thread_index", axis=0)
         self.block = self.emit("block_index", axis=0)
@@ -214,14 +219,15 @@ class ThreadWriter:
         shared: int = 0,
         aligned: Sequence[str] = (),
         most_blocks: int = 2**31 - 1,
+        every: bool = False,
     ) -> Kernel:
-        """The kernel, with its launch data."""
+        """The kernel, with its launch data; `every`: each block does its own items and no more."""
         kernel = self.builder.finish()
         kernel.attributes |= {
             "scheme": scheme,
             "block": self.threads,
             "per_block": per_block,
-            "most_blocks": most_blocks,
+            "most_blocks": 0 if every else most_blocks,
             "shared": shared,
             "aligned": tuple(aligned),
         }

@@ -1,0 +1,41 @@
+"""Say of a logical kernel what the sizes of a launch allow its GPU schedule: whole vectors, rows in registers.
+
+In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` goes by.
+They are of a few classes, so that many sizes share a kernel:
+
+row      (threads, slots): threads that share a row, and how many vectors of it each keeps in registers; with 0
+         slots the row is read again whenever it is gone over.
+whole    the innermost extent is a multiple of a vector.
+vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
+exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
+
+Always true: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.map_axes_nest import find_nest
+from weft.codegen.passes.map_axes_rows import describe_row
+from weft.codegen.target import Target
+
+
+def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False) -> Kernel:
+    """The kernel with what `sizes`, the values of index parameters by name, allow on this target.
+
+    Kernels for a host's own schedules stay as they are. With `exact` the kernel is for these sizes alone where that
+    makes it faster.
+    """
+    if target.scheduled_for.kind != "cuda" or kernel.level != "logical":
+        return kernel
+    inlined = inline_rows(kernel, straight=True)
+    found = describe_row(inlined, find_nest(inlined), sizes)
+    if not found:
+        return kernel
+    if exact:
+        found["exact"] = tuple(x for name in sorted(sizes) for x in (name, sizes[name]))
+    return replace(kernel, attributes={**kernel.attributes, **{k: v for k, v in found.items() if v}})

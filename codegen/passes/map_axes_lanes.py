@@ -1,0 +1,211 @@
+"""Copies straight code for several elements at once: what one thread does for the vectors that are its own.
+
+In: operations without regions, and the elements to do them for: `slots` of neighbouring elements (lanes). Out: one
+operation after another, each for all slots and lanes, so that loads stand together before what uses them. Always true:
+equal operations on equal values are there once; what was read or written before is not read again unless somebody may
+have written it since; a slot's accesses through the pointers named `vectors` are neighbours in code, and the first one
+says that it is aligned, so that LLVM makes one access of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+# Bytes of the widest access of a thread.
+ACCESS_BYTES = 16
+
+
+@dataclass(slots=True)
+class Slot:
+    """Neighbouring elements of one thread.
+
+    `index` is the first one's; `valid` says of each lane whether it is there at all (None: it is). Lanes that are not
+    there have the index of one that is: reading it does no harm.
+    """
+
+    indices: list[Value]
+    valid: list[Value | None]
+    values: list[dict[Value, Value]] = field(default_factory=list)
+
+
+class LaneWriter:
+    """Copies operations of the logical kernel for slots of lanes.
+
+    Parameters
+    ----------
+    w : ThreadWriter
+    lanes : int
+        Elements of a slot.
+    vectors : iterable of str
+        Parameters whose accesses along the index are aligned to whole vectors.
+    """
+
+    def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str]) -> None:
+        self.w = w
+        self.lanes = lanes
+        self.vectors = frozenset(vectors)
+        self.steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
+        self.memo: dict[object, tuple[Value, ...]] = {}
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What is computed in here is not known outside."""
+        memo, self.memo = self.memo, dict(self.memo)
+        yield
+        self.memo = {key: found for key, found in memo.items() if self._kept(key)}
+
+    def _kept(self, key: object) -> bool:
+        return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
+
+    def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
+        """The slot that begins at `first`; with `last` no lane's index is beyond it."""
+        indices = [first]
+        for lane in range(1, self.lanes):
+            indices.append(self.once("add", first, self.w.number(lane)))
+        if last is not None:
+            indices = [self.once("minimum", index, last) for index in indices]
+        return Slot(indices, list(valid) if valid is not None else [None] * self.lanes)
+
+    def once(self, name: str, x: Value, y: Value) -> Value:
+        """A row of two indices, unless it is there already."""
+        return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]
+
+    def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+        types = tuple(v.type for v in operation.results)
+        key: object = (operation.opcode, *operands, types, str(operation.attributes))
+        if operation.opcode == "load":
+            key = ("load", *operands)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.w.builder.emit(operation.opcode, operands, types, **operation.attributes)
+            self.memo[key] = found
+        return found
+
+    def forget(self) -> None:
+        """Somebody has written: what was read from where that may be is not known any more."""
+        self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
+
+    def point(self, operation: Operation) -> None:
+        """One operation, not a store, that all elements have in common."""
+        w = self.w
+        if operation.opcode == "constant":
+            w.copy([operation])
+            return
+        results = self._once(operation, tuple(w.map[v] for v in operation.operands))
+        w.map.update(zip(operation.results, results, strict=True))
+
+    def begin(self, slots: Sequence[Slot], index: Value) -> None:
+        """Let `index` be the index of each lane's element."""
+        for slot in slots:
+            slot.values = [{index: at} for at in slot.indices]
+
+    def copy(self, operations: Iterable[Operation], slots: Sequence[Slot], index: Value) -> None:
+        """Operations in order, each for all lanes of all slots."""
+        operations = list(operations)
+        self.steps = index_steps(operations, index)
+        for operation in operations:
+            if operation.opcode == "constant":
+                self.w.copy([operation])
+            elif operation.opcode == "store":
+                self._store(operation, slots)
+            else:
+                for slot in slots:
+                    self._lanes(operation, slot)
+
+    def value(self, slot: Slot, lane: int, value: Value) -> Value:
+        """What a value of the logical kernel is for one lane."""
+        found = slot.values[lane].get(value)
+        return found if found is not None else self.w.map[value]
+
+    def _lanes(self, operation: Operation, slot: Slot) -> None:
+        if operation.opcode == "load" and self._is_wide(operation):
+            self._wide_load(operation, slot)
+            return
+        for lane, values in enumerate(slot.values):
+            operands = tuple(self.value(slot, lane, v) for v in operation.operands)
+            values.update(zip(operation.results, self._once(operation, operands), strict=True))
+
+    def _is_wide(self, operation: Operation) -> bool:
+        pointer, index = operation.operands[:2]
+        return self.lanes > 1 and pointer.name in self.vectors and self.steps.get(index, 0) == 1
+
+    def _align(self, pointer: Value) -> int:
+        assert isinstance(pointer.type, Pointer)
+        return min(ACCESS_BYTES, pointer.type.dtype.itemsize * self.lanes)
+
+    def _wide_load(self, operation: Operation, slot: Slot) -> None:
+        pointer, index = operation.operands
+        start = self.value(slot, 0, index)
+        source = self.w.map[pointer]
+        found = self.memo.get(("load", source, start))
+        if found is None:
+            address = self.w.builder.offset(source, start)
+            loads = []
+            for lane in range(self.lanes):
+                notes = {"align": self._align(pointer)} if lane == 0 else {}
+                loads.append(self.w.builder.load(address, self.w.number(lane), **notes))
+            found = self.memo["load", source, start] = tuple(loads)
+        for values, value in zip(slot.values, found, strict=True):
+            values[operation.results[0]] = value
+
+    # -- stores -------------------------------------------------------------------------------
+
+    def _store(self, operation: Operation, slots: Sequence[Slot]) -> None:
+        """Store each lane that is there; what was stored is known from then on."""
+        pointer, index, value = operation.operands
+        target = self.w.map[pointer]
+        wide = self._is_wide(operation)
+        for slot in slots:
+            if wide:
+                with self._where(slot.valid[0]):
+                    address = self.w.builder.offset(target, self.value(slot, 0, index))
+                    for lane in range(self.lanes):
+                        notes = {"align": self._align(pointer)} if lane == 0 else {}
+                        self.w.builder.store(
+                            address, self.w.number(lane), self.value(slot, lane, value), **notes
+                        )
+                continue
+            for lane in range(self.lanes):
+                with self._where(slot.valid[lane]):
+                    self.w.builder.store(target, self.value(slot, lane, index), self.value(slot, lane, value))
+        self.forget()
+        if self.steps.get(index) in (None, 0):
+            return
+        for slot in slots:
+            stored = tuple(self.value(slot, lane, value) for lane in range(self.lanes))
+            if wide:
+                self.memo["load", target, self.value(slot, 0, index)] = stored
+            else:
+                for lane in range(self.lanes):
+                    self.memo["load", target, self.value(slot, lane, index)] = (stored[lane],)
+
+    @contextmanager
+    def _where(self, condition: Value | None) -> Iterator[None]:
+        if condition is None:
+            yield
+            return
+        with self.w.when(condition):
+            yield
+
+
+def lanes_of(operations: Iterable[Operation], index: Value) -> int:
+    """Elements of the widest dtype that is read or written along `index` which one access holds."""
+    operations = list(operations)
+    steps = index_steps(operations, index)
+    widest = max(
+        (
+            o.operands[0].type.dtype.itemsize  # type: ignore[union-attr]
+            for o in operations
+            if o.opcode in ("load", "store") and steps.get(o.operands[1], 0) != 0
+        ),
+        default=np.dtype(np.float32).itemsize,
+    )
+    return max(1, ACCESS_BYTES // widest)

@@ -1,0 +1,405 @@
+"""Rows that a warp or a block goes over, once or several times: the schedule of softmax, norms, sums of rows.
+
+In: a logical kernel whose items are loops over one row, and its ``row`` attribute (`describe_row`). Out: the threaded kernel.
+A row's elements lie with its threads in vectors: vector v is thread ``v % threads``'s. With slots a thread keeps all of
+its vectors in registers, so that memory is read once; without, it goes over the row in tiles, whole ones first.
+
+The tree of a fold: each lane of a thread's vector is folded in the order of the row, then the lanes of a vector by halves,
+the lanes of a warp by halves, and the warps by halves. It follows from the row's length and the dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.known_multiples import known_multiples
+from weft.codegen.passes.map_axes_folds import fold_all, shuffled, split_item
+from weft.codegen.passes.map_axes_lanes import ACCESS_BYTES, LaneWriter, Slot, lanes_of
+from weft.codegen.passes.map_axes_nest import Nest, fold_chain, has_loops, is_spread
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+WARP = 32
+# Threads of a block that shares a row; where a warp has a row, threads of a block in all.
+BLOCK = 256
+WIDE_BLOCK = 512
+# Elements of a row below which the schedule for any folds does better, and up to which a warp has it.
+LEAST_LENGTH = 64
+WARP_LENGTH = 1024
+# 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
+KEPT_REGISTERS = 32
+TILE_LOADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RowNest:
+    """The item of a nest as loops over one row: what is computed for it, and what one thread does at the end."""
+
+    head: list[Operation]
+    tail: list[Operation]
+    loops: list[Operation]
+
+    @property
+    def start(self) -> Value:
+        """Where the row begins."""
+        return self.loops[0].operands[0]
+
+    @property
+    def stop(self) -> Value:
+        """Where it ends."""
+        return self.loops[0].operands[1]
+
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
+
+    def loads(self) -> list[Operation]:
+        """Everything that is read along the row."""
+        return [o for o in program_order(self.loops) if o.opcode == "load"]
+
+
+def find_row(nest: Nest) -> RowNest | None:
+    """The item as loops over a row; None where it is anything else."""
+    parts = split_item(nest)
+    if parts is None or not nest.levels:
+        return None
+    loops = [o for o in parts[0] if is_spread(o)]
+    zeros = {o.results[0] for o in (*nest.operations, *parts[0]) if o.opcode == "constant" and not o.attributes["value"]}
+    same = {(0 if o.operands[0] in zeros else o.operands[0], o.operands[1]) for o in loops}
+    if len(same) != 1:
+        return None
+    for loop in loops:
+        inside = list(program_order(loop.regions[0].operations))
+        if len(fold_chain(loop)) > 1 or has_loops(inside) or any(has_control_flow(o) for o in inside):
+            return None
+        if any(o.opcode == "atomic" for o in inside) or _stores_carried(loop):
+            return None
+    return RowNest(*parts, loops)
+
+
+def _dependent(loop: Operation) -> list[Operation]:
+    """The operations of a loop's body that depend on what it carries."""
+    carried = set(loop.regions[0].parameters[1:])
+    found = []
+    for o in loop.regions[0].operations:
+        if any(v in carried for v in o.operands):
+            carried.update(o.results)
+            found.append(o)
+    return found
+
+
+def _stores_carried(loop: Operation) -> bool:
+    return any(o.opcode in ("store", "load") for o in _dependent(loop))
+
+
+# -- what the sizes allow ----------------------------------------------------------------------
+
+
+def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
+    row = find_row(nest)
+    if row is None or row.stop.name not in sizes or kernel.attributes.get("chunks"):
+        return {}
+    length = sizes[row.stop.name]
+    items = 1
+    for level in nest.levels:
+        items *= sizes[level.extent.name]
+    if length < LEAST_LENGTH or items > MAX_ITEMS:
+        return {}
+    lanes = row.lanes()
+    threads, slots = _share(length, lanes, _kept(row))
+    found: dict[str, Any] = {"row": (threads, slots)}
+    if length % lanes == 0:
+        found["whole"] = True
+        found["vectors"] = aligned_pointers(kernel, nest, row.loops, sizes, lanes)
+    return found
+
+
+MAX_ITEMS = 2**31 - 1
+
+
+def _kept(row: RowNest) -> int:
+    """32-bit registers for each element of a row that is kept."""
+    kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
+    return max(1, sum(kept.values()))
+
+
+def _share(length: int, lanes: int, kept: int) -> tuple[int, int]:
+    """Threads that share a row of this length, and vectors that each keeps (a power of four times one or two)."""
+    most = max(1, KEPT_REGISTERS // (kept * lanes))
+    threads = WARP if length <= WARP_LENGTH else BLOCK
+    vectors = -(-length // (threads * lanes))
+    if vectors > most and threads == BLOCK:
+        threads = WIDE_BLOCK if length <= WIDE_BLOCK * lanes * most else BLOCK
+        vectors = -(-length // (threads * lanes))
+    slots = 1
+    while slots < vectors:
+        slots *= 2
+    return threads, slots if slots <= most else 0
+
+
+def aligned_pointers(
+    kernel: Kernel, nest: Nest, loops: Sequence[Operation], sizes: Mapping[str, int], lanes: int
+) -> tuple[str, ...]:
+    """Pointers whose accesses that step by one along the innermost loops begin at whole vectors, all of them."""
+    known = {p.value: sizes.get(p.value.name, 1) or lanes for p in kernel.parameters}
+    known |= {loop.regions[0].parameters[0]: lanes for loop in loops}
+    multiples = known_multiples(kernel.body.operations, known)
+    align = {p.value: p.align for p in kernel.parameters}
+    good: set[str] = set()
+    bad: set[str] = set()
+    for loop in loops:
+        inside = list(program_order(loop.regions[0].operations))
+        steps = index_steps(inside, loop.regions[0].parameters[0])
+        for o in inside:
+            if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
+                continue
+            pointer, index = o.operands[:2]
+            assert isinstance(pointer.type, Pointer)
+            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
+            fits = multiples.get(index, 1) % lanes == 0 and align[pointer] % wanted == 0
+            (good if fits and pointer.type.dtype.kind != "c" else bad).add(pointer.name)
+    return tuple(sorted(good - bad)) if lanes > 1 else ()
+
+
+# -- the schedule -------------------------------------------------------------------------------
+
+
+def map_rows(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``row`` attribute."""
+    row = find_row(nest)
+    assert row is not None
+    threads, _ = kernel.attributes["row"]
+    w = ThreadWriter(kernel, nest, max(threads, BLOCK))
+    items = w.product(w.extents())
+    if threads == w.threads:
+        w.bind(nest.levels, w.block)
+        _Row(w, row, threads, w.thread).write()
+        return w.finish("rows", 1, every=True)
+    warp, lane = w.split(w.thread, threads)
+    together = w.threads // threads
+    item = w.compute("add", w.compute("multiply", w.block, together), warp)
+    with w.when(w.test("less", item, items)):
+        w.bind(nest.levels, item)
+        _Row(w, row, threads, lane).write()
+    return w.finish("rows", together, every=True)
+
+
+class _Row:
+    """Writes what is done for one row by `threads` threads, this one being number `part`."""
+
+    def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value) -> None:
+        attributes = w.builder.kernel.attributes
+        self.w = w
+        self.row = row
+        self.threads = threads
+        self.part = part
+        self.lanes = row.lanes()
+        self.whole = bool(attributes.get("whole"))
+        self.writer = LaneWriter(w, self.lanes, attributes.get("vectors", ()))
+        self.kept = attributes["row"][1]
+        self.start, self.stop = w.map.get(row.start, w.number(0)), w.map.get(row.stop)
+        self.slots: list[Slot] = []
+
+    def write(self) -> None:
+        """Everything that is done for the row, in order."""
+        w = self.w
+        for level in w.nest.levels[1:]:
+            for operation in level.before:
+                self.writer.point(operation)
+        read = written = False
+        for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
+            loads, stores = self._touches(part)
+            if (stores and (read or written)) or (loads and written):
+                self._meet()
+                read = written = False
+            self._part(part)
+            read, written = read or loads, written or stores
+
+    def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
+        """Whether a part reads what somebody may write, and whether it writes."""
+        inner = list(program_order(part))
+        loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
+        return loads, any(o.opcode in ("store", "atomic") for o in inner)
+
+    def _part(self, part: Sequence[Operation]) -> None:
+        w = self.w
+        if len(part) == 1 and is_spread(part[0]):
+            self._loop(part[0])
+        elif part is self.row.tail or any(o.opcode == "store" for o in part):
+            with w.when(w.test("equal", self.part, 0)):
+                w.copy(part)
+            self.writer.forget()
+        else:
+            for operation in part:
+                self.writer.point(operation)
+
+    def _meet(self) -> None:
+        if self.threads == WARP:
+            self.w.builder.emit("warp_barrier", (self.w.number(0xFFFFFFFF, np.uint32),))
+        else:
+            self.w.barrier()
+
+    # -- one loop over the row --------------------------------------------------------------------
+
+    def _loop(self, loop: Operation) -> None:
+        w = self.w
+        combine = loop.attributes.get("combine", ())
+        types = [v.type for v in loop.results]
+        initial = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        accumulators = [list(initial) for _ in range(self.lanes)] if combine else []
+        if self.kept:
+            self.slots = self.slots or self._kept_slots()
+            accumulators = self._turn(loop, self.slots, accumulators)
+        else:
+            accumulators = self._tiles(loop, accumulators)
+        if not combine:
+            return
+        while len(accumulators) > 1:
+            half = len(accumulators) // 2
+            accumulators = [fold_all(w, combine, *pair) for pair in zip(accumulators[:half], accumulators[half:], strict=True)]
+        total = self._fold(combine, accumulators[0])
+        before = [w.map[v] for v in loop.operands[2:]]
+        w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
+
+    def _turn(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
+        """The loop's body for these slots; the accumulators behind them."""
+        region = loop.regions[0]
+        index, carried = region.parameters[0], region.parameters[1:]
+        dependent = _dependent(loop)
+        self.writer.begin(slots, index)
+        self.writer.copy([o for o in region.operations if o not in dependent and o.opcode != "yield"], slots, index)
+        yielded = region.operations[-1].operands
+        for slot in slots if carried else ():
+            for lane in range(self.lanes):
+                accumulators[lane] = self._fold_in(slot, lane, dependent, carried, yielded, accumulators[lane])
+        return accumulators
+
+    def _fold_in(
+        self,
+        slot: Slot,
+        lane: int,
+        dependent: Sequence[Operation],
+        carried: Sequence[Value],
+        yielded: Sequence[Value],
+        before: Sequence[Value],
+    ) -> list[Value]:
+        values = slot.values[lane]
+        values.update(zip(carried, before, strict=True))
+        for o in dependent:
+            if o.opcode == "yield":
+                break
+            operands = [self.writer.value(slot, lane, v) for v in o.operands]
+            made = self.w.builder.emit(o.opcode, operands, [v.type for v in o.results], **o.attributes)
+            values.update(zip(o.results, made, strict=True))
+        after = [self.writer.value(slot, lane, v) for v in yielded]
+        valid = slot.valid[lane]
+        if valid is None:
+            return after
+        return [self.w.builder.op("where", valid, new, old) for new, old in zip(after, before, strict=True)]
+
+    # -- the elements of a row -----------------------------------------------------------------
+
+    def _kept_slots(self) -> list[Slot]:
+        """All vectors of this thread."""
+        w = self.w
+        assert self.stop is not None
+        length = w.compute("subtract", self.stop, self.start)
+        known = w.exact.get(self.row.stop.name)
+        return [self._slot(k, self.start, length, known) for k in range(self.kept) if known is None or k * self.span < known]
+
+    @property
+    def span(self) -> int:
+        """Elements from one vector of a thread to its next."""
+        return self.threads * self.lanes
+
+    def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
+        """Vector `k` of this thread, of `length` elements from `base` on."""
+        w = self.w
+        own = w.compute("multiply", self.part, self.lanes)
+        offset = w.compute("add", own, k * self.span) if k else own
+        if known is not None and (k + 1) * self.span <= known:
+            return self.writer.slot(w.compute("add", base, offset))
+        if self.whole:
+            valid = w.test("less", offset, length)
+            at = w.compute("minimum", offset, w.compute("subtract", length, self.lanes))
+            return self.writer.slot(w.compute("add", base, at), [valid] * self.lanes)
+        last = w.compute("subtract", length, 1)
+        offsets = [w.compute("add", offset, lane) if lane else offset for lane in range(self.lanes)]
+        indices = [w.compute("add", base, w.compute("minimum", at, last)) for at in offsets]
+        return Slot(indices, [w.test("less", at, length) for at in offsets])
+
+    def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
+        """The row tile by tile: whole tiles, then what is left."""
+        w = self.w
+        assert self.stop is not None
+        loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
+        unroll = max(1, TILE_LOADS // max(1, loads))
+        tile = self.span * unroll
+        length = w.compute("subtract", self.stop, self.start)
+        rest = w.builder.op("bitwise_and", length, w.number(tile - 1))
+        end = w.compute("subtract", self.stop, rest)
+        first = w.compute("add", self.start, w.compute("multiply", self.part, self.lanes))
+        flat = [v for lane in accumulators for v in lane]
+        width = len(loop.results)
+
+        def nested(values: Sequence[Value]) -> list[list[Value]]:
+            return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
+
+        with (
+            self.writer.inside(),
+            w.builder.loop(
+                end, "serial", start=first, initial=flat, step_by=w.number(tile), rolled=True
+            ) as opened,
+        ):
+            slots = [
+                self.writer.slot(w.compute("add", opened.index, k * self.span) if k else opened.index)
+                for k in range(unroll)
+            ]
+            after = self._turn(loop, slots, nested(opened.carried))
+            opened.yield_(*(v for lane in after for v in lane))
+        whole = list(opened.results)
+        known = w.exact.get(self.row.stop.name)
+        if known is not None and known % tile == 0:
+            return nested(whole)
+
+        def left() -> list[Value]:
+            with self.writer.inside():
+                slots = [self._slot(k, end, rest) for k in range(unroll)]
+                return [v for lane in self._turn(loop, slots, nested(whole)) for v in lane]
+
+        return nested(list(w.select(w.test("greater", rest, 0), left, lambda: whole)))
+
+    # -- folding across threads --------------------------------------------------------------------
+
+    def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+        """The row's fold from what each thread found; every thread gets it."""
+        w = self.w
+        mask = WARP // 2
+        while mask:
+            values = shuffled(w, combine, values, mask)
+            mask //= 2
+        warps = self.threads // WARP
+        if warps == 1:
+            return values
+        warp, lane = w.split(w.thread, WARP)
+        shared = [w.shared_array(v.type, warps) for v in values]  # type: ignore[arg-type]
+        with w.when(w.test("equal", lane, 0)):
+            for pointer, value in zip(shared, values, strict=True):
+                w.builder.store(pointer, warp, value)
+        w.barrier()
+        found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
+        while len(found) > 1:
+            half = len(found) // 2
+            found = [fold_all(w, combine, *pair) for pair in zip(found[:half], found[half:], strict=True)]
+        return found[0]
+
+
+__all__ = ["RowNest", "aligned_pointers", "describe_row", "find_row", "map_rows"]
