@@ -14,7 +14,7 @@ from typing import Any
 from weft.codegen.compile import code_version, compile_kernel, lower_stages
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.runtime import CodeCache, Device, disk_cache, key_material, setting
+from weft.runtime import CodeCache, Device, compiling, disk_cache, key_material, setting
 
 _functions = CodeCache()
 
@@ -37,7 +37,13 @@ def _key(device: Device, text: str) -> tuple[str, Any, str]:
 def obtain_function(device: Device, kernel: Kernel) -> Any:
     """The loaded function of `kernel` on `device`."""
     text = print_kernel(kernel)
-    return _functions.get_or_build(_key(device, text), lambda: device.load(obtain_code(device.target, kernel, text)))
+
+    def build() -> Any:
+        code = obtain_code(device.target, kernel, text)
+        with compiling(kernel.name, code.target):
+            return device.load(code)
+
+    return _functions.get_or_build(_key(device, text), build)
 
 
 def show_stages(target: Any, kernel: Kernel, text: str) -> None:
@@ -64,7 +70,8 @@ def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     code = cache.get(key) if cache is not None else None
     if code is None:
         Tally.compiled += 1
-        code = compile_kernel(kernel, target)
+        with compiling(kernel.name, target.name):
+            code = compile_kernel(kernel, target)
         if cache is not None:
             cache.put(key, code)
     return code

@@ -12,6 +12,7 @@ import threading
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from sys import getrefcount
 from typing import Any
 
@@ -19,8 +20,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion.arena import Carve, Take, arrange_memory
-from weft.fusion.explain import announce
+from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr
+from weft.fusion.group import Group
 from weft.fusion.kernels import obtain_kernels
 from weft.fusion.lower import Lowered
 from weft.fusion.reference import topological
@@ -28,7 +30,7 @@ from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.task import is_window
-from weft.runtime import Buffer, Device, DeviceMismatchError, setting
+from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
 
 PLANS_LIMIT = 4096
 
@@ -44,6 +46,8 @@ class Launch:
     patches: list[tuple[int, int, int]]  # (slot, place in the table, byte offset)
     scalars: list[tuple[int, int]]  # (slot, epoch slot)
     lowered: Lowered
+    group: Group
+    note: LaunchNote | None = None  # made when somebody listens
 
 
 @dataclass(slots=True)
@@ -136,7 +140,7 @@ class PlanWriter:
                     if placed.task.node not in group.private:
                         self._memory(placed.task.node)
                 for function, lowered in obtain_kernels(self.device, group):
-                    self._launch(function, lowered)
+                    self._launch(function, lowered, group)
                 self._release_partials()
             for node in ending.get(position, ()):
                 # (an empty base that its only update replaced was never given a place)
@@ -185,7 +189,7 @@ class PlanWriter:
             operands.append((self.place(child.operands[0] if window else child), child, window))
         self.steps.append(Call(node, self.place(node), operands))
 
-    def _launch(self, function: Any, lowered: Lowered) -> None:
+    def _launch(self, function: Any, lowered: Lowered, group: Group) -> None:
         for number, nbytes in lowered.partials:
             if number not in self.partial_places:
                 self.partial_places[number] = self._new(nbytes)
@@ -204,7 +208,7 @@ class PlanWriter:
                 case "scalar":
                     scalars.append((k, value))
         if all(lowered.parallel):
-            self.steps.append(Launch(function, lowered.parallel, lowered.work, slots, patches, scalars, lowered))
+            self.steps.append(Launch(function, lowered.parallel, lowered.work, slots, patches, scalars, lowered, group))
 
     def _release_partials(self) -> None:
         self.steps.extend(self.partial_places.values())
@@ -239,7 +243,10 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
                     print(
                         f"launch {step.lowered.kernel.name} over {step.parallel}, {step.work} elements", file=sys.stderr
                     )
-                device.launch(step.function, step.parallel, step.work, slots)
+                if Listening.listeners:
+                    _launch_heard(step, device, slots)
+                else:
+                    device.launch(step.function, step.parallel, step.work, slots)
                 STATISTICS.launches += 1
                 STATISTICS.bytes += step.lowered.bytes_read + step.lowered.bytes_written
             case int():
@@ -252,8 +259,21 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
                 arena = table[step.arena]
                 table[step.place] = Buffer(device, arena.address + step.offset, step.nbytes, arena)
             case Call():
-                _call_host(step, table, device)
+                if Listening.listeners:
+                    moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
+                    note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
+                    launch_heard(device, note, partial(_call_host, step, table, device))
+                else:
+                    _call_host(step, table, device)
     return {node: table[place] for node, place in plan.outputs}
+
+
+def _launch_heard(step: Launch, device: Device, slots: array[int]) -> None:
+    lowered = step.lowered
+    if step.note is None:
+        moved = lowered.bytes_read + lowered.bytes_written
+        step.note = launch_note(step.group, lowered.kernel.name, moved, step.work)
+    launch_heard(device, step.note, partial(device.launch, step.function, step.parallel, step.work, slots))
 
 
 def _claim(table: list[Any], device: Device) -> None:

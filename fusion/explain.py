@@ -18,7 +18,7 @@ from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.storage import Epoch, Storage
-from weft.runtime import copy_bandwidth, setting, show_place
+from weft.runtime import LaunchNote, copy_bandwidth, setting, show_place
 
 FORMULA_LENGTH = 240
 
@@ -253,11 +253,6 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
             tuple(names(c) for c in inputs_of(group)),
             (names(node),),
         )
-    members: list[str] = []
-    for p in group.placed:
-        members.extend(i.node.op + _line(i.node) for i in p.task.body if i.kind == "map" and i.node.op != "cast")
-        if p.task.kind != "map":
-            members.append(f"{p.task.kind} {p.task.node.op}".strip() + _line(p.task.node))
     read, written = traffic(group)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(_formula(p, names, schedule) for p in group.placed)
@@ -266,11 +261,31 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {group.passes()} times over the row"
     reads = tuple(names(node) for node in inputs_of(group))
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
-    instructions = sum(
+    costs = read, written, reads, writes, instructions_of(group)
+    return KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
+
+
+def members_of(group: Group) -> tuple[str, ...]:
+    """The operations of a kernel, with the user's lines."""
+    members: list[str] = []
+    for p in group.placed:
+        members.extend(i.node.op + _line(i.node) for i in p.task.body if i.kind == "map" and i.node.op != "cast")
+        if p.task.kind != "map":
+            members.append(f"{p.task.kind} {p.task.node.op}".strip() + _line(p.task.node))
+    return tuple(dict.fromkeys(members)) or ("copy",)
+
+
+def instructions_of(group: Group) -> int:
+    """Instructions an element, roughly."""
+    return sum(
         find_op(i.node.op).cost for p in group.placed for i in p.task.body if i.kind == "map" and i.node.op != "cast"
     )
-    names_of = tuple(dict.fromkeys(members)) or ("copy",)
-    return KernelNote(title, names_of, formulas, group.reason, loops, read, written, reads, writes, instructions)
+
+
+def launch_note(group: Group, name: str, nbytes: int, work: int) -> LaunchNote:
+    """A kernel of a group, for who listens to launches."""
+    place = next((show_place(p.task.node.location) for p in group.placed if p.task.node.location is not None), "")
+    return LaunchNote(name, members_of(group), nbytes, instructions_of(group) * work, place)
 
 
 def _line(node: Expr) -> str:

@@ -23,6 +23,7 @@ from weft.runtime.errors import (
     SettingError,
     WeftError,
 )
+from weft.runtime.listening import LaunchNote, Listener, Listening, compiling, launch_heard
 from weft.runtime.live import largest_buffers, show_place
 from weft.runtime.null import NullDevice
 from weft.runtime.object_code import ObjectCode
@@ -94,6 +95,9 @@ __all__ = [
     "DeviceNotFoundError",
     "DiskCache",
     "KernelFault",
+    "LaunchNote",
+    "Listener",
+    "Listening",
     "Event",
     "FunctionFacts",
     "HostKind",
@@ -108,6 +112,7 @@ __all__ = [
     "Stream",
     "WeftError",
     "assemble",
+    "compiling",
     "copy_bandwidth",
     "default_device",
     "device",
@@ -119,6 +124,7 @@ __all__ = [
     "get_device",
     "key_material",
     "largest_buffers",
+    "launch_heard",
     "override",
     "probe",
     "resolve_target",

@@ -64,6 +64,10 @@ TABLE = (
         "sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access watched", True
     ),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
+    Setting("progress", "WEFT_PROGRESS", _flag, True, "whether compilations that take seconds are shown on a terminal"),
+    Setting(
+        "nvtx", "WEFT_NVTX", _flag, False, "whether launches are ranges for NVIDIA's tools (needs the nvtx package)"
+    ),
     Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core", True),
     Setting("graphs", "WEFT_GRAPHS", _count, 3, "runs of a plan of small kernels that make it a CUDA graph; 0: never"),
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from array import array
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
 from weft.fusion import contiguous_strides, evaluate, exclusive
-from weft.runtime import Buffer, Device, PerformanceWarning, default_device
+from weft.runtime import Buffer, Device, LaunchNote, Listening, PerformanceWarning, default_device, launch_heard
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.dispatcher import Kernel, Launcher
@@ -92,9 +93,21 @@ class Launch:
     def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
         """Start the kernel."""
         launcher = self.launcher
-        self.device.launch_grid(
-            function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
+        start = partial(
+            self.device.launch_grid,
+            function,
+            launcher.grid,
+            launcher.block,
+            launcher.shared_bytes,
+            array("q", items),
+            launcher.stream,
         )
+        if Listening.listeners:
+            code = self.kernel.py_func.__code__
+            place = f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
+            launch_heard(self.device, LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place), start)
+        else:
+            start()
 
     def describe(self) -> tuple[Any, ...]:
         """The descriptors of all arguments."""

@@ -1,0 +1,126 @@
+"""Who listens to launches and compilations: profiles, ranges for NVIDIA's tools, the line that shows progress.
+
+In: what is about to start. Out: the same, started, with every listener around it. Always true: without a listener a plan
+costs one look at an empty tuple; listeners are told from whatever thread launches or compiles.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from weft.runtime.settings import setting
+
+# Seconds of one compilation before its line is shown.
+PATIENCE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNote:
+    """What is launched.
+
+    Attributes
+    ----------
+    name : str
+    members : tuple of str
+        The operations in it, with the user's lines.
+    nbytes : int
+        Bytes that it has to move.
+    instructions : int
+        That it executes, roughly; 0 where nobody knows.
+    place : str
+        The user's line.
+    """
+
+    name: str
+    members: tuple[str, ...] = ()
+    nbytes: int = 0
+    instructions: int = 0
+    place: str = ""
+
+
+class Listener(Protocol):
+    """Somebody who is told."""
+
+    def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
+        """Call `start`, which launches."""
+        ...
+
+    def compiled(self, name: str, target: str, begin: int, end: int) -> None:
+        """A kernel was compiled or loaded; times by `time.perf_counter_ns`."""
+        ...
+
+
+class Listening:
+    """The listeners, innermost last."""
+
+    listeners: tuple[Listener, ...] = ()
+    _lock = threading.Lock()
+
+    @classmethod
+    def add(cls, listener: Listener) -> None:
+        """Tell `listener` from here on."""
+        with cls._lock:
+            cls.listeners = (*cls.listeners, listener)
+
+    @classmethod
+    def remove(cls, listener: Listener) -> None:
+        """Tell it no more."""
+        with cls._lock:
+            cls.listeners = tuple(other for other in cls.listeners if other is not listener)
+
+
+def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
+    """Start a kernel with every listener around it."""
+    for listener in reversed(Listening.listeners):
+        start = partial(listener.launch, device, note, start)
+    start()
+
+
+@contextmanager
+def compiling(name: str, target: str) -> Iterator[None]:
+    """Around a compilation: its time for the listeners, and a line on the terminal if it takes long."""
+    begin = time.perf_counter_ns()
+    shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        yield
+    finally:
+        if shown is not None:
+            shown.end()
+        end = time.perf_counter_ns()
+        for listener in Listening.listeners:
+            listener.compiled(name, target, begin, end)
+
+
+class _Progress:
+    """A line that appears when a compilation takes long, counts its seconds, and goes when it is done."""
+
+    def __init__(self, name: str, target: str) -> None:
+        self._text = f"weft: compiling {name} for {target}"
+        self._begin = time.perf_counter()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._show, name="weft-progress", daemon=True)
+        self._thread.start()
+
+    def _show(self) -> None:
+        pause, width = PATIENCE, 0
+        while not self._done.wait(pause):
+            line = f"{self._text}, {time.perf_counter() - self._begin:.0f} s"
+            width = max(width, len(line))
+            sys.stderr.write(f"\r{line}")
+            sys.stderr.flush()
+            pause = 0.5
+        if width:
+            sys.stderr.write(f"\r{' ' * width}\r")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        self._done.set()
+        self._thread.join()
