@@ -1,6 +1,7 @@
 """The face of code generation. llvmlite loads with the first kernel."""
 
 from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
+from weft.codegen.host_target import exceeds_caches
 from weft.codegen.index_width import choose_index_dtype
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.interpret import interpret_kernel
@@ -10,7 +11,6 @@ from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
 from weft.codegen.obtain import Tally, is_loaded, obtain_function
 from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
 from weft.codegen.passes.flatten_branches import flatten_branches
-from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.target import Target
 
 __all__ = [
@@ -30,9 +30,8 @@ __all__ = [
     "choose_index_dtype",
     "code_version",
     "compile_kernel",
-    "find_op",
-    "describe_shapes",
     "exceeds_caches",
+    "find_op",
     "flatten_branches",
     "fold",
     "identity_of",

@@ -49,3 +49,32 @@ def _system_description() -> str:
         return ""
     lines = [line for line in first.splitlines() if line.split("\t")[0].strip(" :") in _CPU_LINES]
     return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""
+
+
+# The part of the last cache that one process may count on: others use it too, and what a kernel reads should stay.
+_SHARE = 4
+
+
+def exceeds_caches(target: Target, nbytes: int) -> bool:
+    """Whether a kernel that touches so many bytes had better read ahead, and write past the caches.
+
+    On x86-64 only, where other threads see such writes after a fence.
+    """
+    if target.kind != "cpu" or target.schedule is not None or not target.triple.startswith("x86_64"):
+        return False
+    return nbytes >= _last_cache() // _SHARE > 0
+
+
+@lru_cache(maxsize=1)
+def _last_cache() -> int:
+    """Bytes of this machine's last cache; 0 where the system does not tell."""
+    sizes = [0]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        number = text.rstrip("KMG")
+        if number.isdigit():
+            sizes.append(int(number) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0))
+    return max(sizes)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.codegen import is_loaded, obtain_function, print_kernel
+from weft.codegen import exceeds_caches, is_loaded, obtain_function, print_kernel
 from weft.fusion.group import Group
-from weft.fusion.lower import Lowered, lower_group
+from weft.fusion.kernel_writer import Lowered
+from weft.fusion.lower import lower_group
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
@@ -23,14 +24,23 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     Constants are compiled in at first, which the optimiser makes use of; where the same kernel comes
     back with other constants, they become parameters, so that a changing number compiles nothing.
     """
-    general = lower_group(group, parametric=True)
+    general = _lowered(device, group, parametric=True)
     chosen = general
     if any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
         skeleton = "".join(print_kernel(lowered.kernel) for lowered in general)
-        special = lower_group(group)
+        special = _lowered(device, group, parametric=False)
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
         if len(_met) >= _MET_LIMIT:
             _met.clear()
         _met.add(skeleton)
     return [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
+
+
+def _lowered(device: Device, group: Group, *, parametric: bool) -> list[Lowered]:
+    """The group's kernels; those that go through more memory than the device's caches hold are marked."""
+    found = lower_group(group, parametric=parametric)
+    for lowered in found:
+        if exceeds_caches(device.target, lowered.bytes_read + lowered.bytes_written):
+            lowered.kernel.attributes["streams"] = True
+    return found

@@ -18,9 +18,12 @@ HOST = (
     r"llvm\.lifetime\.start\.p0",
     r"llvm\.(memset\.p0|memcpy\.p0\.p0)\.i64",
     r"llvm\.readcyclecounter",
+    r"llvm\.prefetch\.p0",
+    r"llvm\.x86\.sse\.sfence",
     r"llvm\.coro\.(id|size\.i64|begin|suspend|end|resume)",
 )
 NVPTX = (
+    r"llvm\.(minimum|maximum)\.(v\d+)?f32",  # from sm_80 on
     r"llvm\.nvvm\.read\.ptx\.sreg\.((tid|ctaid|ntid|nctaid)\.[xyz]|laneid|clock64)",
     r"llvm\.nvvm\.barrier0(\.(popc|and|or))?",
     r"llvm\.nvvm\.bar\.warp\.sync",

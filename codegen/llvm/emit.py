@@ -55,6 +55,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         self.dialect.begin(self)
         self.place_allocas()
         self.block(self.kernel.body)
+        self.finish_streams()
         self.close_function("ret void")
         self.functions()
         return self.text()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Block, Operation
-from weft.codegen.llvm.emit_text import Item, Writer, scalar_type, wide
+from weft.codegen.llvm.emit_streams import StreamEmitter
+from weft.codegen.llvm.emit_text import Item, scalar_type, wide
 
 
-class LoopEmitter(Writer):
+ROLLED = 1000  # from here on metadata nodes are those of loops
+
+
+class LoopEmitter(StreamEmitter):
     """Emits `for`."""
 
     def loop(self, operation: Operation) -> None:
@@ -32,7 +36,8 @@ class LoopEmitter(Writer):
             self.lanes_loop(operation, start, stop, lanes)
             return
         carried = [self.text_of(v, self.lanes) for v in initial]
-        results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes)
+        rolled = bool(operation.attributes.get("rolled"))
+        results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes, rolled=rolled)
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text, self.lanes)
 
@@ -46,6 +51,7 @@ class LoopEmitter(Writer):
         lanes: int,
         linear: bool = False,
         last: str = "",
+        rolled: bool = False,
     ) -> list[str]:
         """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
         sees no index above `last`."""
@@ -80,9 +86,15 @@ class LoopEmitter(Writer):
             self.lines[slot + 1 + k] = (
                 f"  {phi} = phi {type_name} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
             )
-        self.lines.append(f"  br label %{head}")
+        self.lines.append(f"  br label %{head}{self.rolled_note() if rolled and self.keeps_loops else ''}")
         self.start_label(after)
         return phis
+
+    def rolled_note(self) -> str:
+        """What a branch back says so that LLVM does not unroll its loop."""
+        number = ROLLED + len(self.metadata)
+        self.metadata.append(f'!{number} = distinct !{{!{number}, !{{!"llvm.loop.unroll.disable"}}}}')
+        return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
         """Whole vectors first, then what is left one by one. A fold keeps one accumulator a lane, folds them
@@ -108,7 +120,11 @@ class LoopEmitter(Writer):
         self.lanes = lanes
         wide_start = [self.splat(self.scalar_of(v), scalar_type(v.type), lanes) for v in identities]  # type: ignore[arg-type]
         outer, self.outermost = self.outermost, False
-        vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
+        if last and self.streams and self.fills_lines(body, lanes):
+            self.stream_loop(body, start, whole, lanes, last)
+            vectors: list[str] = []
+        else:
+            vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
         if half:
             initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
         self.lanes = 0

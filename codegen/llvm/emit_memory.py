@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
-from weft.codegen.llvm.emit_text import Item, Writer, literal, memory_type, scalar_type, wide
+from weft.codegen.llvm.emit_streams import StreamEmitter
+from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, wide
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
@@ -13,7 +14,7 @@ def array_alignment(dtype: np.dtype, count: int) -> int:
     return dtype.itemsize if count == 1 else 16
 
 
-class MemoryEmitter(Writer):
+class MemoryEmitter(StreamEmitter):
     """Emits what reads, writes and points."""
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
@@ -53,6 +54,8 @@ class MemoryEmitter(Writer):
         if item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = self.alignment(pointer, lanes)
+            if self.streams:
+                self.fetch_ahead(operation, address, lanes * dtype.itemsize)
             text = self.line(f"load {vector}, {self.where(pointer)} {address}, align {size}{notes}")
         elif item.step == -1:
             width = scalar_type(self.kernel.index_dtype)
@@ -121,6 +124,8 @@ class MemoryEmitter(Writer):
         if item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = self.alignment(pointer, lanes)
+            if operation in self.line_stores:
+                size, notes = self.store_of_lines(operation, address, size)
             self.do(f"store {vector} {text}, {self.where(pointer)} {address}, align {size}{notes}")
             return
         for lane, position in enumerate(self.lane_indices(index)):
