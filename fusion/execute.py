@@ -23,8 +23,8 @@ from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group
+from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
-from weft.fusion.lower import Lowered
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.statistics import STATISTICS

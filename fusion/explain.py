@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from weft.codegen import Kernel, Target, describe_shapes, find_op
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
-from weft.fusion.lower import lower_group, traffic
+from weft.fusion.lower import lower_group
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.storage import Epoch, Storage
+from weft.fusion.traffic import traffic
 from weft.runtime import LaunchNote, copy_bandwidth, setting, show_place
 
 FORMULA_LENGTH = 240

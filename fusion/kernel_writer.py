@@ -1,0 +1,403 @@
+"""Kernels: a group's tasks as logical kernel IR.
+
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel, with what to bind to its parameters. Always true: the kernel
+depends on shapes and strides only through 0, 1 and which loops could be merged; all other numbers are parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.codegen import Kernel, KernelBuilder, Value, choose_index_dtype, fold, identity_of
+from weft.fusion.expr import Expr, constant_value
+from weft.fusion.group import Group, Placed
+from weft.fusion.index_map import Affine
+from weft.fusion.nest import Nest, fold_position
+from weft.fusion.task import Loop
+from weft.fusion.traffic import traffic
+
+# What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
+# ("int", value, 0), ("number", NumPy scalar, 0) or ("scalar", slot, 0).
+Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar"], Any, int]
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A kernel and how it is launched."""
+
+    kernel: Kernel
+    bindings: list[Binding]
+    parallel: tuple[int, ...]
+    work: int
+    partials: list[tuple[int, int]] = field(default_factory=list)  # scratch it writes: (number, bytes)
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def sizes(self) -> dict[str, int]:
+        """The values of the parameters that are extents and strides."""
+        pairs = zip(self.kernel.parameters, self.bindings, strict=True)
+        return {p.value.name: value for p, (kind, value, _) in pairs if kind == "int"}
+
+
+class KernelWriter:
+    """Writes one kernel of a group."""
+
+    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
+        self.parametric = parametric
+        self.group = group
+        self.nest = nest
+        self.builder = KernelBuilder(name, self._index_dtype())
+        self.bindings: list[Binding] = []
+        self.pointers: dict[object, Value] = {}
+        self.strides: dict[object, Value] = {}
+        self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, depth
+        self.results: dict[Expr, tuple[Value, int]] = {}  # stored here -> value, depth
+        self.indices: list[Value] = []
+        self.stores: list[tuple[Placed, Value, Value, Value]] = []
+        self.partials: list[tuple[int, int]] = []
+        self.parallel = tuple(loop.extent for loop in nest.outer)
+        self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
+        self.made = {p.task.node for p in group.placed}
+        self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
+
+    def _index_dtype(self) -> np.dtype:
+        spans = [node.nbytes for node in self.group.buffers()]
+        return choose_index_dtype(spans, [loop.extent for loop in (*self.nest.outer, *self.nest.inner)])
+
+    # -- parameters -----------------------------------------------------------------------
+
+    def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
+        """The parameter that points to element `start` of a stored value."""
+        key = (node, start, writable)
+        found = self.pointers.get(key)
+        if found is None:
+            alone = not writable and node not in self.overwritten
+            offset = start * node.dtype.itemsize
+            align = 16 if offset % 16 == 0 else node.dtype.itemsize
+            found = self.pointers[key] = self.builder.pointer(
+                f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=align
+            )
+            self.bindings.append(("buffer", node, offset))
+        return found
+
+    def integer(self, value: int, key: object) -> Value:
+        """An index parameter, one for each `key`."""
+        found = self.strides.get(key)
+        if found is None:
+            found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
+            self.bindings.append(("int", value, 0))
+        return found
+
+    def leave_loops(self, depth: int) -> None:
+        """Forget what was computed inside the loops from `depth` on, which are closed."""
+        self.values = {key: found for key, found in self.values.items() if found[1] <= depth}
+        self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
+
+    def address(self, form: Affine, key: object) -> tuple[Value, int]:
+        """The index value of an affine form (without its constant) and its depth."""
+        form = self.nest.rewrite(form)
+        depth = 1 + max((k for k, _ in form[1]), default=-1)
+        number = ("address", key, form[1])
+        if number not in self.values:
+            total: Value | None = None
+            for loop, coefficient in form[1]:
+                term = self.indices[loop]
+                if coefficient != 1:
+                    stride = self.integer(coefficient, (key, form[1], loop))
+                    with self.builder.at(loop + 1):
+                        term = self.builder.op("multiply", term, stride)
+                with self.builder.at(depth):
+                    total = term if total is None else self.builder.op("add", total, term)
+            if total is None:
+                with self.builder.at(0):
+                    total = self.builder.constant(0)
+            self.values[number] = (total, depth)
+        return self.values[number]
+
+    # -- bodies ---------------------------------------------------------------------------
+
+    def body(self, placed: Placed) -> list[tuple[Value, int]]:
+        """Write a task's body; the value and depth of each instruction."""
+        made: list[tuple[Value, int]] = []
+        for i in placed.task.body:
+            operands = [made[k] for k in i.operands]
+            match i.kind:
+                case "read" if i.node in self.results:
+                    made.append(self.results[i.node])
+                case "read":
+                    made.append(self._load(i.node, placed.flat(i.index)))
+                case "gather":
+                    made.append(self._gather(i.node.operands[0], placed.flat(i.index), operands, i.factors))
+                case "iota":
+                    made.append(self._iota(i.node, placed.flat(i.index)))
+                case "constant":
+                    made.append(self._constant(i.node))
+                case "scalar":
+                    made.append(self._scalar(i.node))
+                case "map":
+                    made.append(self._map(i.node, operands))
+        return made
+
+    def _numbered(self, key: object, depth: int, make: Any) -> tuple[Value, int]:
+        found = self.values.get(key)
+        if found is None:
+            with self.builder.at(depth):
+                found = self.values[key] = (make(), depth)
+        return found
+
+    def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        index, depth = self.address(form, node)
+        # what the kernel itself has written comes back through the pointer that it was written through
+        pointer = self.pointer(node, form[0], writable=node in self.made)
+        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+
+    def _gather(
+        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        index, depth = self._computed(base, form, operands, factors)
+        pointer = self.pointer(base, form[0])
+        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+
+    def _computed(
+        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        total, depth = self.address(form, base)
+        for k, ((value, at), factor) in enumerate(zip(operands, factors, strict=True)):
+            deeper = max(depth, at)
+            stride = self.integer(factor, ("factor", base, k)) if factor != 1 else None
+
+            def step(value: Value = value, stride: Value | None = stride, total: Value = total) -> Value:
+                position = self.builder.cast(value, self.builder.kernel.index_dtype)
+                if stride is not None:
+                    position = self.builder.op("multiply", position, stride)
+                return self.builder.op("add", total, position)
+
+            total, depth = self._numbered(("computed", total, value, factor), deeper, step)
+        return total, depth
+
+    def _iota(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        index, depth = self.address(form, "iota")
+        start = self.integer(form[0], ("start", form)) if form[0] else None
+
+        def make() -> Value:
+            value = index if start is None else self.builder.op("add", index, start)
+            return self.builder.cast(value, node.dtype)
+
+        return self._numbered(("iota", node.dtype, index, start), depth, make)
+
+    def _constant(self, node: Expr) -> tuple[Value, int]:
+        key = ("constant", node.dtype, node.attrs[0])
+        if not self.parametric or node.dtype.kind in "bc":
+            return self._numbered(key, 0, lambda: self.builder.constant(constant_value(node), node.dtype))
+        found = self.values.get(key)
+        if found is None:
+            value = self.builder.scalar(f"c{len(self.bindings)}", node.dtype)
+            self.bindings.append(("number", constant_value(node), 0))
+            found = self.values[key] = (value, 0)
+        return found
+
+    def _scalar(self, node: Expr) -> tuple[Value, int]:
+        found = self.values.get(node)
+        if found is None:
+            value = self.builder.scalar(f"s{len(self.bindings)}", node.dtype)
+            self.bindings.append(("scalar", node.attrs[0], 0))
+            found = self.values[node] = (value, 0)
+        return found
+
+    def _map(self, node: Expr, operands: list[tuple[Value, int]]) -> tuple[Value, int]:
+        depth = max((at for _, at in operands), default=0)
+        typed = [
+            self._numbered(("cast", value, dtype), at, lambda v=value, d=dtype: self.builder.cast(v, d))[0]
+            for (value, at), dtype in zip(operands, node.attrs, strict=True)
+        ]
+        if node.op == "cast":
+            return self._numbered(
+                ("cast", typed[0], node.dtype), depth, lambda: self.builder.cast(typed[0], node.dtype)
+            )
+        key = (node.op, node.dtype, *typed)
+        return self._numbered(key, depth, lambda: self.builder.op(node.op, *typed, dtype=node.dtype))
+
+    # -- folds ----------------------------------------------------------------------------
+
+    def initial(self, placed: Placed) -> list[Value]:
+        """Start of a fold's accumulators."""
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            kind = self._body_dtype(placed)
+            extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
+            return [self.builder.constant(extreme, kind), self.builder.constant(np.iinfo(np.int64).max, np.int64)]
+        kind = accumulator_dtype(node)
+        return [self.builder.constant(identity_of(node.op, kind), kind)]
+
+    @staticmethod
+    def _body_dtype(placed: Placed) -> np.dtype:
+        return placed.task.node.operands[0].dtype
+
+    def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The next accumulators of a fold, with this point's value."""
+        made = self.body(placed)
+        value = made[placed.task.result][0]
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            index, _ = self.address(fold_position(self.group, placed), "iota")
+            new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
+        else:
+            new = (self.builder.cast(value, accumulator_dtype(node)),)
+        return tuple(fold(self.builder, node.op, carried, new))
+
+    def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
+        """A fold's result from its accumulators."""
+        return self.builder.cast(carried[-1], placed.task.node.dtype)
+
+    def store_later(self, placed: Placed, value: Value) -> None:
+        """Note a store; all stores of a loop body come after all its loads."""
+        if placed.task.node in self.group.private:
+            return
+        form = placed.flat(placed.task.target)
+        index, _ = self.address(form, placed.task.node)
+        pointer = self.pointer(placed.task.node, form[0], writable=True)
+        self.stores.append((placed, pointer, index, self.builder.cast(value, placed.task.node.dtype)))
+
+    def flush_stores(self) -> None:
+        """Write the noted stores."""
+        for _, pointer, index, value in self.stores:
+            self.builder.store(pointer, index, value)
+        self.stores.clear()
+
+    def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
+        """A task's value at the point of the open loops, and its body's values."""
+        made = self.body(placed)
+        value, depth = made[placed.task.result]
+        with self.builder.at(depth):
+            value = self.builder.cast(value, placed.task.node.dtype)
+        self.results[placed.task.node] = (value, depth)
+        return value, made
+
+    def point(self, placed: Placed) -> None:
+        """A task that is computed and stored at one point of the open loops."""
+        value, made = self.compute(placed)
+        if placed.task.kind == "scatter":
+            self._scatter(placed, made, value)
+        else:
+            self.store_later(placed, value)
+
+    def _scatter(self, placed: Placed, made: list[tuple[Value, int]], value: Value) -> None:
+        node = placed.task.node
+        form = placed.flat(placed.task.target)
+        operands = [made[k] for k in placed.task.indices]
+        index, _ = self._computed(node, form, operands, placed.task.factors)
+        pointer = self.pointer(node, form[0], writable=True)
+        if node.op:
+            old = self.builder.load(pointer, index)
+            value = self.builder.op(node.op, old, value, dtype=node.dtype)
+        self.builder.store(pointer, index, value)
+
+    # -- kernels --------------------------------------------------------------------------
+
+    def open_loop(self, loop: Loop, number: int) -> Any:
+        """Open a loop of the nest."""
+        extent = self.integer(loop.extent, ("extent", number))
+        return self.builder.loop(extent, loop.role)
+
+    def build(self, folds: list[Placed]) -> None:
+        """The whole group in one kernel."""
+        self._parallel(0, lambda: self._at_point(folds))
+
+    def _parallel(self, number: int, rest: Any) -> None:
+        if number == len(self.nest.outer):
+            rest()
+            return
+        with self.open_loop(self.nest.outer[number], number) as loop:
+            self.indices.append(loop.index)
+            self._parallel(number + 1, rest)
+
+    def _at_point(self, folds: list[Placed]) -> None:
+        for number in range(max(p.stage for p in self.group.placed) + 1):
+            placed = self.stage(number)
+            if number & 1:
+                self._fold_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
+                self.leave_loops(len(self.nest.outer))
+            else:
+                for p in placed:
+                    self.point(p)
+            self.flush_stores()
+
+    def stage(self, number: int) -> list[Placed]:
+        """The tasks of a stage."""
+        return [p for p in self.group.placed if p.stage == number]
+
+    def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
+        """The inner loops: folds carry accumulators, scans a running value, others just run."""
+        scans = [p for p in inner if p.task.kind == "scan"]
+        carriers = folds or scans
+        initial = [v for p in carriers for v in self.initial(p)]
+        final = self._inner_loop(carriers, inner, depth, initial, None)
+        self._finish_folds(folds, final)
+
+    def _finish_folds(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+        position = 0
+        for p in folds:
+            width = len(self.accumulators(p))
+            value = self.finished(p, final[position : position + width])
+            position += width
+            self.results[p.task.node] = (value, len(self.nest.outer))
+            self.store_later(p, value)
+
+    def accumulators(self, placed: Placed) -> list[np.dtype]:
+        """Dtypes of a fold's accumulators."""
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            return [self._body_dtype(placed), np.dtype(np.int64)]
+        return [accumulator_dtype(node)]
+
+    def _inner_loop(
+        self,
+        carriers: list[Placed],
+        inner: list[Placed],
+        number: int,
+        carried: list[Value],
+        bounds: tuple[Value, Value] | None,
+    ) -> tuple[Value, ...]:
+        """Loop `number` of the nest and those inside it; returns the accumulators after it."""
+        if number == len(self.nest.outer) + len(self.nest.inner):
+            return self._innermost(carriers, inner, tuple(carried))
+        loop = self.nest.inner[number - len(self.nest.outer)]
+        names = tuple(p.task.node.op for p in carriers) if loop.role == "reduce" else ()
+        start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
+        role = "serial" if loop.role == "parallel" else loop.role
+        with self.builder.loop(stop, role, start=start, initial=carried, combine=names) as opened:
+            self.indices.append(opened.index)
+            after = self._inner_loop(carriers, inner, number + 1, list(opened.carried), None)
+            opened.yield_(*after)
+        self.indices.pop()
+        return opened.results
+
+    def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        position = 0
+        following: list[Value] = []
+        for p in inner:
+            if p in carriers:
+                width = len(self.accumulators(p))
+                next_values = self.folded(p, carried[position : position + width])
+                position += width
+                following.extend(next_values)
+                if p.task.kind == "scan":
+                    self.store_later(p, self.finished(p, next_values))
+            else:
+                self.point(p)
+        self.flush_stores()
+        return tuple(following)
+
+    def finish(self) -> Lowered:
+        """The kernel as it is launched."""
+        read, written = traffic(self.group)
+        return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)
+
+
+def accumulator_dtype(node: Expr) -> np.dtype:
+    """The dtype a fold runs in: its result's, but float32 for float16."""
+    return np.dtype(np.float32) if node.dtype == np.float16 else node.dtype

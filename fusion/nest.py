@@ -1,0 +1,89 @@
+"""Nests: the loops of a kernel, ordered and merged.
+
+In: a `Group`. Out: a `Nest`, which says where each loop of the group went. Always true: the innermost loop is the one
+that walks memory in the smallest steps; two loops are merged only where every index treats them as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.fusion.group import Group, Placed
+from weft.fusion.index_map import Affine
+from weft.fusion.task import Loop
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops of a kernel after ordering and merging, and the group's forms rewritten to them."""
+
+    outer: list[Loop]
+    inner: list[Loop]
+    position: dict[int, int]  # group loop -> position in outer + inner; merged away: missing
+
+    def rewrite(self, form: Affine) -> Affine:
+        """A form of the group in the kernel's loops."""
+        return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
+
+
+def all_forms(group: Group) -> list[tuple[Affine, int]]:
+    """Every flat index of the group in its own loops, with its weight in bytes (writes count twice)."""
+    forms: list[tuple[Affine, int]] = []
+    for p in group.placed:
+        for i in p.task.body:
+            if i.kind in ("read", "gather"):
+                base = i.node if i.kind == "read" else i.node.operands[0]
+                forms.append((p.flat(i.index), base.dtype.itemsize))
+            elif i.kind == "iota":
+                forms.append((p.flat(i.index), 0))
+        forms.append((p.flat(p.task.target), 2 * p.task.node.dtype.itemsize))
+        if p.task.node.op in ("argmin", "argmax"):
+            forms.append((fold_position(group, p), 0))
+    return forms
+
+
+def fold_position(group: Group, placed: Placed) -> Affine:
+    """The C-order index of a reduced element among those that are folded with it."""
+    terms = []
+    step = 1
+    own = placed.task.loops
+    for k in reversed(range(len(own))):
+        if own[k].role == "reduce":
+            terms.append((placed.loops[k], step))
+            step *= own[k].extent
+    return 0, tuple(sorted(terms))
+
+
+def make_nest(group: Group) -> Nest:
+    """Order the loops so that the innermost walks memory in the smallest steps, and merge those that
+    every index treats as one."""
+    forms = all_forms(group)
+    ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
+
+    def step_bytes(k: int) -> int:
+        return sum(min(abs(c) * max(weight, 1), 256) for (_, terms), weight in forms for loop, c in terms if loop == k)
+
+    keys = range(len(group.loops))
+    outer = [k for k in keys if group.loops[k].role == "parallel"]
+    inner = [k for k in keys if group.loops[k].role != "parallel"]
+    outer.sort(key=lambda k: -step_bytes(k))
+    if not ordered:
+        inner.sort(key=lambda k: -step_bytes(k))
+    coefficients = [dict(terms) for (_, terms), _ in forms]
+    position: dict[int, int] = {}
+    result: list[list[Loop]] = []
+    for names in (outer, inner):
+        merged: list[Loop] = []
+        before = len(result[0]) if result else 0
+        for place, k in enumerate(names):
+            loop = group.loops[k]
+            outside = names[place - 1]
+            if merged and all(c.get(outside, 0) == loop.extent * c.get(k, 0) for c in coefficients):
+                # the loop around this one is this one, continued
+                merged[-1] = Loop(merged[-1].extent * loop.extent, loop.role)
+                del position[outside]
+            else:
+                merged.append(loop)
+            position[k] = before + len(merged) - 1
+        result.append(merged)
+    return Nest(result[0], result[1], position)
