@@ -10,6 +10,7 @@ from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
 from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
 from weft.codegen.obtain import Tally, is_loaded, obtain_function
 from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
+from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.target import Target
 
@@ -30,6 +31,7 @@ __all__ = [
     "choose_index_dtype",
     "code_version",
     "compile_kernel",
+    "describe_shapes",
     "exceeds_caches",
     "find_op",
     "flatten_branches",

@@ -9,8 +9,7 @@ from typing import Any
 
 from weft.codegen import exceeds_caches, is_loaded, obtain_function, print_kernel
 from weft.fusion.group import Group
-from weft.fusion.kernel_writer import Lowered
-from weft.fusion.lower import lower_group
+from weft.fusion.lower import Lowered, lower_group
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
