@@ -44,7 +44,7 @@ def main() -> int:
         command += ["--device", options.device, *(["--large"] if options.large else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         print(done.stdout, end="", flush=True)
-        if done.returncode < 0:
+        if done.returncode < 0 or (done.returncode and not done.stdout):
             print(f"seeds {seed} to {seed + count - 1}: exit {done.returncode}\n{done.stderr[-2000:]}", flush=True)
             bad += 1
         bad += max(0, done.returncode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz import rows
 from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
 
 
@@ -25,3 +26,9 @@ def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
         found = run_program(generator.lines, start, device="simt::watched")
         wrong = differences(found, run_numpy(generator.lines, start), bool(generator.inexact))
         assert wrong == "", "\n".join([f"seed {k}", *generator.lines])
+
+
+@pytest.mark.parametrize("seed", range(0, 12, 4))
+def test_random_rows_on_every_device(seed: int) -> None:
+    for k in range(seed, seed + 4):
+        assert rows.check(k, most=4000) == ""
