@@ -31,23 +31,27 @@ from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.task import is_window
 from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
+from weft.runtime.launches import Launch, Prepared
 
 PLANS_LIMIT = 4096
 
 
 @dataclass(slots=True)
-class Launch:
-    """One kernel launch: slots packed but for the addresses and scalars that `patches` name."""
+class KernelLaunch(Launch):
+    """One kernel launch, and what it was made of."""
 
-    function: Any
-    parallel: tuple[int, ...]
-    work: int
-    slots: array[int]
-    patches: list[tuple[int, int, int]]  # (slot, place in the table, byte offset)
-    scalars: list[tuple[int, int]]  # (slot, epoch slot)
     lowered: Lowered
     group: Group
     note: LaunchNote | None = None  # made when somebody listens
+
+
+@dataclass(slots=True)
+class Batch:
+    """Kernels that the device starts by one call."""
+
+    prepared: Prepared
+    launches: list[KernelLaunch]
+    nbytes: int
 
 
 @dataclass(slots=True)
@@ -59,7 +63,9 @@ class Call:
     operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
 
 
-Step = Launch | Call | Take | Carve | tuple[int, int] | int  # (place, nbytes) allocates; a place alone is given up
+Step = (
+    KernelLaunch | Batch | Call | Take | Carve | tuple[int, int] | int
+)  # (place, nbytes) allocates; a place alone is given up
 
 
 @dataclass(slots=True)
@@ -71,6 +77,7 @@ class Plan:
     outputs: list[tuple[Expr, int]]
     schedule: Schedule
     slots: int  # of the epoch, when the plan was made
+    scalars: list[int]  # slots that hold numbers which kernels take
 
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
@@ -125,6 +132,7 @@ class PlanWriter:
         self.place_of: dict[Expr, int] = {}
         self.steps: list[Step] = []
         self.partial_places: dict[int, int] = {}
+        self.scalars: dict[int, None] = {}
 
     def write(self) -> Plan:
         """The plan."""
@@ -148,7 +156,7 @@ class PlanWriter:
                     self.steps.append(self.place_of[node])
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
         steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
-        return Plan(steps, places, listed, self.schedule, self.slots)
+        return Plan(gather_launches(self.device, steps), places, listed, self.schedule, self.slots, [*self.scalars])
 
     def place(self, node: Expr) -> int:
         """Where the table holds a stored value."""
@@ -207,12 +215,43 @@ class PlanWriter:
                     patches.append((k, self.partial_places[value], 0))
                 case "scalar":
                     scalars.append((k, value))
+                    self.scalars[value] = None
         if all(lowered.parallel):
-            self.steps.append(Launch(function, lowered.parallel, lowered.work, slots, patches, scalars, lowered, group))
+            nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
+            packed = (function, lowered.parallel, lowered.work, slots, patches, scalars, nbytes, origin)
+            self.steps.append(KernelLaunch(*packed, lowered, group))
 
     def _release_partials(self) -> None:
         self.steps.extend(self.partial_places.values())
         self.partial_places.clear()
+
+
+def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
+    """The steps with kernels that follow one another as one batch, where the device starts them by one call."""
+    prepare = getattr(device, "prepare", None)
+    if prepare is None:
+        return steps
+    found: list[Step] = []
+    launches: list[KernelLaunch] = []
+    given_up: list[Step] = []
+
+    def close() -> None:
+        if launches:
+            found.append(Batch(prepare(launches), launches[:], sum(launch.nbytes for launch in launches)))
+        found.extend(given_up)
+        launches.clear()
+        given_up.clear()
+
+    for step in steps:
+        if isinstance(step, KernelLaunch):
+            launches.append(step)
+        elif isinstance(step, int):
+            given_up.append(step)
+        else:
+            close()
+            found.append(step)
+    close()
+    return found
 
 
 # -- running ----------------------------------------------------------------------------------
@@ -231,24 +270,20 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     table += [None] * (plan.places - len(table))
     if device.streaming:
         _claim(table, device)
+    for place in plan.scalars:
+        table[place] = pack_scalar(table[place])
     for step in plan.steps:
         match step:
-            case Launch():
-                slots = step.slots[:]
-                for slot, place, offset in step.patches:
-                    slots[slot] = table[place].address + offset
-                for slot, source in step.scalars:
-                    slots[slot] = pack_scalar(table[source])
-                if tell:
-                    print(
-                        f"launch {step.lowered.kernel.name} over {step.parallel}, {step.work} elements", file=sys.stderr
-                    )
-                if Listening.listeners:
-                    _launch_heard(step, device, slots)
+            case KernelLaunch():
+                _launch(step, table, device, tell)
+            case Batch():
+                if tell or Listening.listeners:
+                    for launch in step.launches:
+                        _launch(launch, table, device, tell)
                 else:
-                    device.launch(step.function, step.parallel, step.work, slots)
-                STATISTICS.launches += 1
-                STATISTICS.bytes += step.lowered.bytes_read + step.lowered.bytes_written
+                    step.prepared.run(table)
+                    STATISTICS.launches += len(step.launches)
+                    STATISTICS.bytes += step.nbytes
             case int():
                 table[step] = None
             case (place, nbytes):
@@ -268,12 +303,23 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     return {node: table[place] for node, place in plan.outputs}
 
 
-def _launch_heard(step: Launch, device: Device, slots: array[int]) -> None:
-    lowered = step.lowered
-    if step.note is None:
-        moved = lowered.bytes_read + lowered.bytes_written
-        step.note = launch_note(step.group, lowered.kernel.name, moved, step.work)
-    launch_heard(device, step.note, partial(device.launch, step.function, step.parallel, step.work, slots))
+def _launch(step: KernelLaunch, table: list[Any], device: Device, tell: bool) -> None:
+    """Start one kernel by itself."""
+    if tell:
+        print(f"launch {step.lowered.kernel.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
+    slots = step.slots[:]
+    for slot, place, offset in step.patches:
+        slots[slot] = table[place].address + offset
+    for slot, place in step.scalars:
+        slots[slot] = table[place]
+    if Listening.listeners:
+        if step.note is None:
+            step.note = launch_note(step.group, step.lowered.kernel.name, step.nbytes, step.work)
+        launch_heard(device, step.note, partial(device.launch, step.function, step.parallel, step.work, slots))
+    else:
+        device.launch(step.function, step.parallel, step.work, slots)
+    STATISTICS.launches += 1
+    STATISTICS.bytes += step.nbytes
 
 
 def _claim(table: list[Any], device: Device) -> None:

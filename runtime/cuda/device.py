@@ -13,12 +13,12 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.memory import MemoryPool
 from weft.runtime.cuda.peers import befriend, copy_from_peer
-from weft.runtime.cuda.records import Start
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
+from weft.runtime.launches import Launch
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
 # Dynamic shared memory that a kernel may have without asking the driver for more.
@@ -173,9 +173,9 @@ class CudaDevice(GpuServices):
         function.allow(shared_bytes)
         self._launcher.start(function, grid, block, shared_bytes, slots, stream)
 
-    def prepare(self, starts: Sequence[Start]) -> Prepared:
-        """Kernels that are started together again and again, by one call."""
-        return self._launcher.prepare(starts)
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Kernels of a plan that are started together, by one call."""
+        return self._launcher.prepare(launches)
 
     def synchronize(self) -> None:
         """Wait until everything started here has ended."""

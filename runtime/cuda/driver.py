@@ -36,8 +36,8 @@ class Driver:
     ----------
     lost : str
         Why nothing can be called any more; empty while all is well.
-    doing : str
-        The kernel that was launched last, for messages.
+    doing
+        What was launched last: its text goes into messages.
     silent : bool
         Whether destructors leave things to the end of the process.
     graphs : int
@@ -48,7 +48,7 @@ class Driver:
         self.table = table
         self.name = f"cuda:{ordinal}"
         self.lost = ""
-        self.doing = ""
+        self.doing: Any = ""
         self.graphs = 0
         self.silent = False
         self._check("cuInit", table.cuInit(0))

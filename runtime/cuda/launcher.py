@@ -19,6 +19,7 @@ from weft.runtime.cuda.launch_code import NativeLauncher
 from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, Record, Start, Triple
 from weft.runtime.cuda.streams import CudaStream, Order
 from weft.runtime.errors import CompileError
+from weft.runtime.launches import Launch
 
 # Grids that a function's records are kept for.
 RECORDS_LIMIT = 64
@@ -40,7 +41,7 @@ class Prepared:
         self._launcher = launcher
         self.starts = starts
         self._spare: list[Record] = []  # records that do not run: two threads may be here at the same time
-        self._last = describe(starts[-1])
+        self._last = starts[-1]
         self._asks = graphs.pays(starts)
 
     def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
@@ -79,7 +80,7 @@ class Prepared:
             self._spare.append(record)
             self.run(table, stream)
             return
-        driver.doing = describe(self.starts[failed]) if failed >= 0 else self._last
+        driver.doing = self.starts[failed] if failed >= 0 else self._last
         names = {ENTERING: "cuCtxPushCurrent", REPLAYING: "cuGraphLaunch"}
         driver.fail(names.get(failed, "cuLaunchKernelEx"), code)
 
@@ -106,8 +107,13 @@ class Launcher:
             return None
         return self._holds_code.run
 
-    def prepare(self, starts: Sequence[Start]) -> Prepared:
-        """Kernels that are started together, for as often as they are."""
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Kernels of a plan that are started together, as often as the plan is run."""
+        starts = []
+        for k in launches:
+            schedule = k.function.schedule
+            grid, block = (schedule.blocks(k.parallel), 1, 1), (schedule.threads, 1, 1)
+            starts.append(Start(k.function, grid, block, 0, k.slots, k.patches, k.scalars, k.nbytes, k.origin))
         return Prepared(self, starts)
 
     def start(
@@ -122,7 +128,7 @@ class Launcher:
             numbers = [(k, k) for k in range(count)]
             # (a proxy: the function keeps what is prepared, not the other way round)
             start = Start(weakref.proxy(function), grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
-            prepared = function.prepared[grid, block, shared_bytes] = self.prepare([start])
+            prepared = function.prepared[grid, block, shared_bytes] = Prepared(self, [start])
         prepared.run(slots if type(slots) is list else list(slots), stream)
 
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
@@ -135,7 +141,7 @@ class Launcher:
                 slots[slot] = table[place]
             base = slots.buffer_info()[0]
             pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
-            self.driver.doing = describe(start)
+            self.driver.doing = start
             with self.order.lock:
                 queue = self.order.enter(stream)
                 shape = (*start.grid, *start.block, start.shared_bytes, queue, ctypes.addressof(pointers))
@@ -143,8 +149,3 @@ class Launcher:
                     self.driver.call("cuLaunchCooperativeKernel", start.function.handle, *shape)
                 else:
                     self.driver.call("cuLaunchKernel", start.function.handle, *shape, 0)
-
-
-def describe(start: Start) -> str:
-    """A launch, for messages: the kernel, and where the user's program asked for it."""
-    return f"{start.function.name} ({start.note})" if start.note else str(start.function.name)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.runtime.live import show_place
+
 # Words of a record: how many launches, places, numbers and changes; where the places' indices, their values, the launches and
 # the changes lie; the executable graph, or 0; what failed.
 LAUNCHES, PLACES, NUMBERS, PATCHES, INDICES, VALUES, FIRST, CHANGES, GRAPH, FAILED, HEAD = range(11)
@@ -46,7 +48,7 @@ class Start:
         Arguments that are the integer at a place of the table.
     nbytes : int
         Bytes that it moves, as far as that is known.
-    note : str
+    origin : (code, int) or None
         Where the user's program asked for it, for messages.
     """
 
@@ -58,7 +60,11 @@ class Start:
     patches: Sequence[tuple[int, int, int]] = ()
     numbers: Sequence[tuple[int, int]] = ()
     nbytes: int = 0
-    note: str = ""
+    origin: Any = None
+
+    def __str__(self) -> str:
+        place = show_place(self.origin)
+        return f"{self.function.name} ({place})" if place else str(self.function.name)
 
 
 class Record:

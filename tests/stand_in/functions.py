@@ -87,9 +87,11 @@ SIGNATURES = {
 }
 NUMBERS = {name: k for k, name in enumerate(SIGNATURES)}
 LINE = 16  # words of a noted call: function, error, arguments
-LINES = 1 << 13  # calls that are kept
+LINES = 1 << 11  # calls that are kept
 FAULT = 3  # words of a fault: error, calls that still succeed, calls that fail then (-1: all)
 
+# Destructors may call a driver for as long as the process lives.
+_alive: list[Functions] = []
 Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
 
 
@@ -106,7 +108,8 @@ class Functions:
         self.lines = (ctypes.c_int64 * (LINE * LINES))()
         self.state = (ctypes.c_int64 * 2)(0, 0x1000)  # calls noted, handles given
         self.faults = (ctypes.c_int64 * (FAULT * len(SIGNATURES)))()
-        self._callbacks = {name: Callback(body) for name, body in bodies.items()}
+        self.bodies = bodies
+        self._callbacks = {name: Callback(self._entry(name)) for name in bodies}
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         module = llvm.parse_assembly("\n".join(self._function(name) for name in SIGNATURES))
@@ -114,6 +117,14 @@ class Functions:
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
         self.addresses = {name: self._engine.get_function_address(f"stand_in_{name}") for name in SIGNATURES}
+        _alive.append(self)
+
+    def _entry(self, name: str) -> Callable[[Any], int]:
+        def enter(arguments: Any) -> int:
+            body = self.bodies.get(name)
+            return body(arguments) if body is not None else 0
+
+        return enter
 
     def _function(self, name: str) -> str:
         """LLVM text of one function: every argument is a 64-bit register or stack slot to it."""

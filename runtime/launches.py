@@ -1,0 +1,50 @@
+"""One kernel of a plan, as a device prepares it: packed ahead but for what changes from run to run.
+
+In: what a plan knows. Out: `Launch`; a device that starts several by one call makes a `Prepared` of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(slots=True)
+class Launch:
+    """One kernel launch over a table of buffers.
+
+    Attributes
+    ----------
+    function
+        What `Device.load` returned.
+    parallel, work
+        As `Device.launch` takes them.
+    slots : array of int64
+        The arguments, but for those that `patches` and `scalars` name.
+    patches : list of (slot, place, byte offset)
+        Arguments that are the address of what lies at a place of the table.
+    scalars : list of (slot, place)
+        Arguments that are an integer of the table: the bits of a number.
+    nbytes : int
+        Bytes that it reads and writes.
+    origin : (code, int) or None
+        Where the user's program asked for it.
+    """
+
+    function: Any
+    parallel: tuple[int, ...]
+    work: int
+    slots: array[int]
+    patches: list[tuple[int, int, int]]
+    scalars: list[tuple[int, int]]
+    nbytes: int
+    origin: Any
+
+
+class Prepared(Protocol):
+    """Launches that are started together."""
+
+    def run(self, table: list[Any]) -> None:
+        """Start them with what lies in the table."""
+        ...
