@@ -84,11 +84,11 @@ def literal(value: Any, dtype: np.dtype) -> str:
                 return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
 
 
-_FLOATS = re.compile(r"( = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.(?:sqrt|fma)\.)))(?= )")
+_FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.(?:sqrt|fma)\.)))(?= )")
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Give every float instruction these fast-math flags."""
+    """Give every float instruction these fast-math flags, but for those of formulas, which are exact as they stand."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -107,6 +107,7 @@ class Writer:
     globals: list[str] = field(default_factory=list)
     attributes: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
+    keeps_loops: bool = False  # whether loops that are to stay rolled say so
     environment: dict[Value, Item] = field(default_factory=dict)
     lanes: int = 0
     count: int = 0

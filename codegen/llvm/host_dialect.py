@@ -7,6 +7,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm import vector_math
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type, wide
+from weft.codegen.llvm.function_formulas import formula
 from weft.codegen.target import Target
 
 
@@ -61,7 +62,11 @@ class HostDialect:
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """A libm call; in vectors a libmvec call for each piece, or one scalar call a lane."""
+        """By its formula, if it has one; else a libm call, in vectors a libmvec call for each piece or one scalar call
+        a lane."""
+        written = formula(emitter, self.target, name, dtype, operands, lanes)
+        if written is not None:
+            return written
         kind = scalar_type(dtype)
         bits = dtype.itemsize * 8
         scalar = vector_math.c_name(name, bits)

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.codegen.llvm import vector_math
 from weft.codegen.llvm.emit import Emitter, scalar_type, wide
+from weft.codegen.llvm.function_formulas import formula
 from weft.codegen.target import Target
 
 WIDTHS = (2, 4, 8, 16)
@@ -24,7 +25,10 @@ class HostMath:
         self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """A call on scalars."""
+        """A call on scalars, or the function's formula."""
+        written = formula(emitter, self.target, name, dtype, operands, 0)
+        if written is not None:
+            return written
         bits = dtype.itemsize * 8
         symbol = vector_math.c_name(name, bits)
         variant = vector_math.vector_variant(name, bits, self.target.vector_bytes)

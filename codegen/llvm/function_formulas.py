@@ -1,0 +1,302 @@
+"""Elementary functions written out: straight code where host code would else call the C library.
+
+In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula is made of operations that IEEE 754
+defines to the bit (fused multiply-adds among them, each named), so that a value depends neither on its lane, nor on the
+machine, nor on the C library's version; and no call makes a loop put its vectors aside. Coefficients are minimax
+polynomials. Always true: infinities, NaN, zeros with their sign and subnormal numbers come out as C99's Annex F says;
+the error stays below 3 units in the last place (`tests/codegen/llvm/test_function_formulas.py` measures it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.codegen.llvm.emit_text import Writer, literal, scalar_type, suffix, wide
+from weft.codegen.target import Target
+
+
+@dataclass(frozen=True)
+class _Format:
+    """What the formulas need to know of float32 or float64."""
+
+    dtype: np.dtype
+    integer: str
+    fraction: int  # bits of a number's fraction
+    bias: int  # of its exponent
+    ln2_high: float  # so few bits that a product with an exponent is exact
+    ln2_low: float
+    exp_low: float  # below, e**x is 0
+    exp_high: float  # above, it is infinite
+    exp2_low: float
+    exp2_high: float
+    near_overflow: float  # above, 2**n may be infinite where e**x is not
+    expm1_low: float  # below, e**x - 1 is -1
+    tanh_high: float  # above, tanh(x/2) is 1
+    lift: int  # exponents up which a subnormal number is normal
+    # (e**r - 1 - r) / r**2 for r up to ln(2)/2 in size
+    exp: tuple[float, ...]
+    # (log(1 + f) - f + f**2 / 2) / f**3 for 1 + f between sqrt(1/2) and sqrt(2)
+    log: tuple[float, ...]
+
+    @property
+    def magnitude_mask(self) -> int:
+        """All bits but the sign's."""
+        return (1 << (8 * self.dtype.itemsize - 1)) - 1
+
+
+# fmt: off
+_FLOAT32 = _Format(
+    np.dtype(np.float32), "i32", 23, 127, 0.693145751953125, 1.428606765330187e-06,
+    -104.0, 89.0, -151.0, 129.0, 88.0, -20.0, 20.0, 24,
+    (0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369210176169872, 0.0013838501181453466),
+    (0.3333331048488617, -0.25000298023223877, 0.20002496242523193, -0.16652390360832214, 0.14198629558086395,
+     -0.1266338974237442, 0.1229984387755394, -0.10325616598129272, 0.042094483971595764),
+)
+_FLOAT64 = _Format(
+    np.dtype(np.float64), "i64", 52, 1023, 6.93147180369123816490e-01, 1.90821492927058770002e-10,
+    -746.0, 710.0, -1077.0, 1025.0, 709.0, -40.0, 40.0, 54,
+    (0.5, 0.16666666666666682, 0.041666666666666095, 0.008333333333317034, 0.0013888888889115596,
+     0.00019841269896383513, 2.4801586926681097e-05, 2.7557234862106516e-06, 2.755758181630802e-07,
+     2.51120368031556e-08, 2.082663498095241e-09),
+    (0.33333333333333454, -0.2499999999999892, 0.1999999999994614, -0.1666666666691436, 0.1428571429384085,
+     -0.12499999982022078, 0.11111110516077871, -0.1000000038312436, 0.09090933504646258, -0.08333345764262814,
+     0.07691714496522066, -0.07142000004122658, 0.06675147928559295, -0.06269801738905245, 0.05817782983911774,
+     -0.05326776231098483, 0.05415957811737295, -0.06275042098787188, 0.056968852520922424, -0.024276307345661163),
+)
+# fmt: on
+_FORMATS = {4: _FLOAT32, 8: _FLOAT64}
+
+
+class _Text:
+    """Arithmetic on vectors, or scalars where `lanes` is 0, as lines of LLVM text.
+
+    Names begin with ``%m``: whoever lets the compiler rearrange a person's floats leaves these lines alone.
+    """
+
+    def __init__(self, writer: Writer, format: _Format, lanes: int) -> None:
+        self.writer = writer
+        self.format = format
+        self.lanes = lanes
+        self.kind = wide(scalar_type(format.dtype), lanes)
+        self.whole = wide(format.integer, lanes)
+
+    def _line(self, text: str) -> str:
+        name = f"%m{self.writer.fresh_number()}"
+        self.writer.lines.append(f"  {name} = {text}")
+        return name
+
+    def _splat(self, scalar: str, text: str) -> str:
+        return f"splat ({scalar} {text})" if self.lanes else text
+
+    def number(self, value: float) -> str:
+        """A float constant."""
+        return self._splat(scalar_type(self.format.dtype), literal(self.format.dtype.type(value), self.format.dtype))
+
+    def integer(self, value: int) -> str:
+        """A constant of as many bits."""
+        return self._splat(self.format.integer, str(value))
+
+    def op(self, word: str, x: str, y: str) -> str:
+        """An instruction on two floats."""
+        return self._line(f"{word} {self.kind} {x}, {y}")
+
+    def bits_op(self, word: str, x: str, y: int | str) -> str:
+        """An instruction on two integers."""
+        return self._line(f"{word} {self.whole} {x}, {self.integer(y) if isinstance(y, int) else y}")
+
+    def fma(self, x: str, y: str, z: str) -> str:
+        """x * y + z, rounded once."""
+        name = f"llvm.fma.{suffix(scalar_type(self.format.dtype), self.lanes)}"
+        self.writer.declare(name, self.kind, [self.kind] * 3)
+        return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
+
+    def test(self, word: str, x: str, value: float) -> str:
+        """A comparison with a constant; ordered ones are false for NaN."""
+        return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
+
+    def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
+        """x where the condition holds, else y."""
+        kind = kind or self.kind
+        return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
+
+    def as_bits(self, x: str) -> str:
+        """A float's bits."""
+        return self._line(f"bitcast {self.kind} {x} to {self.whole}")
+
+    def as_float(self, bits: str) -> str:
+        """The float with these bits."""
+        return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
+
+    def polynomial(self, x: str, coefficients: tuple[float, ...]) -> str:
+        """By Horner, the constant term first in the tuple."""
+        text = self.number(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            text = self.fma(text, x, self.number(c))
+        return text
+
+    def clamp(self, x: str, low: float | None, high: float | None) -> str:
+        """Into a range; NaN stays."""
+        if high is not None:
+            x = self.select(self.test("ogt", x, high), self.number(high), x)
+        if low is not None:
+            x = self.select(self.test("olt", x, low), self.number(low), x)
+        return x
+
+    def magnitude(self, x: str) -> str:
+        """Without its sign."""
+        return self.as_float(self.bits_op("and", self.as_bits(x), self.format.magnitude_mask))
+
+    def with_sign(self, x: str, other: str) -> str:
+        """A number without a sign, with another's."""
+        sign = self.bits_op("and", self.as_bits(other), ~self.format.magnitude_mask)
+        return self.as_float(self.bits_op("or", self.as_bits(x), sign))
+
+    def keep_small(self, x: str, result: str) -> str:
+        """x itself where x is so small that it is the result: with its sign, if 0, and to its last bit, if subnormal."""
+        small = self.test("olt", self.magnitude(x), 2.0 ** -(self.format.fraction + 2))
+        return self.select(small, x, result)
+
+    # -- powers ----------------------------------------------------------------------------------
+
+    @property
+    def anchor(self) -> float:
+        """A float so large that a number added to it is rounded to a whole one, whose sum with the exponent's bias is
+        then in the lowest bits."""
+        return 1.5 * 2.0**self.format.fraction + self.format.bias
+
+    def split(self, x: str) -> tuple[str, str]:
+        """x as n ln(2) + r with n whole: n upon the anchor, and r."""
+        anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
+        n = self.op("fsub", anchored, self.number(self.anchor))
+        r = self.fma(n, self.number(-self.format.ln2_high), x)
+        return anchored, self.fma(n, self.number(-self.format.ln2_low), r)
+
+    def grown(self, r: str) -> str:
+        """e**r - 1."""
+        return self.fma(self.polynomial(r, self.format.exp), self.op("fmul", r, r), r)
+
+    def power_of_two(self, anchored: str, more: str | int = 0) -> str:
+        """2**(n + more) for n upon the anchor, where that is a normal number."""
+        bits = self.as_bits(anchored)
+        bits = bits if more == 0 else self.bits_op("add", bits, more)
+        return self.as_float(self.bits_op("shl", bits, self.format.fraction))
+
+    def scaled(self, value: str, anchored: str, x: str) -> str:
+        """value * 2**n, in two steps that round once, for n of x's sign: the first is to a normal number."""
+        low = self.test("olt", x, 0.0)
+        more = self.select(low, self.integer(self.format.lift), self.integer(-1), self.whole)
+        first = self.op("fmul", value, self.power_of_two(anchored, more))
+        return self.op("fmul", first, self.select(low, self.number(2.0**-self.format.lift), self.number(2.0)))
+
+    # -- logarithms ------------------------------------------------------------------------------
+
+    def parts(self, x: str) -> tuple[str, str]:
+        """A positive x as 2**e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2): e as a float, and f."""
+        form = self.format
+        small = self.test("olt", x, 2.0 ** (1 - form.bias))
+        normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
+        root = int(np.array(math.sqrt(0.5), form.dtype).view(f"i{form.dtype.itemsize}"))
+        moved = self.bits_op("sub", self.as_bits(normal), root - (form.bias << form.fraction))
+        # the exponent as the lowest bits of a float whose last place is 1
+        whole = self.bits_op("lshr", moved, form.fraction)
+        whole = self.bits_op("or", whole, (form.fraction + form.bias) << form.fraction)
+        offset = 2.0**form.fraction + form.bias
+        away = self.select(small, self.number(offset + form.lift), self.number(offset))
+        e = self.op("fsub", self.as_float(whole), away)
+        m = self.bits_op("add", self.bits_op("and", moved, (1 << form.fraction) - 1), root)
+        return e, self.op("fsub", self.as_float(m), self.number(1.0))
+
+    def log_of(self, e: str, f: str) -> str:
+        """log(2**e (1 + f))."""
+        y = self.rest_of_log(f)
+        y = self.op("fadd", self.fma(e, self.number(self.format.ln2_low), y), f)
+        return self.fma(e, self.number(self.format.ln2_high), y)
+
+    def rest_of_log(self, f: str) -> str:
+        """log(1 + f) - f."""
+        bend = self.fma(self.polynomial(f, self.format.log), f, self.number(-0.5))
+        return self.op("fmul", self.op("fmul", f, f), bend)
+
+    def log_bounds(self, x: str, result: str) -> str:
+        """The result where x is positive and finite; what a logarithm is elsewhere."""
+        result = self.select(self.test("olt", x, math.inf), result, x)
+        outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
+        return self.select(self.test("ogt", x, 0.0), result, outside)
+
+
+def _exp(t: _Text, x: str) -> str:
+    y = t.clamp(x, t.format.exp_low, t.format.exp_high)
+    anchored, r = t.split(y)
+    return t.scaled(t.op("fadd", t.grown(r), t.number(1.0)), anchored, y)
+
+
+def _exp2(t: _Text, x: str) -> str:
+    y = t.clamp(x, t.format.exp2_low, t.format.exp2_high)
+    anchored = t.op("fadd", y, t.number(t.anchor))
+    rest = t.op("fsub", y, t.op("fsub", anchored, t.number(t.anchor)))
+    r = t.op("fmul", rest, t.number(math.log(2)))
+    return t.scaled(t.op("fadd", t.grown(r), t.number(1.0)), anchored, y)
+
+
+def _expm1(t: _Text, x: str) -> str:
+    y = t.clamp(x, t.format.expm1_low, t.format.exp_high)
+    anchored, r = t.split(y)
+    big = t.test("ogt", y, t.format.near_overflow)
+    scale = t.power_of_two(anchored, t.select(big, t.integer(-1), t.integer(0), t.whole))
+    away = t.op("fsub", scale, t.select(big, t.number(0.5), t.number(1.0)))
+    result = t.op("fmul", t.fma(t.grown(r), scale, away), t.select(big, t.number(2.0), t.number(1.0)))
+    return t.keep_small(x, result)
+
+
+def _tanh(t: _Text, x: str) -> str:
+    size = t.magnitude(x)
+    anchored, r = t.split(t.clamp(t.op("fadd", size, size), None, t.format.tanh_high))
+    scale = t.power_of_two(anchored)
+    grown = t.fma(t.grown(r), scale, t.op("fsub", scale, t.number(1.0)))
+    result = t.op("fdiv", grown, t.op("fadd", grown, t.number(2.0)))
+    return t.keep_small(x, t.with_sign(result, x))
+
+
+def _log(t: _Text, x: str) -> str:
+    return t.log_bounds(x, t.log_of(*t.parts(x)))
+
+
+def _log2(t: _Text, x: str) -> str:
+    e, f = t.parts(x)
+    return t.log_bounds(x, t.fma(t.op("fadd", t.rest_of_log(f), f), t.number(1 / math.log(2)), e))
+
+
+def _log1p(t: _Text, x: str) -> str:
+    u = t.op("fadd", x, t.number(1.0))
+    lost = t.op("fsub", x, t.op("fsub", u, t.number(1.0)))
+    result = t.op("fadd", t.log_of(*t.parts(u)), t.op("fdiv", lost, u))
+    return t.keep_small(x, t.log_bounds(u, result))
+
+
+# C name -> formula.
+FORMULAS: dict[str, Callable[[_Text, str], str]] = {
+    "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
+    "log": _log,
+    "log2": _log2,
+    "log1p": _log1p,
+    "tanh": _tanh,
+}
+
+
+def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
+    """A function of the C library by its formula, on scalars (lanes 0) or vectors; None where there is none, or where
+    the machine has no fused multiply-add."""
+    if name not in FORMULAS or not has_fma(target):
+        return None
+    return FORMULAS[name](_Text(writer, _FORMATS[dtype.itemsize], lanes), *operands)
+
+
+def has_fma(target: Target) -> bool:
+    """Whether a fused multiply-add is an instruction: by x86's features; 64-bit ARM always has it."""
+    return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

@@ -1,0 +1,115 @@
+"""Formulas of elementary functions: their error, their special values, and that no value depends on its place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.llvm.emit import Emitter
+from weft.codegen.llvm.function_formulas import FORMULAS
+from weft.codegen.llvm.host_dialect import HostDialect
+from weft.codegen.target import Target
+
+STRIDE = 4099  # of all float32 bit patterns, which is about a million of them
+MOST = 3.0  # units in the last place, as the module says
+
+
+def computed(name: str, values: np.ndarray, device: str = "cpu") -> np.ndarray:
+    with wf.device(device):
+        return np.array(getattr(wf, name)(wf.asarray(values)))
+
+
+def units_off(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """How far results are from exact ones of a wider type, in units in the last place."""
+    kind = found.dtype
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(kind)
+        unit = np.spacing(np.maximum(np.abs(rounded), np.finfo(kind).tiny)).astype(exact.dtype)
+        off = np.abs(found.astype(exact.dtype) - exact) / unit
+    same = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+    return np.where(same & ~np.isfinite(rounded), 0, np.where(np.isnan(off), np.inf, off))
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_error_of_float32(name: str) -> None:
+    values = np.arange(0, 1 << 32, STRIDE, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(values.astype(np.float64))
+    off = units_off(computed(name, values), exact)
+    assert off.max() < MOST, (values[off.argmax()], off.max())
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="nothing is wider than float64 here")
+@pytest.mark.parametrize("name", FORMULAS)
+def test_error_of_float64(name: str) -> None:
+    source = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            source.integers(0, 1 << 64, 100_000, dtype=np.uint64).view(np.float64),
+            source.uniform(-750, 750, 100_000),
+            source.standard_normal(100_000),
+            np.exp(source.uniform(-745, 709, 100_000)),
+            1 + 1e-3 * source.standard_normal(100_000),
+        ]
+    )
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(values.astype(np.longdouble))
+    off = units_off(computed(name, values), exact)
+    assert off.max() < MOST, (values[off.argmax()], off.max())
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_special_values(name: str, kind: type) -> None:
+    """Where results begin and end, and the sign of zeros."""
+    tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
+    ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
+    whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
+    values = np.array([0, np.inf, tiny, least, 3 * least, np.finfo(kind).max, *ends, *whole], kind)
+    values = np.concatenate([values, -values, np.array([np.nan], kind)])
+    wider = np.float64 if kind is np.float32 else np.longdouble
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(values.astype(wider)).astype(kind)
+    found = computed(name, values)
+    odd = ~np.isfinite(exact) | (exact == 0)
+    np.testing.assert_array_equal(found[odd], exact[odd])
+    zero = exact == 0
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(exact[zero]))
+    assert (np.abs(found[~odd] - exact[~odd]) <= MOST * np.spacing(np.abs(exact[~odd]))).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_value_does_not_depend_on_its_place(name: str, kind: type) -> None:
+    """In vectors, one by one behind them, alone, and in loops that LLVM makes vectors of."""
+    values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
+    right = computed(name, values)
+    for part in (slice(0, 1), slice(3, 8), slice(100, 203)):
+        assert (computed(name, values[part]) == right[part]).all()
+    assert (computed(name, values, "simt") == right).all()
+
+
+def test_whole_powers_of_two_are_exact() -> None:
+    for kind, least, most in ((np.float32, -149, 128), (np.float64, -1074, 1024)):
+        n = np.arange(least, most)
+        powers = np.ldexp(kind(1), n).astype(kind)
+        assert (computed("exp2", n.astype(kind)) == powers).all()
+        assert (computed("log2", powers) == n).all()
+
+
+def test_a_machine_without_fused_multiply_add_calls_the_library() -> None:
+    """Where it is no instruction, each would be a call."""
+    b = KernelBuilder("plain", np.int64)
+    x, out = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True)
+    zero = b.constant(0, np.int64)
+    b.store(out, zero, b.op("exp", b.load(x, zero)))
+    symbols = {}
+    for features in ("+avx2,+fma", "+avx2"):
+        dialect = HostDialect(Target("host", "cpu", "x86_64-linux-gnu", "haswell", features, 32, 1))
+        Emitter(b.finish(), dialect).emit()
+        symbols[features] = sorted(dialect.symbols)
+    assert symbols["+avx2,+fma"] == []
+    assert len(symbols["+avx2"]) == 1
+    assert "exp" in symbols["+avx2"][0]
