@@ -264,6 +264,8 @@ def commit_loops(group: Group, placed: Placed) -> None:
     if placed.task.kind != "reduce" or any(loop.role == "reduce" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role == "reduce"}
+    if not reduced:
+        return  # it folds axes of one element, and what there is keeps its stages
     order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
     moved = {old: new for new, old in enumerate(order)}
     group.loops = [Loop(group.loops[k].extent, "reduce" if k in reduced else "parallel") for k in order]
