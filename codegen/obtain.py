@@ -14,7 +14,7 @@ from typing import Any
 from weft.codegen.compile import code_version, compile_kernel, lower_stages
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.runtime import CodeCache, Device, compiling, disk_cache, key_material, setting
+from weft.runtime import CodeCache, Device, building, disk_cache, key_material, setting
 
 _functions = CodeCache()
 
@@ -40,7 +40,7 @@ def obtain_function(device: Device, kernel: Kernel) -> Any:
 
     def build() -> Any:
         code = obtain_code(device.target, kernel, text)
-        with compiling(kernel.name, code.target):
+        with building(kernel.name, code.target, "load", hash(text)):
             return device.load(code)
 
     return _functions.get_or_build(_key(device, text), build)
@@ -70,7 +70,7 @@ def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     code = cache.get(key) if cache is not None else None
     if code is None:
         Tally.compiled += 1
-        with compiling(kernel.name, target.name):
+        with building(kernel.name, target.name, "compile", hash(text)):
             code = compile_kernel(kernel, target)
         if cache is not None:
             cache.put(key, code)

@@ -314,7 +314,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device, tell: bool) ->
         slots[slot] = table[place]
     if Listening.listeners:
         if step.note is None:
-            step.note = launch_note(step.group, step.lowered.kernel.name, step.nbytes, step.work)
+            step.note = launch_note(step.group, step.lowered.kernel, step.nbytes, step.work)
         launch_heard(device, step.note, partial(device.launch, step.function, step.parallel, step.work, slots))
     else:
         device.launch(step.function, step.parallel, step.work, slots)

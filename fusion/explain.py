@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from weft.codegen import Kernel, Target, describe_shapes, find_op
+from weft.codegen import Kernel, Target, describe_shapes, find_op, print_kernel
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.lower import lower_group
@@ -185,7 +185,7 @@ def inputs_of(group: Group) -> list[Expr]:
             for i in p.task.body
             if i.kind in ("read", "gather") and i.node not in own
         ]
-        found += [p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")]
+        found += [p.task.previous for p in group.placed if p.task.previous is not None]
     return list(dict.fromkeys(node for node in found if node.kind != "empty"))
 
 
@@ -283,10 +283,11 @@ def instructions_of(group: Group) -> int:
     )
 
 
-def launch_note(group: Group, name: str, nbytes: int, work: int) -> LaunchNote:
+def launch_note(group: Group, kernel: Kernel, nbytes: int, work: int) -> LaunchNote:
     """A kernel of a group, for who listens to launches."""
     place = next((show_place(p.task.node.location) for p in group.placed if p.task.node.location is not None), "")
-    return LaunchNote(name, members_of(group), nbytes, instructions_of(group) * work, place)
+    key = hash(print_kernel(kernel))
+    return LaunchNote(kernel.name, members_of(group), nbytes, instructions_of(group) * work, place, key)
 
 
 def _line(node: Expr) -> str:
@@ -305,7 +306,7 @@ def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
             case "gather":
                 made.append(f"{names(i.node.operands[0])}[{', '.join(made[k] for k in i.operands)}]")
             case "iota":
-                made.append("index")
+                made.append("index" if i.index[1] else str(i.index[0]))
             case "constant":
                 made.append(str(constant_value(i.node)))
             case "scalar":
@@ -326,6 +327,8 @@ def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
         case "update":
             how = "in place" if task.node in schedule.in_place else "in a copy"
             return f"{target} = {names(task.node.operands[0])} with a part {how} <- {value}"
+        case "rebuild":
+            return f"{target} = {names(task.node.operands[0])} with a part in new memory <- {value}"
         case "scatter":
             return f"{target} = {names(task.node.operands[0])} with scattered elements <- {value}"
         case _:

@@ -23,7 +23,7 @@ from weft.runtime.errors import (
     SettingError,
     WeftError,
 )
-from weft.runtime.listening import LaunchNote, Listener, Listening, compiling, launch_heard
+from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
 from weft.runtime.live import largest_buffers, show_place
 from weft.runtime.null import NullDevice
 from weft.runtime.object_code import ObjectCode
@@ -82,6 +82,7 @@ def set_judge(judged: Any) -> None:
 
 __all__ = [
     "Buffer",
+    "BuildNote",
     "CacheWarning",
     "CodeCache",
     "CompileError",
@@ -112,7 +113,7 @@ __all__ = [
     "Stream",
     "WeftError",
     "assemble",
-    "compiling",
+    "building",
     "copy_bandwidth",
     "default_device",
     "device",

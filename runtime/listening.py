@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from weft.runtime.settings import setting
 
@@ -36,6 +36,8 @@ class LaunchNote:
         That it executes, roughly; 0 where nobody knows.
     place : str
         The user's line.
+    key : int
+        What a compilation of the same kernel is told by; 0: by its name.
     """
 
     name: str
@@ -43,6 +45,19 @@ class LaunchNote:
     nbytes: int = 0
     instructions: int = 0
     place: str = ""
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BuildNote:
+    """What was compiled, or loaded, for which target, and when: times by `time.perf_counter_ns`."""
+
+    name: str
+    target: str
+    stage: Literal["compile", "load"]
+    key: int
+    begin: int
+    end: int
 
 
 class Listener(Protocol):
@@ -52,8 +67,8 @@ class Listener(Protocol):
         """Call `start`, which launches."""
         ...
 
-    def compiled(self, name: str, target: str, begin: int, end: int) -> None:
-        """A kernel was compiled or loaded; times by `time.perf_counter_ns`."""
+    def built(self, note: BuildNote) -> None:
+        """A kernel was compiled or loaded."""
         ...
 
 
@@ -84,8 +99,8 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 
 @contextmanager
-def compiling(name: str, target: str) -> Iterator[None]:
-    """Around a compilation: its time for the listeners, and a line on the terminal if it takes long."""
+def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
+    """Around compiling or loading: its time for the listeners, and a line on the terminal if it takes long."""
     begin = time.perf_counter_ns()
     shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None
     try:
@@ -95,7 +110,7 @@ def compiling(name: str, target: str) -> Iterator[None]:
             shown.end()
         end = time.perf_counter_ns()
         for listener in Listening.listeners:
-            listener.compiled(name, target, begin, end)
+            listener.built(BuildNote(name, target, stage, key, begin, end))
 
 
 class _Progress:

@@ -13,13 +13,16 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.memory import MemoryPool
 from weft.runtime.cuda.peers import befriend, copy_from_peer
+from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
 from weft.runtime.launches import Launch
+from weft.runtime.listening import Listening
 from weft.runtime.object_code import BlockSchedule, ObjectCode
+from weft.runtime.settings import setting
 
 # Dynamic shared memory that a kernel may have without asking the driver for more.
 ORDINARY_SHARED = 48 << 10
@@ -90,6 +93,8 @@ class CudaDevice(GpuServices):
         self._staging = Staging(self._driver, self._order)
         self._launcher = Launcher(self._driver, self._order)
         self._target: Any = None
+        if setting("nvtx") and not any(isinstance(listener, Ranges) for listener in Listening.listeners):
+            Listening.add(Ranges())
 
     @property
     def target(self) -> Any:

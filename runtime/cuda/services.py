@@ -94,7 +94,7 @@ class GpuServices:
 
     def create_event(self, timing: bool = True) -> CudaEvent:
         """A new event."""
-        return CudaEvent(self._driver, self._stream, timing)
+        return CudaEvent(self._driver, self._order, timing)
 
     def facts(self) -> DeviceFacts:
         """What the GPU is."""

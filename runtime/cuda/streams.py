@@ -33,18 +33,21 @@ class CudaEvent:
     Parameters
     ----------
     driver : Driver
-    stream : the handle of the stream that `record` marks unless it is given another
+    order : Order or None
+        Whose present stream `record` marks unless it is given another.
     timing : bool
     """
 
-    def __init__(self, driver: Driver, stream: Any, timing: bool = True) -> None:
+    def __init__(self, driver: Driver, order: Order | None, timing: bool = True) -> None:
         self._driver = driver
-        self._stream = stream
+        self._order = order
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Mark the present end of a stream."""
-        self._driver.call("cuEventRecord", self.handle, self._stream if stream is None else stream.queue)
+        """Mark the present end of a stream (None: the calling thread's)."""
+        if stream is None and self._order is not None:
+            stream = self._order.current
+        self._driver.call("cuEventRecord", self.handle, stream.queue)
 
     def query(self) -> bool:
         """Whether everything before it has ended."""
@@ -103,8 +106,8 @@ class CudaStream:
     def mark(self) -> CudaEvent:
         """The present end, as an event that is used again and again."""
         if self._mark is None:
-            self._mark = CudaEvent(self._order.driver, self.queue, timing=False)
-        self._mark.record()
+            self._mark = CudaEvent(self._order.driver, None, timing=False)
+        self._mark.record(self)
         return self._mark
 
     def query(self) -> bool:

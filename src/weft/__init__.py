@@ -42,6 +42,8 @@ def __getattr__(name: str) -> Any:
         return import_module("weft.cuda")
     if name == "stream":
         return import_module("weft.dsl.cuda.streams").stream
+    if name == "profile":
+        return import_module("weft.dsl.profile").profile
     if name in _KERNELS:
         return getattr(import_module("weft.dsl.kernel"), name)
     return find_name(name)
@@ -79,6 +81,7 @@ __all__ = [
     "explain",
     "lambdify",
     "memory",
+    "profile",
     "reset_statistics",
     "set_default_device",
     "statistics",

@@ -1,0 +1,384 @@
+"""Profiles: how long each kernel took, what it moved, and where the program asked for it.
+
+In: launches and compilations, as `weft.runtime` tells them to who listens. Out: `Profile`: a table, a notebook's table, a
+trace for Perfetto or Chrome, a roofline picture. Always true: the time of a kernel is the device's own, by events around
+it; without a profile nothing of this runs; a profile sees the launches of every thread while it is open.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import weft.runtime as runtime
+from weft.fusion import flush, show_bytes, show_seconds
+from weft.runtime import BuildNote, LaunchNote, Listening
+
+SHOWN = 40  # rows of a printed table
+
+
+@dataclass(slots=True)
+class LaunchTime:
+    """One launch.
+
+    Attributes
+    ----------
+    note : LaunchNote
+    device : str
+    thread : str
+    begin : float
+        Seconds from the start of the profile to the start of the kernel on the device.
+    seconds : float
+        That it took there.
+    launched, launching : float
+        When the host launched it, and how long that took; on the CPU a launch returns when the kernel has ended.
+    """
+
+    note: LaunchNote
+    device: str
+    thread: str
+    begin: float
+    seconds: float
+    launched: float
+    launching: float
+
+
+@dataclass(slots=True)
+class CompileTime:
+    """One compilation, or one loading of compiled code."""
+
+    note: BuildNote
+    thread: str
+    begin: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class KernelTime:
+    """All launches of one kernel.
+
+    Attributes
+    ----------
+    note : LaunchNote
+    device : str
+    times : list of float
+        Seconds of each launch on the device.
+    launching : list of float
+        Seconds of the host for each.
+    compiling : float
+        Seconds that it was compiled and loaded for, inside the profile.
+    bandwidth : float or None
+        Bytes a second that the device copies its own memory with, as measured.
+    """
+
+    note: LaunchNote
+    device: str
+    times: list[float]
+    launching: list[float]
+    compiling: float
+    bandwidth: float | None
+
+    @property
+    def seconds(self) -> float:
+        """Of all launches."""
+        return sum(self.times)
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second, over all launches."""
+        return self.note.nbytes * len(self.times) / self.seconds if self.seconds else 0.0
+
+    @property
+    def share(self) -> float | None:
+        """Which part of the device's measured bandwidth that is."""
+        return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A launch whose events may not have happened yet."""
+
+    note: LaunchNote
+    device: Any
+    thread: str
+    before: Any
+    after: Any
+    launched: int
+    returned: int
+
+
+@dataclass(slots=True)
+class _Clock:
+    """An event of a device, and when it happened by the host's clock."""
+
+    event: Any
+    at: int = field(default=0)
+
+
+class Profile:
+    """What ran inside a ``with weft.profile() as p:``. Printing it gives a table.
+
+    What was recorded before is run first and does not count; what was recorded inside is run at the end. Profiles nest.
+
+    Attributes
+    ----------
+    launches : list of LaunchTime
+        In the order of the launches.
+    compilations : list of CompileTime
+    seconds : float
+        From the begin to the end.
+    """
+
+    def __init__(self) -> None:
+        self.launches: list[LaunchTime] = []
+        self.compilations: list[CompileTime] = []
+        self.seconds = 0.0
+        self._begin = 0
+        self._open: list[_Open] = []
+        self._clocks: dict[str, _Clock] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Profile:
+        flush()
+        self._begin = time.perf_counter_ns()
+        Listening.add(self)
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        try:
+            if kind is None:
+                flush()
+        finally:
+            Listening.remove(self)
+            if kind is None:
+                self._resolve()
+            self.seconds = (time.perf_counter_ns() - self._begin) * 1e-9
+
+    # -- listening ------------------------------------------------------------------------------
+
+    def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
+        """Start a kernel between two events."""
+        with self._lock:
+            if device.name not in self._clocks:
+                self._clocks[device.name] = _set_clock(device)
+        before, after = device.create_event(), device.create_event()
+        before.record()
+        launched = time.perf_counter_ns()
+        start()
+        returned = time.perf_counter_ns()
+        after.record()
+        self._open.append(_Open(note, device, threading.current_thread().name, before, after, launched, returned))
+
+    def built(self, note: BuildNote) -> None:
+        """Note a compilation."""
+        thread = threading.current_thread().name
+        self.compilations.append(CompileTime(note, thread, self._since(note.begin), (note.end - note.begin) * 1e-9))
+
+    def _since(self, at: int) -> float:
+        return (at - self._begin) * 1e-9
+
+    def _resolve(self) -> None:
+        """Wait for the events and take their times."""
+        for one in self._open:
+            one.after.synchronize()
+            clock = self._clocks[one.device.name]
+            begin = self._since(clock.at) + one.before.elapsed(clock.event) * 1e-3
+            seconds = one.after.elapsed(one.before) * 1e-3
+            times = self._since(one.launched), (one.returned - one.launched) * 1e-9
+            self.launches.append(LaunchTime(one.note, one.device.name, one.thread, begin, seconds, *times))
+        self._open.clear()
+
+    # -- results ----------------------------------------------------------------------------------
+
+    @property
+    def kernels(self) -> list[KernelTime]:
+        """The launches by kernel, the one that took longest first."""
+        found: dict[tuple[str, LaunchNote], KernelTime] = {}
+        for one in self.launches:
+            kernel = found.get((one.device, one.note))
+            if kernel is None:
+                rate = runtime.copy_bandwidth(runtime.get_device(one.device))
+                kernel = found[one.device, one.note] = KernelTime(
+                    one.note, one.device, [], [], self._compiling(one.note), rate
+                )
+            kernel.times.append(one.seconds)
+            kernel.launching.append(one.launching)
+        return sorted(found.values(), key=lambda kernel: -kernel.seconds)
+
+    def _compiling(self, note: LaunchNote) -> float:
+        """Seconds that a kernel was compiled and loaded for."""
+        return sum(
+            one.seconds
+            for one in self.compilations
+            if (one.note.key == note.key if note.key else one.note.name == note.name)
+        )
+
+    @property
+    def summary(self) -> str:
+        """The profile in one line."""
+        busy = sum(one.seconds for one in self.launches)
+        text = f"{len(self.launches)} launches, {show_seconds(busy)} in kernels of {show_seconds(self.seconds)}"
+        if self.compilations:
+            spent = sum(one.seconds for one in self.compilations)
+            count = len({(one.note.key, one.note.target) for one in self.compilations})
+            text += f"; {show_seconds(spent)} compiling and loading {count} kernel{'s' if count > 1 else ''}"
+        return text
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table: a row a kernel, behind the row of its heads."""
+        whole = sum(one.seconds for one in self.launches) or 1.0
+        rows: list[tuple[str, ...]] = [
+            ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
+        ]
+        for kernel in self.kernels:
+            count, note = len(kernel.times), kernel.note
+            rows.append(
+                (
+                    show_seconds(kernel.seconds),
+                    f"{100 * kernel.seconds / whole:.0f} %",
+                    str(count),
+                    show_seconds(kernel.seconds / count),
+                    show_bytes(note.nbytes) if note.nbytes else "-",
+                    f"{kernel.rate / 1e9:.1f}" if note.nbytes else "-",
+                    f"{100 * kernel.share:.0f} %" if kernel.share is not None else "-",
+                    show_seconds(sum(kernel.launching) / count),
+                    show_seconds(kernel.compiling) if kernel.compiling else "-",
+                    kernel.device,
+                    describe(note),
+                )
+            )
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        if len(rows) == 1:
+            return self.summary
+        shown, left = rows[: SHOWN + 1], rows[SHOWN + 1 :]
+        widths = [max(len(row[k]) for row in shown) for k in range(len(rows[0]) - 1)]
+        lines = [self.summary]
+        for row in shown:
+            cells = [text.rjust(width) for text, width in zip(row, widths, strict=False)]
+            lines.append("  ".join([*cells, row[-1]]))
+        if left:
+            lines.append(f"and {len(left)} more kernels")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head, *rows = self.rows()
+
+        def line(row: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in row) + "</tr>"
+
+        return (
+            f"<p>{html.escape(self.summary)}</p><table><thead>{line(head, 'th')}</thead>"
+            f"<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"
+        )
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def chrome_trace(self, path: str | Path) -> None:
+        """Write a trace that https://ui.perfetto.dev and chrome://tracing open: devices and host threads, a bar a launch."""
+        events: list[dict[str, Any]] = []
+        tracks: dict[tuple[str, str], tuple[int, int]] = {}
+        processes = itertools.count(1)
+        numbers: dict[str, int] = {}
+
+        def track(process: str, thread: str) -> dict[str, int]:
+            if process not in numbers:
+                numbers[process] = next(processes)
+                events.append(_named("process_name", numbers[process], 0, process))
+            if (process, thread) not in tracks:
+                tracks[process, thread] = numbers[process], len(tracks) + 1
+                events.append(_named("thread_name", *tracks[process, thread], thread))
+            pid, tid = tracks[process, thread]
+            return {"pid": pid, "tid": tid}
+
+        def bar(name: str, kind: str, begin: float, seconds: float, where: dict[str, int], **facts: Any) -> None:
+            times = {"ts": round(begin * 1e6, 3), "dur": round(seconds * 1e6, 3)}
+            events.append({"name": name, "cat": kind, "ph": "X", **times, **where, "args": facts})
+
+        for one in self.launches:
+            note = one.note
+            facts = {"members": list(note.members), "bytes": note.nbytes, "place": note.place}
+            if note.nbytes and one.seconds:
+                facts["GB/s"] = round(note.nbytes / one.seconds / 1e9, 2)
+            bar(describe(note), "kernel", one.begin, one.seconds, track(one.device, "kernels"), **facts)
+            bar(
+                f"launch {note.name}",
+                "launch",
+                one.launched,
+                one.launching,
+                track("host", one.thread),
+                place=note.place,
+            )
+        for made in self.compilations:
+            where = track("host", made.thread)
+            name = f"{made.note.stage} {made.note.name}"
+            bar(name, made.note.stage, made.begin, made.seconds, where, target=made.note.target)
+        Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
+
+    def roofline(self, path: str | Path) -> None:
+        """Draw kernels by instructions a byte and instructions a second, under what memory allows. Needs matplotlib.
+
+        The file's ending says the format: ``.svg``, ``.png``, ``.pdf``. Raises ImportError where matplotlib is missing.
+        """
+        try:
+            import matplotlib
+        except ImportError:
+            raise ImportError("the roofline picture needs matplotlib: pip install 'weft[plot]'") from None
+        figure = matplotlib.figure.Figure(figsize=(7, 5))
+        axes = figure.add_subplot()
+        points = [k for k in self.kernels if k.note.nbytes and k.note.instructions and k.seconds]
+        low = min((k.note.instructions / k.note.nbytes for k in points), default=0.1) / 4
+        high = max((k.note.instructions / k.note.nbytes for k in points), default=10.0) * 4
+        for device, rate in dict.fromkeys((k.device, k.bandwidth) for k in points):
+            if rate:
+                axes.plot([low, high], [low * rate / 1e9, high * rate / 1e9], label=f"memory of {device}")
+        for k in points:
+            speed = k.note.instructions * len(k.times) / k.seconds / 1e9
+            axes.scatter(
+                k.note.instructions / k.note.nbytes, speed, label=f"{describe(k.note)[:60]}: {show_seconds(k.seconds)}"
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("instructions a byte")
+        axes.set_ylabel("billions of instructions a second")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize="x-small")
+        figure.savefig(path)
+
+
+def _set_clock(device: Any) -> _Clock:
+    """Set a device's events beside the host's clock."""
+    event = device.create_event()
+    event.record()
+    event.synchronize()
+    return _Clock(event, time.perf_counter_ns())
+
+
+def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def describe(note: LaunchNote) -> str:
+    """A kernel in a line: its name, its members by the user's lines, or its place."""
+    inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
+    return f"{note.name}: {inside}" if inside else f"{note.name} ({note.place})" if note.place else note.name
+
+
+def profile() -> Profile:
+    """Measure what runs inside a ``with``: ``with weft.profile() as p: ...``, then ``print(p)``.
+
+    Returns
+    -------
+    Profile
+        With `chrome_trace` and `roofline` for files.
+    """
+    return Profile()

@@ -1,0 +1,35 @@
+"""Ranges for NVIDIA's tools: each launch is one, named by its kernel and the user's line.
+
+In: launches, as they are told to who listens. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.runtime.errors import SettingError
+from weft.runtime.listening import BuildNote, LaunchNote
+
+
+class Ranges:
+    """A listener that marks launches."""
+
+    def __init__(self) -> None:
+        try:
+            import nvtx
+        except ImportError:
+            raise SettingError("WEFT_NVTX=1 needs the nvtx package: pip install 'weft[nvtx]'") from None
+        self._nvtx: Any = nvtx
+
+    def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
+        """Start a kernel inside a range."""
+        place = f" ({note.place})" if note.place else ""
+        self._nvtx.push_range(f"{note.name}{place}", domain="weft")
+        try:
+            start()
+        finally:
+            self._nvtx.pop_range(domain="weft")
+
+    def built(self, note: BuildNote) -> None:
+        """Compilations are no ranges: they are over when they are told."""

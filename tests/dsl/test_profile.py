@@ -1,0 +1,230 @@
+"""Profiles, ranges for NVIDIA's tools, and the line that shows a long compilation."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+import weft.runtime.listening as sound
+from tests.dsl.test_memory import Pair, registry
+from weft import cuda
+from weft.runtime import Listening, override
+from weft.runtime.cuda.device import CudaDevice
+
+LINES = Path(__file__).read_text().splitlines()
+
+
+def line_of(text: str) -> int:
+    """The line of this file that ends with a comment."""
+    return next(k for k, line in enumerate(LINES, 1) if line.endswith(f"# {text}"))
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_a_profile(device: str) -> None:
+    with wf.device(device):
+        x = wf.asarray(np.arange(40_000.0))
+        before = x * 3
+        with wf.profile() as p:
+            assert before._storage.buffer is not None, "what was recorded before does not count"
+            for _ in range(3):
+                y = wf.sqrt(x + 1)  # the profiled line
+                wf.evaluate(y)
+            z = x - 5  # recorded inside
+    assert z._storage.buffer is not None
+    assert len(p.launches) == 4 and not Listening.listeners
+    first = next(kernel for kernel in p.kernels if len(kernel.times) == 3)
+    assert first.device == device and first.note.nbytes == 640_000
+    line = line_of("the profiled line")
+    assert first.note.members == (f"add (test_profile.py:{line})", f"sqrt (test_profile.py:{line})")
+    assert first.note.instructions >= 80_000
+    assert first.compiling > 0 and first.rate > 0 and first.share is not None
+    assert all(0 <= one.begin and one.begin + one.seconds <= p.seconds for one in p.launches)
+    text = str(p)
+    assert text.startswith("4 launches, ") and "compiling and loading 2 kernels" in text
+    assert f"fused: add (test_profile.py:{line}), sqrt" in text and "640.0 kB" in text
+
+
+def test_nothing_ran() -> None:
+    with wf.profile() as p:
+        pass
+    assert "0 launches" in str(p) and p.kernels == []
+    assert "<table>" in p._repr_html_()
+
+
+def test_profiles_nest_and_see_every_thread() -> None:
+    x = wf.asarray(np.arange(10.0))
+
+    def work() -> None:
+        wf.evaluate(x * 2)
+
+    with wf.profile() as outer:
+        wf.evaluate(x + 1)
+        with wf.profile() as inner:
+            thread = threading.Thread(target=work, name="the other")
+            thread.start()
+            thread.join()
+    assert [len(p.launches) for p in (outer, inner)] == [2, 1]
+    assert inner.launches[0].thread == "the other"
+
+
+def test_an_error_inside_is_not_hidden() -> None:
+    with pytest.raises(KeyError), wf.profile():
+        raise KeyError
+    assert not Listening.listeners
+
+
+def test_explicit_kernels_and_host_calls() -> None:
+    @wf.kernel
+    def double(x: Any) -> None:
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] *= 2
+
+    x = wf.asarray(np.ones((64, 64)))
+    with wf.profile() as p:
+        flat = x.reshape(-1)
+        double[16, 256](flat)
+        wf.evaluate(x @ x)
+    kernels = {kernel.note.name: kernel for kernel in p.kernels}
+    line = double.py_func.__code__.co_firstlineno
+    assert kernels["double"].note.place == f"test_profile.py:{line}"
+    assert kernels["double"].note.nbytes == 64 * 64 * 8 and kernels["double"].compiling > 0
+    assert kernels["call matmul"].note.nbytes == 3 * 64 * 64 * 8
+    assert float(x[0, 0]) == 2
+
+
+def test_a_trace(tmp_path: Path) -> None:
+    x = wf.asarray(np.arange(1000.0))
+    with wf.profile() as p:
+        wf.evaluate(wf.exp2(x))
+    path = tmp_path / "trace.json"
+    p.chrome_trace(path)
+    trace = json.loads(path.read_text())
+    bars = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    kinds = {e["cat"]: e for e in bars}
+    assert {"kernel", "launch"} <= set(kinds)
+    assert names[kinds["kernel"]["pid"], kinds["kernel"]["tid"]] == "kernels"
+    assert names[kinds["launch"]["pid"], kinds["launch"]["tid"]] == threading.current_thread().name
+    assert kinds["kernel"]["args"]["bytes"] == 16_000
+    assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in bars)
+    assert all({"name", "ph", "pid", "tid"} <= set(e) for e in trace["traceEvents"])
+
+
+def test_a_notebooks_table_escapes_names() -> None:
+    x = wf.asarray(np.arange(5.0))
+    code = compile("def f(x):\n    return x * 3\n", "<b>.py", "exec")
+    scope: dict[str, Any] = {"__name__": "user"}
+    exec(code, scope)
+    with wf.profile() as p:
+        wf.evaluate(scope["f"](x))
+    assert "multiply (&lt;b&gt;.py:2)" in p._repr_html_()
+
+
+def test_a_roofline_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with wf.profile() as p:
+        pass
+    with pytest.raises(ImportError, match=r"pip install 'weft\[plot\]'"):
+        p.roofline("nowhere.svg")
+
+
+def test_a_roofline(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    x = wf.asarray(np.arange(1000.0))
+    with wf.profile() as p:
+        wf.evaluate(x * 2 + 1)
+    p.roofline(tmp_path / "roof.svg")
+    assert "<svg" in (tmp_path / "roof.svg").read_text()
+
+
+# -- a GPU ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    table = Pair()
+    monkeypatch.setitem(registry._devices, "cuda:0", CudaDevice(0, table))
+    yield table
+
+
+def test_times_of_a_gpu_are_its_events(gpu: Pair) -> None:
+    device = registry.get_device("cuda:0")
+    note = sound.LaunchNote("kernel", nbytes=3_000_000)
+    with wf.profile() as p:
+        gpu.calls.clear()
+        sound.launch_heard(device, note, lambda: gpu.calls.append(("the launch", ())))
+        names = [name for name, _ in gpu.calls if name in ("cuEventRecord", "the launch")]
+        assert names == ["cuEventRecord", "cuEventRecord", "the launch", "cuEventRecord"], "a clock, and around it"
+        assert not gpu.named("cuEventSynchronize", "cuStreamSynchronize")
+    (one,) = p.launches
+    assert one.seconds == 0.0015, "what the driver says"
+
+
+def test_events_mark_the_threads_stream(gpu: Pair) -> None:
+    device = registry.get_device("cuda:0")
+    with wf.stream("cuda:0") as stream, wf.profile():
+        gpu.calls.clear()
+        sound.launch_heard(device, sound.LaunchNote("kernel"), lambda: None)
+        assert {call[2] for call in gpu.named("cuEventRecord")} == {stream.handle}
+
+
+def test_ranges(gpu: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    stub = SimpleNamespace(
+        push_range=lambda name, domain: seen.append((name, domain)), pop_range=lambda domain: seen.append(domain)
+    )
+    monkeypatch.setitem(sys.modules, "nvtx", stub)
+    monkeypatch.setattr(Listening, "listeners", ())
+    with override(nvtx=True):
+        device = CudaDevice(0, gpu)
+        CudaDevice(1, gpu)
+    assert len(Listening.listeners) == 1
+    sound.launch_heard(device, sound.LaunchNote("fused", place="program.py:3"), lambda: seen.append("launch"))
+    assert seen == [("fused (program.py:3)", "weft"), "launch", "weft"]
+    monkeypatch.setattr(Listening, "listeners", ())
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    with override(nvtx=True), pytest.raises(wf.SettingError, match=r"pip install 'weft\[nvtx\]'"):
+        CudaDevice(0, gpu)
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "wanted", "seconds", "shown"),
+    [
+        (Terminal, True, 0.2, True),
+        (Terminal, True, 0.0, False),
+        (Terminal, False, 0.2, False),
+        (io.StringIO, True, 0.2, False),
+    ],
+)
+def test_a_long_compilation_is_shown_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, stream: Any, wanted: bool, seconds: float, shown: bool
+) -> None:
+    monkeypatch.setattr(sound, "PATIENCE", 0.05)
+    written = stream()
+    monkeypatch.setattr(sys, "stderr", written)
+    with override(progress=wanted), sound.building("softmax", "sm_90", "compile", 0):
+        time.sleep(seconds)
+    text = written.getvalue()
+    assert ("weft: compiling softmax for sm_90" in text) == shown
+    if shown:
+        assert text.endswith("\r"), "the line is taken away"
