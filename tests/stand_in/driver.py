@@ -156,7 +156,7 @@ class StandIn:
         simple = {
             "cuDriverGetVersion": lambda a: put32(a[0], 13000),
             "cuDeviceGetCount": lambda a: put32(a[0], 1),
-            "cuDeviceGet": lambda a: put32(a[0], a[1]) if a[1] == 0 else 101,
+            "cuDeviceGet": lambda a: put32(a[0], a[1]),
             "cuDeviceGetName": lambda a: put_bytes(a[0], b"Stand-in\0"),
             "cuDeviceGetUuid": lambda a: put_bytes(a[0], bytes(range(16))),
             "cuDeviceTotalMem": lambda a: put64(a[0], self.memory.total),

@@ -8,6 +8,7 @@ pointers lead to memory that was given back is an illegal address.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 from array import array
 from collections.abc import Callable
@@ -221,11 +222,14 @@ class RunningStandIn(StandIn):
         return self.queues.give(stream, run)
 
 
+_numbers = itertools.count(100)
+
+
 class RunningDevice(CudaDevice):
-    """A CUDA device whose kernels are the ones of device `simt`."""
+    """A CUDA device whose kernels are the ones of device `simt`. Each has a name of its own: plans are kept by it."""
 
     def __init__(self, stand_in: RunningStandIn) -> None:
-        super().__init__(0, stand_in.table)
+        super().__init__(next(_numbers), stand_in.table)
         self._stand_in = stand_in
 
     @property
