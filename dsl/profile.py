@@ -330,10 +330,10 @@ class Profile:
         The file's ending says the format: ``.svg``, ``.png``, ``.pdf``. Raises ImportError where matplotlib is missing.
         """
         try:
-            import matplotlib
+            from matplotlib.figure import Figure
         except ImportError:
             raise ImportError("the roofline picture needs matplotlib: pip install 'weft[plot]'") from None
-        figure = matplotlib.figure.Figure(figsize=(7, 5))
+        figure = Figure(figsize=(7, 5))
         axes = figure.add_subplot()
         points = [k for k in self.kernels if k.note.nbytes and k.note.instructions and k.seconds]
         low = min((k.note.instructions / k.note.nbytes for k in points), default=0.1) / 4
