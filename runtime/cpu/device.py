@@ -13,7 +13,7 @@ import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import Pool
-from weft.runtime.cpu.pool import GRAIN, workers
+from weft.runtime.cpu.pool import CHUNKS, GRAIN, chunk_of, workers
 from weft.runtime.device import Buffer
 from weft.runtime.immediate import Immediate
 from weft.runtime.object_code import ObjectCode
@@ -79,7 +79,7 @@ class CpuDevice(Immediate):
         if work >= 2 * GRAIN and function.parallel:
             parts = min(self.target.threads, work // GRAIN, extent)
             if parts > 1:
-                workers().split(lambda start, stop: function.call(address, start, stop), extent, parts)
+                workers().split(function, address, extent, parts, chunk_of(extent, parts, work, function.grain))
                 return
         function.call(address, 0, extent)
 
@@ -107,7 +107,7 @@ class CpuDevice(Immediate):
         if function.parallel and not function.cooperative and blocks * prod(block) >= THREADS_GRAIN:
             parts = min(self.target.threads, blocks)
         if parts > 1:
-            workers().split(lambda start, stop: function.call(address, start, stop), blocks, parts)
+            workers().split(function, address, blocks, parts, -(-blocks // (parts * CHUNKS)))
         else:
             function.call(address, 0, blocks)
         fault.check(function, grid, block)

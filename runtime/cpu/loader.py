@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
@@ -42,16 +42,19 @@ def _address(symbol: str) -> int:
 class HostFunction:
     """A loaded kernel: `call` is its entry, and keeps the code.
 
+    `grain` is what parts of its outermost loop begin at a multiple of.
     `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched,
     `watch` how long the events of its threads are where they are watched, and `watched` of what places they tell.
     """
 
-    __slots__ = ("call", "cooperative", "name", "parallel", "schedule", "sites", "watch", "watched")
+    __slots__ = ("address", "call", "cooperative", "grain", "name", "parallel", "schedule", "sites", "watch", "watched")
 
-    def __init__(self, call: Callable[[int, int, int], None], code: ObjectCode) -> None:
+    def __init__(self, call: Callable[[int, int, int], None], address: int, code: ObjectCode) -> None:
         self.call = call
+        self.address = address
         self.name = code.entry
         self.parallel = bool(code.launch.get("parallel"))
+        self.grain: int = code.launch.get("grain", 1)
         self.cooperative = bool(code.launch.get("cooperative"))
         self.schedule = BlockSchedule.of(code)
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
@@ -65,14 +68,21 @@ def load_object(code: ObjectCode) -> HostFunction:
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
         raise CompileError(f"this machine's C library has no {', '.join(missing)}")
-    memory: Any
-    try:
-        memory = elf.link(code.code, outside)
-        address = memory.symbols.get(code.entry, 0)
-    except elf.UnsupportedObjectError:
-        memory, address = import_module("weft.runtime.cpu.mcjit").link(code.code, outside, code.entry)
-    if not address:
-        raise CompileError(f"the object code has no entry {code.entry}")
+    memory, (address,) = link_symbols(code.code, outside, (code.entry,))
     call = _ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]
-    return HostFunction(call, code)
+    return HostFunction(call, address, code)
+
+
+def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
+    """Link an object file: what keeps it, and the addresses of its functions `names`."""
+    memory: Any
+    try:
+        memory = elf.link(code, outside)
+        addresses = [memory.symbols.get(name, 0) for name in names]
+    except elf.UnsupportedObjectError:
+        memory, addresses = import_module("weft.runtime.cpu.mcjit").link(code, outside, names)
+    for name, address in zip(names, addresses, strict=True):
+        if not address:
+            raise CompileError(f"the object code has no entry {name}")
+    return memory, addresses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -11,8 +11,8 @@ import llvmlite.binding as llvm
 _lock = threading.Lock()
 
 
-def link(code: bytes, outside: Mapping[str, int], entry: str) -> tuple[Any, int]:
-    """Load an object file: what keeps the code alive, and the address of `entry`, 0 where it is not there."""
+def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
+    """Load an object file: what keeps the code alive, and the addresses of `names`, 0 where one is not there."""
     with _lock:
         for symbol, address in outside.items():
             llvm.add_symbol(symbol, address)
@@ -24,4 +24,17 @@ def link(code: bytes, outside: Mapping[str, int], entry: str) -> tuple[Any, int]
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return engine, engine.get_function_address(entry)
+        return engine, [engine.get_function_address(name) for name in names]
+
+
+def compile_text(text: str) -> bytes:
+    """An object file from a module's text, for any machine of this one's kind."""
+    with _lock:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        module = llvm.parse_assembly(text)
+        module.triple = llvm.get_process_triple()
+        module.verify()
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="default")
+        data: bytes = machine.emit_object(module)
+        return data

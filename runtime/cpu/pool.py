@@ -1,66 +1,127 @@
-"""Worker threads that run parts of a kernel side by side. ctypes lets go of the interpreter's lock while one runs."""
+"""Worker threads that run parts of a kernel side by side: native ones, woken without the interpreter's lock.
+
+In: a kernel's entry, its slots and how far its outermost loop runs. Out: the same, done. Always true: one job at a time is
+divided among the workers; who comes while another thread's is under way runs its own alone.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
-import queue
+import signal
 import threading
-from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from weft.runtime.cpu import pool_code
+from weft.runtime.cpu.loader import HostFunction, link_symbols
+from weft.runtime.errors import CompileError
 
 # Elements that are worth a thread of their own.
 GRAIN = 1 << 15
+# Chunks that a thread's share is cut into: others take over what a thread that is held up leaves.
+CHUNKS = 8
+# Indices that chunks are a multiple of where they are long: two threads do not write to the same line.
+ROUND = 64
 
-
-class _Job:
-    __slots__ = ("done", "error", "pending", "run")
-
-    def __init__(self, run: Callable[[int, int], None], pending: int) -> None:
-        self.run = run
-        self.pending = pending
-        self.done = threading.Event()
-        self.error: BaseException | None = None
+_RUN = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_int64,
+)
+# Signals of a thread's own doing, which must reach it.
+_OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Workers:
     """A pool of threads that lives as long as the process; a forked child starts its own."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[tuple[_Job, int, int]] = queue.SimpleQueue()
         self._count = 0
+        self._number = 0
         self._lock = threading.Lock()
+        self._address = 0
+
+    def split(self, function: HostFunction, slots: int, extent: int, parts: int, chunk: int) -> None:
+        """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one."""
+        if not self._lock.acquire(blocking=False):
+            function.call(slots, 0, extent)
+            return
+        try:
+            parts = min(parts, pool_code.MOST_PARTS)
+            if self._count < parts - 1:
+                self._grow(parts - 1)
+            self._number += 1
+            run, _ = _code()
+            run(self._address, self._number, function.address, slots, extent, chunk, parts)
+        finally:
+            self._lock.release()
 
     def _grow(self, wanted: int) -> None:
-        with self._lock:
-            while self._count < wanted:
-                self._count += 1
-                threading.Thread(target=self._work, name=f"weft-{self._count}", daemon=True).start()
-
-    def _work(self) -> None:
-        while True:
-            job, start, stop = self._queue.get()
-            self._run_part(job, start, stop)
-
-    @staticmethod
-    def _run_part(job: _Job, start: int, stop: int) -> None:
+        if not self._address:
+            self._address = _fresh_memory()
+        libc = ctypes.CDLL(None)
+        _, thread = _code()
+        # signals go to threads that Python knows
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _OF_THE_THREAD)
         try:
-            job.run(start, stop)
-        except BaseException as error:  # handed to the thread that waits
-            job.error = error
-        job.pending -= 1
-        if not job.pending:
-            job.done.set()
+            while self._count < wanted:
+                number = self._count + 1
+                line = self._address + pool_code.LINES + number * pool_code.LINE
+                (ctypes.c_int64 * 2).from_address(line + 16)[:] = [self._address, number]
+                handle = ctypes.c_void_p()
+                if libc.pthread_create(ctypes.byref(handle), None, ctypes.c_void_p(thread), ctypes.c_void_p(line)):
+                    return  # fewer threads than asked for: those that are there take all parts
+                libc.pthread_detach(handle)
+                self._count = number
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def split(self, run: Callable[[int, int], None], extent: int, parts: int) -> None:
-        """Call ``run(start, stop)`` for `parts` parts of ``range(extent)``, the last one here."""
-        self._grow(parts - 1)
-        edges = [extent * k // parts for k in range(parts + 1)]
-        job = _Job(run, parts - 1)
-        for k in range(parts - 1):
-            self._queue.put((job, edges[k], edges[k + 1]))
-        run(edges[-2], edges[-1])
-        job.done.wait()
-        if job.error is not None:
-            raise job.error
+
+@cache
+def _code() -> tuple[Any, int]:
+    """The function that runs a job, and the address of what a worker does."""
+    libc = ctypes.CDLL(None)
+    outside = {}
+    for symbol in pool_code.SYMBOLS:
+        if not hasattr(libc, symbol):
+            raise CompileError(f"this machine's C library has no {symbol}")
+        outside[symbol] = ctypes.cast(getattr(libc, symbol), ctypes.c_void_p).value or 0
+    memory, addresses = link_symbols(pool_code.object_code().code, outside, (pool_code.RUN, pool_code.THREAD))
+    _keep_for_ever(memory)
+    run, thread = addresses
+    return _RUN(run), thread
+
+
+def _fresh_memory() -> int:
+    """The address of a pool without threads."""
+    size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
+    raw = ctypes.create_string_buffer(size + pool_code.LINE)
+    _keep_for_ever(raw)
+    address = -(-ctypes.addressof(raw) // pool_code.LINE) * pool_code.LINE
+    libc = ctypes.CDLL(None)
+    libc.pthread_mutex_init(ctypes.c_void_p(address + pool_code.MUTEX), None)
+    for condition in (pool_code.START, pool_code.DONE):
+        libc.pthread_cond_init(ctypes.c_void_p(address + condition), None)
+    return address
+
+
+def _keep_for_ever(what: Any) -> None:
+    """Workers sleep in it while the interpreter is taken down."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
+
+
+def chunk_of(extent: int, parts: int, work: int, grain: int) -> int:
+    """How many indices of `extent` make a chunk, where they have `work` elements: a multiple of `grain`."""
+    least = -(-GRAIN * extent // work)
+    chunk = max(least, extent // (parts * CHUNKS), 1)
+    unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
+    return -(-chunk // unit) * unit
 
 
 _workers = Workers()
