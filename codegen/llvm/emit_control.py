@@ -11,7 +11,10 @@ class ControlEmitter(Writer):
     """Emits what decides where to go on."""
 
     def branch(self, operation: Operation) -> None:
-        """An `if` on a condition that is the same for all lanes."""
+        """An `if`: on a condition that is the same for all lanes one of two ways."""
+        if self.environment[operation.operands[0]].lanes:
+            self.masked_branch(operation)
+            return
         condition = self.scalar_of(operation.operands[0])
         number = self.fresh_number()
         labels = [f"then{number}", f"else{number}"]
@@ -29,6 +32,38 @@ class ControlEmitter(Writer):
             kind = wide(self.type_of(value.type), self.lanes)
             incoming = ", ".join(f"[ {texts[k]}, %{label} ]" for texts, label in ends)
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
+
+    def masked_branch(self, operation: Operation) -> None:
+        """An `if` that lanes decide differently: each region is done for those that take it, if there are any."""
+        lanes, outer = self.lanes, self.mask
+        condition = self.text_of(operation.operands[0], lanes)
+        ones = "<" + ", ".join(["i1 true"] * lanes) + ">"
+        masks = [condition, self.line(f"xor <{lanes} x i1> {condition}, {ones}")]
+        given: list[list[str]] = []
+        for region, mask in zip(operation.regions, masks, strict=True):
+            self.mask = self.line(f"and <{lanes} x i1> {mask}, {outer}") if outer else mask
+            number = self.fresh_number()
+            bits = self.line(f"bitcast <{lanes} x i1> {self.mask} to i{lanes}")
+            taken = self.line(f"icmp ne i{lanes} {bits}, 0")
+            before = self.label
+            self.do(f"br i1 {taken}, label %some{number}, label %none{number}")
+            self.start_label(f"some{number}")
+            texts = [self.text_of(v, lanes) for v in self.block(region)]
+            after = self.label
+            self.do(f"br label %none{number}")
+            self.start_label(f"none{number}")
+            kinds = [wide(self.type_of(v.type), lanes) for v in operation.results]
+            given.append(
+                [
+                    self.line(f"phi {kind} [ {text}, %{after} ], [ zeroinitializer, %{before} ]")
+                    for kind, text in zip(kinds, texts, strict=True)
+                ]
+            )
+        self.mask = outer
+        for value, then, other in zip(operation.results, *given, strict=True):
+            kind = wide(self.type_of(value.type), lanes)
+            text = self.line(f"select <{lanes} x i1> {condition}, {kind} {then}, {kind} {other}")
+            self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
         """A region that `leave` goes out of."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.llvm.emit_streams import StreamEmitter
-from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, wide
+from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, suffix, wide
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
@@ -51,7 +51,9 @@ class MemoryEmitter(StreamEmitter):
             return
         lanes = self.lanes
         vector = wide(memory, lanes)
-        if item.step == 1:
+        if self.mask:
+            text = self._masked_load(pointer, index, lanes)
+        elif item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = self.alignment(pointer, lanes)
             if self.streams:
@@ -71,6 +73,24 @@ class MemoryEmitter(StreamEmitter):
                 one = self.line(f"load {memory}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
                 text = self.line(f"insertelement {vector} {text}, {memory} {one}, i64 {lane}")
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
+
+    def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
+        """A vector of which only the lanes of the mask are read, the others being 0."""
+        item, dtype = self.environment[index], self.element_type(pointer)
+        memory = memory_type(dtype)
+        vector, where = wide(memory, lanes), self.where(pointer)
+        bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask), (vector, "zeroinitializer")]
+        if item.step == 1:
+            symbol = f"llvm.masked.load.{suffix(memory, lanes)}.p0"
+            return self.call(symbol, vector, [(where, self.element(pointer, item.text, memory)), *bits])
+        positions = self.text_of(index, lanes)
+        width = scalar_type(self.kernel.index_dtype)
+        if width != "i64":
+            positions = self.line(f"sext <{lanes} x {width}> {positions} to <{lanes} x i64>")
+        pointers = f"<{lanes} x {where}>"
+        places = self.line(f"getelementptr {memory}, {where} {self.scalar_of(pointer)}, <{lanes} x i64> {positions}")
+        symbol = f"llvm.masked.gather.{suffix(memory, lanes)}.v{lanes}p0"
+        return self.call(symbol, vector, [(pointers, places), *bits])
 
     def where(self, pointer: Value) -> str:
         """The LLVM type of a pointer value."""

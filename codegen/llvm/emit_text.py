@@ -110,6 +110,7 @@ class Writer:
     keeps_loops: bool = False  # whether loops that are to stay rolled say so
     environment: dict[Value, Item] = field(default_factory=dict)
     lanes: int = 0
+    mask: str = ""  # which lanes an `if` around has left; empty: all
     count: int = 0
     label: str = "entry"
     outermost: bool = True

@@ -8,7 +8,7 @@ the lanes start from) and a second region that combines two sets of accumulators
 from __future__ import annotations
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import accumulators, find_op, fold
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
@@ -65,16 +65,30 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 
 
 def _can_have_lanes(operation: Operation) -> bool:
-    """Parallel and reduce loops can, if no loop inside has bounds and no `if` a condition that differ between lanes."""
+    """Parallel and reduce loops can, if no loop inside has bounds that differ between lanes, and each `if` only chooses
+    between two values."""
     if operation.attributes["role"] not in ("parallel", "reduce"):
         return False
     steps = _steps(operation)
     for inner in _inside(operation):
         if inner.opcode == "for" and any(steps.get(v, 0) != 0 for v in inner.operands[:2]):
             return False
-        if has_control_flow(inner):
+        if has_control_flow(inner) and not _chooses(inner):
             return False
     return True
+
+
+def _chooses(operation: Operation) -> bool:
+    """Whether an `if` is nothing but two ways to a value: what does not hold for a lane need not be done for it."""
+    if operation.opcode != "if" or not operation.results:
+        return False
+    inside = [o for region in operation.regions for o in region.operations]
+    return all(
+        o.opcode in ("constant", "cast", "load", "yield") or _chooses(o)
+        if o.opcode in STRUCTURAL
+        else not has_control_flow(o)
+        for o in inside
+    )
 
 
 # How often a loop is taken to run, where what stands inside is weighed against what stands outside.

@@ -30,6 +30,9 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
     for operation in program_order(operations):
         if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
             constants[operation.results[0]] = int(operation.attributes["value"])
+        if operation.opcode == "if":
+            # so may what its regions compute
+            steps |= dict.fromkeys(operation.results)
         known = [steps.get(v, 0) for v in operation.operands]
         if operation.opcode == "for" and operation.results:
             # what is carried may come to depend on the index on the way
