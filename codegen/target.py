@@ -71,6 +71,11 @@ class Target:
         """What passes ask that choose how a kernel's work is divided; all others ask the target itself."""
         return self.schedule or self
 
+    @property
+    def has_extremes(self) -> bool:
+        """Whether one instruction gives the minimum or maximum of two float32, or NaN."""
+        return self.kind == "cuda" and int(self.name.removeprefix("sm_")) >= 80
+
 
 def cuda_target(name: str) -> Target:
     """The GPU target called `name`. Raises CompileError for an architecture that is not in the table."""

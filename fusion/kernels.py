@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.codegen import exceeds_caches, is_loaded, obtain_function, print_kernel
+from weft.codegen import describe_shapes, exceeds_caches, is_loaded, obtain_function, print_kernel
 from weft.fusion.group import Group
-from weft.fusion.lower import Lowered, lower_group
+from weft.fusion.kernel_writer import Lowered
+from weft.fusion.lower import lower_group
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
@@ -20,14 +21,17 @@ _MET_LIMIT = 50_000
 def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     """The functions of `group` and how they are launched.
 
-    Constants are compiled in at first, which the optimiser makes use of; where the same kernel comes
-    back with other constants, they become parameters, so that a changing number compiles nothing.
+    Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
+    use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
+    nothing.
     """
-    general = _lowered(device, group, parametric=True)
+    general = _lowered(device, group, special=False)
     chosen = general
-    if any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
+    if device.target.scheduled_for.kind == "cuda" or any(
+        binding[0] == "number" for lowered in general for binding in lowered.bindings
+    ):
+        special = _lowered(device, group, special=True)
         skeleton = "".join(print_kernel(lowered.kernel) for lowered in general)
-        special = _lowered(device, group, parametric=False)
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
         if len(_met) >= _MET_LIMIT:
@@ -36,10 +40,14 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     return [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
 
 
-def _lowered(device: Device, group: Group, *, parametric: bool) -> list[Lowered]:
-    """The group's kernels; those that go through more memory than the device's caches hold are marked."""
-    found = lower_group(group, parametric=parametric)
+def _lowered(device: Device, group: Group, *, special: bool) -> list[Lowered]:
+    """The group's kernels, for these numbers and sizes or for any of their class.
+
+    Those that go through more memory than the device's caches hold are marked.
+    """
+    found = lower_group(group, parametric=not special)
     for lowered in found:
+        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), device.target, exact=special)
         if exceeds_caches(device.target, lowered.bytes_read + lowered.bytes_written):
             lowered.kernel.attributes["streams"] = True
     return found

@@ -29,8 +29,9 @@ class ObjectCode:
     launch : dict
         How to launch it, plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
-        the launch domain that one block does, "most_blocks": blocks that find something to do}``; where its threads are
-        watched also ``{"watch": words of an event, "watched": [what is known of each site]}``.
+        the launch domain that one block does, "most_blocks": blocks that find something to do, or 0 where each has to
+        run}``; where its threads are watched also ``{"watch": words of an event, "watched": [what is known of each
+        site]}``.
     """
 
     kind: Kind
@@ -57,17 +58,21 @@ class BlockSchedule:
         Items of the launch domain that a block does before it goes on by the size of the grid.
     most : int
         Blocks that find something to do.
+    repeats : bool
+        Whether fewer blocks do as well, since each goes on by the size of the grid.
     """
 
     threads: int
     per_block: int
     most: int
+    repeats: bool
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
         """The schedule that object code was made for; nothing useful for kernels that a person launches."""
         launch = code.launch
-        return cls(launch.get("block", 0), launch.get("per_block", 1), launch.get("most_blocks", MAX_BLOCKS))
+        most = launch.get("most_blocks", 0)
+        return cls(launch.get("block", 0), launch.get("per_block", 1), most or MAX_BLOCKS, bool(most))
 
     def blocks(self, parallel: tuple[int, ...]) -> int:
         """Blocks of a launch over these extents; 0 where there is nothing to do."""

@@ -150,7 +150,8 @@ STRUCTURAL: dict[str, str] = {
         "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results; "
         "runs index = start, start+step, ... < stop; the region ends in `yield` of the next carried values. "
         "with `step_from` the last operand is the step. "
-        "With `lanes` the body may run for so many consecutive indices at once; with `whole` too, that is all it runs. "
+        "With `rolled` nobody unrolls it. With `lanes` the body may run for so many consecutive indices at once; with "
+        "`whole` too, that is all it runs. "
         "role reduce: carried values are folded with the rows named in `combine`, in any order"
     ),
     "if": "(condition) region, region -> *results; both regions end in `yield`",

@@ -6,6 +6,8 @@ from weft.codegen.kernel_ir.operation import Block, Operation
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
 
+ROLLED = 1000  # from here on metadata nodes are those of loops
+
 
 class LoopEmitter(StreamEmitter):
     """Emits `for`."""
@@ -33,7 +35,8 @@ class LoopEmitter(StreamEmitter):
             self.lanes_loop(operation, start, stop, lanes)
             return
         carried = [self.text_of(v, self.lanes) for v in initial]
-        results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes)
+        rolled = bool(operation.attributes.get("rolled"))
+        results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes, rolled=rolled)
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text, self.lanes)
 
@@ -47,6 +50,7 @@ class LoopEmitter(StreamEmitter):
         lanes: int,
         linear: bool = False,
         last: str = "",
+        rolled: bool = False,
     ) -> list[str]:
         """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
         sees no index above `last`."""
@@ -81,9 +85,15 @@ class LoopEmitter(StreamEmitter):
             self.lines[slot + 1 + k] = (
                 f"  {phi} = phi {type_name} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
             )
-        self.lines.append(f"  br label %{head}")
+        self.lines.append(f"  br label %{head}{self.rolled_note() if rolled and self.keeps_loops else ''}")
         self.start_label(after)
         return phis
+
+    def rolled_note(self) -> str:
+        """What a branch back says so that LLVM does not unroll its loop."""
+        number = ROLLED + len(self.metadata)
+        self.metadata.append(f'!{number} = distinct !{{!{number}, !{{!"llvm.loop.unroll.disable"}}}}')
+        return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
         """Whole vectors first, then what is left one by one. A fold keeps one accumulator a lane, folds them

@@ -19,7 +19,7 @@ from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.llvm import libdevice, nvptx_calls, nvptx_memory, nvptx_threads
 from weft.codegen.llvm.allowlist import COMMON, NVPTX, check_declarations
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
-from weft.codegen.llvm.emit_text import with_float_flags
+from weft.codegen.llvm.emit_text import suffix, wide, with_float_flags
 from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
 from weft.codegen.passes import launch_data, map_axes, run_passes
@@ -55,6 +55,7 @@ class NvptxDialect:
     def head(self, emitter: Emitter) -> None:
         """What every module says: its target, and the attributes of functions (#0) and of the kernel (#1)."""
         emitter.globals.append(f'target triple = "{CUDA_TRIPLE}"')
+        emitter.keeps_loops = True
         fast = ['"denormal-fp-math-f32"="preserve-sign"'] if emitter.kernel.attributes.get("fast") else []
         for number, more in enumerate(([], _bounds(emitter.kernel))):
             emitter.attributes.append(f"attributes #{number} = {{ {' '.join(['nounwind', *fast, *more])} }}")
@@ -108,7 +109,21 @@ class NvptxDialect:
         return own is not None and own(emitter, operation) is not False
 
 
+def _extreme(emitter: Emitter, operation: Operation) -> bool:
+    """minimum and maximum of float32 that no pass has expanded: one instruction."""
+    if operation.results[0].type != np.float32:
+        return False
+    lanes = emitter.lanes if emitter.varying(operation.operands) else 0
+    kind = wide("float", lanes)
+    texts = [(kind, emitter.text_of(v, lanes)) for v in operation.operands]
+    name = f"llvm.{operation.opcode}.{suffix('float', lanes)}"
+    emitter.set(operation, Item(emitter.call(name, kind, texts), lanes))
+    return True
+
+
 _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
+    "minimum": _extreme,
+    "maximum": _extreme,
     **nvptx_threads.OPERATIONS,
     **nvptx_memory.OPERATIONS,
     **nvptx_calls.OPERATIONS,

@@ -30,12 +30,12 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
         divided = target.scheduled_for
         kernel = choose_lanes(kernel, divided) if divided.kind == "cpu" else map_axes(kernel, divided)
         kernel = inline_rows(kernel, straight=False)
-    kernel = expand_ops(expand_complex(kernel))
+    kernel = expand_ops(expand_complex(kernel), target.has_extremes)
     if target.kind == "cpu":
         return watch_schedule(kernel) if target.watched and "scheme" in kernel.attributes else kernel
     # behind the first expansion, which lets float16 be folded in float32; a fold by shuffles is of rows again
     folded = expand_warp_reduce(kernel, target)
-    return kernel if folded is kernel else expand_ops(folded)
+    return kernel if folded is kernel else expand_ops(folded, target.has_extremes)
 
 
 __all__ = [

@@ -14,19 +14,22 @@ from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation
 from weft.codegen.ops import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
+_EXTREMES = frozenset({"minimum", "maximum"})
 # Rows that only move bits: they need no wider arithmetic.
 _MOVES = frozenset({"where", "positive", "conjugate", "real"})
 # An expansion may use rows that expand in turn; this many times.
 _DEPTH = 8
 
 
-def expand_ops(kernel: Kernel) -> Kernel:
-    """Expand until nothing does."""
+def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
+    """Expand until nothing does. With `extremes` the target has instructions for minimum and maximum of float32."""
     for _ in range(_DEPTH):
         changed = False
 
         def rule(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
             nonlocal changed
+            if extremes and operation.opcode in _EXTREMES and operation.results[0].type == np.float32:
+                return None
             made = _expand(b, operation, operands)
             changed = changed or made is not None
             return made

@@ -108,17 +108,20 @@ class LaneWriter:
             slot.values = [{index: at} for at in slot.indices]
 
     def copy(self, operations: Iterable[Operation], slots: Sequence[Slot], index: Value) -> None:
-        """Operations in order, each for all lanes of all slots."""
+        """Operations in order: all slots up to the last load, then slot by slot, then the stores."""
         operations = list(operations)
         self.steps = index_steps(operations, index)
+        made = [o for o in operations if o.opcode != "store"]
+        first = 1 + max((k for k, o in enumerate(made) if o.opcode == "load"), default=-1)
+        for operation in made[:first]:
+            for slot in slots:
+                self._lanes(operation, slot)
+        for slot in slots:
+            for operation in made[first:]:
+                self._lanes(operation, slot)
         for operation in operations:
-            if operation.opcode == "constant":
-                self.w.copy([operation])
-            elif operation.opcode == "store":
+            if operation.opcode == "store":
                 self._store(operation, slots)
-            else:
-                for slot in slots:
-                    self._lanes(operation, slot)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
         """What a value of the logical kernel is for one lane."""
@@ -126,6 +129,9 @@ class LaneWriter:
         return found if found is not None else self.w.map[value]
 
     def _lanes(self, operation: Operation, slot: Slot) -> None:
+        if operation.opcode == "constant":
+            self.w.copy([operation])
+            return
         if operation.opcode == "load" and self._is_wide(operation):
             self._wide_load(operation, slot)
             return
@@ -169,9 +175,7 @@ class LaneWriter:
                     address = self.w.builder.offset(target, self.value(slot, 0, index))
                     for lane in range(self.lanes):
                         notes = {"align": self._align(pointer)} if lane == 0 else {}
-                        self.w.builder.store(
-                            address, self.w.number(lane), self.value(slot, lane, value), **notes
-                        )
+                        self.w.builder.store(address, self.w.number(lane), self.value(slot, lane, value), **notes)
                 continue
             for lane in range(self.lanes):
                 with self._where(slot.valid[lane]):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
@@ -71,7 +71,9 @@ def find_row(nest: Nest) -> RowNest | None:
     if parts is None or not nest.levels:
         return None
     loops = [o for o in parts[0] if is_spread(o)]
-    zeros = {o.results[0] for o in (*nest.operations, *parts[0]) if o.opcode == "constant" and not o.attributes["value"]}
+    zeros = {
+        o.results[0] for o in (*nest.operations, *parts[0]) if o.opcode == "constant" and not o.attributes["value"]
+    }
     same = {(0 if o.operands[0] in zeros else o.operands[0], o.operands[1]) for o in loops}
     if len(same) != 1:
         return None
@@ -264,7 +266,9 @@ class _Row:
             return
         while len(accumulators) > 1:
             half = len(accumulators) // 2
-            accumulators = [fold_all(w, combine, *pair) for pair in zip(accumulators[:half], accumulators[half:], strict=True)]
+            accumulators = [
+                fold_all(w, combine, *pair) for pair in zip(accumulators[:half], accumulators[half:], strict=True)
+            ]
         total = self._fold(combine, accumulators[0])
         before = [w.map[v] for v in loop.operands[2:]]
         w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
@@ -313,7 +317,9 @@ class _Row:
         assert self.stop is not None
         length = w.compute("subtract", self.stop, self.start)
         known = w.exact.get(self.row.stop.name)
-        return [self._slot(k, self.start, length, known) for k in range(self.kept) if known is None or k * self.span < known]
+        return [
+            self._slot(k, self.start, length, known) for k in range(self.kept) if known is None or k * self.span < known
+        ]
 
     @property
     def span(self) -> int:
@@ -355,9 +361,7 @@ class _Row:
 
         with (
             self.writer.inside(),
-            w.builder.loop(
-                end, "serial", start=first, initial=flat, step_by=w.number(tile), rolled=True
-            ) as opened,
+            w.builder.loop(end, "serial", start=first, initial=flat, step_by=w.number(tile), rolled=True) as opened,
         ):
             slots = [
                 self.writer.slot(w.compute("add", opened.index, k * self.span) if k else opened.index)

@@ -31,7 +31,8 @@ class SimtDevice(CpuDevice):
     Attributes
     ----------
     most_blocks : int
-        Blocks of a grid at most. Any number gives the same bits; few make every block go on by the size of the grid.
+        Blocks of a grid at most, where a schedule allows for that. Any number gives the same bits; few make every block
+        go on by the size of the grid.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,7 +47,8 @@ class SimtDevice(CpuDevice):
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end: a block for every `per_block` items of its launch domain."""
-        grid = (min(function.schedule.blocks(parallel), self.most_blocks), 1, 1)
+        blocks = function.schedule.blocks(parallel)
+        grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)
         if not function.watch:
             self.launch_grid(function, grid, block, 0, slots)
