@@ -19,13 +19,14 @@ class Take:
     """Where an update gets its memory: its previous version's, or memory of its own with a copy of it.
 
     ``take`` and ``take-if-unshared`` hand the memory on, the second with a copy where somebody else needs the previous
-    version; ``fill`` copies into memory that was asked for.
+    version; ``fill`` copies into memory that was asked for, all but the range of bytes `except_for`.
     """
 
     place: int
     source: int
     how: Literal["take", "take-if-unshared", "fill"]
     nbytes: int
+    except_for: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule, make_schedule
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
-from weft.fusion.task import is_window
+from weft.fusion.task import Task, is_window
 from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
 from weft.runtime.launches import Launch, Prepared
 
@@ -146,7 +146,7 @@ class PlanWriter:
             else:
                 for placed in group.placed:
                     if placed.task.node not in group.private:
-                        self._memory(placed.task.node)
+                        self._memory(placed.task)
                 for function, lowered in obtain_kernels(self.device, group):
                     self._launch(function, lowered, group)
                 self._release_partials()
@@ -176,15 +176,17 @@ class PlanWriter:
         self.steps.append((number, nbytes))
         return number
 
-    def _memory(self, node: Expr) -> None:
-        if node.kind not in ("update", "scatter") or node.operands[0].kind == "empty":
+    def _memory(self, task: Task) -> None:
+        node, previous = task.node, task.previous
+        if previous is None or previous.kind == "empty":
             self.place(node)
             return
-        previous = node.operands[0]
         source = self.place(previous)
         owned = previous.kind != "leaf" and previous not in self.results
         if node not in self.schedule.in_place:
-            self.steps.append(Take(self.place(node), source, "fill", node.nbytes))
+            size = node.dtype.itemsize
+            first, behind = (size * k for k in task.covered())
+            self.steps.append(Take(self.place(node), source, "fill", node.nbytes, (first, behind)))
             return
         self.place_of[node] = self.places
         self.places += 1
@@ -344,7 +346,15 @@ _UNSHARED = _count_unshared()
 
 def _take(step: Take, table: list[Any], device: Device) -> None:
     if step.how == "fill":
-        device.copy(table[step.source], table[step.place], step.nbytes)
+        source, place = table[step.source], table[step.place]
+        first, behind = step.except_for
+        if first == behind:
+            device.copy(source, place, step.nbytes)
+            return
+        for start, stop in ((0, first), (behind, step.nbytes)):
+            if start < stop:
+                part, copy = (Buffer(device, b.address + start, stop - start, b) for b in (source, place))
+                device.copy(part, copy, stop - start)
         return
     if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
         table[step.place] = table[step.source]

@@ -97,9 +97,7 @@ class Grouping:
 
     def add(self, task: Task, waits_for: set[int]) -> None:
         """Place `task`, which also has to come after the groups `waits_for` (readers of what it overwrites)."""
-        reads = [node for node, _ in task.reads()]
-        if task.kind in ("update", "scatter"):
-            reads.append(task.node.operands[0])
+        reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}
         reason = "nothing before it shares its loops"
         for number in sorted(needs | set(range(max(0, len(self.groups) - LOOK_BACK), len(self.groups))), reverse=True):
@@ -220,7 +218,9 @@ class Grouping:
                 ready = max(ready, home.stage + 1)
             else:
                 return "it reads the values at another place than the one that computes them"
-        previous = placed.task.node.operands[0] if placed.task.kind == "update" else None
+        previous = placed.task.previous
+        if placed.task.kind == "rebuild" and previous in stored:
+            return "what it leaves as it was has to be copied first"
         for other in group.placed:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
@@ -248,6 +248,12 @@ class Grouping:
                 if previous in (p.task.node for p in everyone):
                     return "it overwrites part of what the kernel before it writes"
         return ""
+
+
+def needed_values(task: Task) -> list[Expr]:
+    """The stored values that have to be there before the task runs."""
+    reads = [node for node, _ in task.reads()]
+    return reads if task.previous is None else [*reads, task.previous]
 
 
 def start_group(group: Group, task: Task) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, Grouping
+from weft.fusion.group import Group, Grouping, needed_values
 from weft.fusion.reference import topological
 from weft.fusion.task import Task, base_of, choose_stored, make_task
 
@@ -81,10 +81,7 @@ def _reads(step: Step) -> list[Expr]:
     node, task = step
     if task is None:
         return [base_of(child) for child in node.operands]
-    reads = [read for read, _ in task.reads()]
-    if task.kind in ("update", "scatter"):
-        reads.append(node.operands[0])
-    return reads
+    return needed_values(task)
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
@@ -169,7 +166,7 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
     for p in group.placed:
-        private.difference_update(p.task.node.operands[:1] if p.task.kind in ("update", "scatter") else ())
+        private.discard(p.task.previous)
         for node, index in p.task.reads():
             home = made.get(node)
             if home is None:
@@ -186,9 +183,7 @@ def _last_uses(groups: list[Group]) -> dict[Expr, int]:
         if group.opaque is not None:
             used = {group.opaque, *(base_of(child) for child in group.opaque.operands)}
         else:
-            used = group.buffers() | {
-                p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")
-            }
+            used = group.buffers() | {p.task.previous for p in group.placed if p.task.previous is not None}
         for node in used:
             last[node] = position
     return last

@@ -11,8 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from weft.codegen.ops import find_op
-from weft.fusion.expr import Expr, contiguous_strides
+from weft.fusion.expr import Expr, constant, contiguous_strides, iota, map_
 from weft.fusion.index_map import (
     ZERO,
     Affine,
@@ -63,10 +65,14 @@ class Instruction:
 
 @dataclass(slots=True)
 class Task:
-    """How one stored value is computed: its loops, its body, and where the result is written."""
+    """How one stored value is computed: its loops, its body, and where the result is written.
+
+    ``update``: a part of the previous version is overwritten. ``rebuild``: the same in new memory, into which what
+    lies before and behind the written range is copied.
+    """
 
     node: Expr
-    kind: Literal["map", "reduce", "scan", "update", "scatter"]
+    kind: Literal["map", "reduce", "scan", "update", "rebuild", "scatter"]
     loops: list[Loop]
     body: list[Instruction]
     result: int  # which instruction's value is stored or folded
@@ -80,12 +86,22 @@ class Task:
             (i.node.operands[0], None) for i in self.body if i.kind == "gather"
         ]
 
-    def spans(self) -> int:
-        """Loop iterations in all."""
-        total = 1
-        for loop in self.loops:
-            total *= loop.extent
-        return total
+    @property
+    def previous(self) -> Expr | None:
+        """The version whose other elements have to be in the memory that the task writes to."""
+        return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
+
+    def covered(self) -> tuple[int, int]:
+        """The range of flat indices that is written without a gap; empty where there are gaps."""
+        if self.kind == "scatter":
+            return 0, 0
+        start, terms = self.target
+        length = 1
+        for step, loop in sorted((c, loop) for loop, c in terms):
+            if step != length:
+                return 0, 0
+            length *= self.loops[loop].extent
+        return start, start + length
 
 
 # -- which values are stored ------------------------------------------------------------------
@@ -215,6 +231,29 @@ class BodyBuilder:
             self.body.append(instruction)
         return number
 
+    def read(self, node: Expr, index: Affine) -> int:
+        """Element `index` of a stored value."""
+        return self._emit(Instruction("read", node, index))
+
+    def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
+        """Conditions for ``start <= form < stop``, where `form` runs over ``range(extent)``."""
+        count = iota((), 0, np.int32 if extent < 1 << 31 else np.int64)
+        position = self._emit(Instruction("iota", count, form))
+        found = []
+        for op, bound in (("greater_equal", start), ("less", stop)):
+            if 0 < bound < extent:
+                limit = self._emit(Instruction("iota", count, (bound, ())))
+                found.append(self._emit(Instruction("map", map_(op, (count, count)), ZERO, (position, limit))))
+        return found
+
+    def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
+        """`value` where all conditions hold, `otherwise` elsewhere; both of the root's dtype."""
+        truth, like = constant(True, bool), constant(0, self.root.dtype)
+        both = conditions[0]
+        for condition in conditions[1:]:
+            both = self._emit(Instruction("map", map_("logical_and", (truth, truth)), ZERO, (both, condition)))
+        return self._emit(Instruction("map", map_("where", (truth, like, like)), ZERO, (both, value, otherwise)))
+
     def _make(self, node: Expr, at: Coordinates) -> int:
         if self._is_read(node):
             return self._emit(Instruction("read", node, flatten(at, node.shape)))
@@ -331,11 +370,63 @@ def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     result = build.value(value, at)
     task = Task(node, "update", loops, build.body, result, target)
     if any(read is previous and index != target for read, index in task.reads()) and value not in stored:
+        rebuilt = _rebuild_task(node, stored)
+        if rebuilt is not None:
+            return rebuilt
         # reading elsewhere what is being overwritten: the value is finished first
         stored.add(value)
         first.append(value)
         return _update_task(node, stored, first)
     return task
+
+
+# A version is rebuilt in new memory only if no more than this share of what is written stays as it was.
+REBUILT_SHARE = 0.5
+
+
+def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
+    """The update of a box as a task that writes whole rows of new memory, in the box the value, beside it what was there.
+
+    In one pass, and needs nothing finished before. The value is computed beside the box, too, and left out: None if it
+    would read outside of some memory there, or if the box is no box or too small a part.
+    """
+    previous, value = node.operands
+    shape, strides, offset = node.attrs
+    box = decode_view(previous.shape, shape, strides, offset)
+    if box is None or any(len(terms) > 1 or any(step != 1 for _, step in terms) for _, terms in box):
+        return None
+    lengths = [shape[terms[0][0]] if terms else 1 for _, terms in box]
+    first = next((d for d, n in enumerate(previous.shape) if n > 1), 0)
+    # rows of the first dimension: whole, but only those that the box takes part in
+    extents = [lengths[d] if d == first else n for d, n in enumerate(previous.shape)]
+    if _size(tuple(extents)) > _size(shape) * (1 + REBUILT_SHARE) or previous.size > _size(shape) * (1 + REBUILT_SHARE):
+        return None
+    loops, at = _domain(tuple(extents))
+    coordinates = [ZERO] * len(shape)
+    for d, (start, terms) in enumerate(box):
+        for axis, _ in terms:
+            coordinates[axis] = combine(0 if d == first else -start, ((at[d], 1),))
+    build = BodyBuilder(stored, node)
+    result = build.value(value, tuple(coordinates))
+    start = box[first][0] if box else 0
+    target = flatten(tuple(combine(start, ((c, 1),)) if d == first else c for d, c in enumerate(at)), previous.shape)
+    beside = [d for d in range(first + 1, len(box)) if lengths[d] < previous.shape[d]]
+    if beside:
+        conditions = [
+            c for d in beside for c in build.within(at[d], box[d][0], box[d][0] + lengths[d], previous.shape[d])
+        ]
+        result = build.choose(conditions, result, build.read(previous, target))
+    task = Task(node, "rebuild", loops, build.body, result, target)
+    for read, index in task.reads():
+        if index is None or not _inside(index, loops, read.size):
+            return None
+    return task
+
+
+def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
+    """Whether a flat index stays in memory of `size` elements for all iterations."""
+    steps = [c * (loops[k].extent - 1) for k, c in form[1]]
+    return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
 
 
 def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:

@@ -136,3 +136,44 @@ def test_threads_share_arrays() -> None:
     for t in threads:
         t.join()
     np.testing.assert_allclose(found, (A * 2 + 1).sum())
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (9, 20), (64, 65), (5, 6, 7)])
+def test_a_step_in_place_is_one_kernel_into_new_memory(shape: tuple[int, ...]) -> None:
+    start = np.random.default_rng(1).random(shape).astype(np.float32)
+    inside = (slice(1, -1),) * len(shape)
+
+    def step(u: np.ndarray) -> np.ndarray:
+        total = u[inside] * 1
+        for axis in range(len(shape)):
+            for to in (slice(None, -2), slice(2, None)):
+                total = total + u[(*inside[:axis], to, *inside[axis + 1 :])]
+        u[inside] = total * np.float32(0.25)
+        return u
+
+    u = wf.asarray(start)
+    wf.evaluate(u)
+    wf.reset_statistics()
+    for _ in range(3):
+        step(u)  # type: ignore[arg-type]
+    wf.evaluate(u)
+    large_part = np.prod(shape) <= 1.5 * np.prod([n - 2 for n in shape])
+    assert wf.statistics()["kernels"] == (3 if large_part else 6)
+    wanted = start.copy()
+    for _ in range(3):
+        step(wanted)
+    np.testing.assert_array_equal(u.numpy(), wanted)
+
+
+def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> None:
+    force = np.random.default_rng(2).random((30, 30))
+    start = np.random.default_rng(3).random((32, 32))
+
+    def step(u: np.ndarray, f: np.ndarray) -> np.ndarray:
+        u[1:-1, 1:-1] = u[:-2, 1:-1] + u[2:, 1:-1] - f
+        return u
+
+    u, f = wf.asarray(start), wf.asarray(force)
+    step(u, f)  # type: ignore[arg-type]
+    assert launches(u) == 2
+    np.testing.assert_array_equal(u.numpy(), step(start.copy(), force))
