@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from benchmarks import compile, fused, kernels, overhead, peers
+from benchmarks import compile, fused, kernels, overhead, peers, pyhpc
 
 SUITES = {"compile": compile.measure, "kernels": kernels.measure, "overhead": overhead.measure}
 
@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--turns", type=int, default=fused.TURNS)
     parser.add_argument("--quick", action="store_true", help="fused: small sizes")
+    parser.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
     options = parser.parse_args(arguments)
     if options.threads:
         peers.limit_threads(options.threads)
@@ -68,7 +69,12 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any]) -> None:
     chosen = () if options.peers is None else options.peers or None
     before = os.getloadavg()[0]
     results = fused.measure(
-        threads=options.threads, peers=chosen, only=options.only, turns=options.turns, quick=options.quick
+        threads=options.threads,
+        peers=chosen,
+        only=options.only,
+        turns=options.turns,
+        quick=options.quick,
+        more=pyhpc.programs(options.pyhpc) if options.pyhpc else (),
     )
     threads = options.threads or len(os.sched_getaffinity(0))
     told = {**facts, "threads": threads, "load before": f"{before:.1f}", "load after": f"{os.getloadavg()[0]:.1f}"}

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import WEFT, Call, Peer, as_numpy, installed
+from benchmarks.peers import WEFT, Call, Peer, Timer, as_numpy, device_copy, installed
 from benchmarks.programs import PROGRAMS, Arrays, Program
 
 TURNS = 9
@@ -39,9 +39,11 @@ class Result:
     program: str
     first_ms: dict[str, float] = field(default_factory=dict)
     turns_ms: dict[str, list[float]] = field(default_factory=dict)
+    events_ms: dict[str, list[float]] = field(default_factory=dict)  # by the GPU's own clock, of who can tell
     problems: dict[str, str] = field(default_factory=dict)
     moved: int = 0  # bytes, the inputs read once and the results written once
     streams: bool = False
+    copied: int = COPIED
 
     def median(self, name: str) -> float:
         """Median milliseconds of one who took part."""
@@ -64,7 +66,7 @@ class Result:
 
     def share(self) -> float:
         """Which part of the copy's bytes a second weft moved."""
-        return self.ratio("copy") * self.moved / (2 * COPIED)
+        return self.ratio("copy") * self.moved / (2 * self.copied)
 
 
 class TooLongError(BaseException):
@@ -123,14 +125,23 @@ def difference(program: Program, found: Sequence[np.ndarray], expected: Sequence
     return ""
 
 
-def run_program(program: Program, inputs: Arrays, peers: Sequence[Peer], threads: int, turns: int) -> Result:
-    """Check everybody, then measure them in turns."""
+def run_program(
+    program: Program, inputs: Arrays, peers: Sequence[Peer], threads: int, turns: int, seconds: float = math.inf
+) -> Result:
+    """Check everybody, then measure them in turns; in so many seconds in all, where that can be."""
     result = Result(program.name, streams=program.streams)
+    end = time.monotonic() + seconds
     expected = program.expected(inputs)
+    gpu = device_copy()
     calls: dict[str, Call] = {}
+    timers: dict[str, Timer] = {}
     for peer in (WEFT, *peers):
+        left = end - time.monotonic()
+        if left < seconds / 3 and peer is not WEFT:
+            result.problems[peer.name] = "left out: no time"
+            continue
         try:
-            with time_limit(COMPILE_SECONDS):
+            with time_limit(min(COMPILE_SECONDS, left)):
                 begin = time.perf_counter()
                 call = peer.prepare(program, inputs)
                 found = call()
@@ -146,26 +157,41 @@ def run_program(program: Program, inputs: Arrays, peers: Sequence[Peer], threads
             result.problems[peer.name] = wrong
         else:
             calls[peer.name] = call
+            if gpu and peer.timer is not None:
+                timers[peer.name] = peer.timer()
     del expected
-    calls["copy"] = copy_call(threads)
-    take_turns(calls, result.turns_ms, turns)
+    calls["copy"], result.copied = gpu or (copy_call(threads), COPIED)
+    take_turns(calls, result.turns_ms, turns, timers, result.events_ms, min(SECONDS, max(end - time.monotonic(), 1.0)))
     return result
 
 
-def take_turns(calls: dict[str, Call], taken: dict[str, list[float]], turns: int) -> None:
+def take_turns(
+    calls: dict[str, Call],
+    taken: dict[str, list[float]],
+    turns: int,
+    timers: dict[str, Timer],
+    events: dict[str, list[float]],
+    seconds: float = SECONDS,
+) -> None:
     """Everybody once a turn; the first turn warms up and does not count."""
     begin = time.perf_counter()
     enabled = gc.isenabled()
     gc.disable()
     try:
         for turn in range(turns + 1):
-            if turn > 3 and time.perf_counter() - begin > SECONDS:
+            if turn > 3 and time.perf_counter() - begin > seconds:
                 break
             for name, call in calls.items():
                 time.sleep(PAUSE)
+                timer = timers.get(name)
+                if timer is not None:
+                    timer.start()
                 found = milliseconds(call)
+                on_device = timer.stop() if timer is not None else None
                 if turn:
                     taken.setdefault(name, []).append(found)
+                    if on_device is not None:
+                        events.setdefault(name, []).append(on_device)
     finally:
         if enabled:
             gc.enable()
@@ -178,16 +204,22 @@ def measure(
     only: Sequence[str] = (),
     turns: int = TURNS,
     quick: bool = False,
+    more: Sequence[Program] = (),
+    device: str = "cpu",
+    minutes: float = math.inf,
 ) -> list[Result]:
-    """Run the programs whose names contain one of `only`; against all installed peers, or those named."""
+    """Run the programs, and `more`, whose names contain one of `only`; against all installed peers, or those named."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chosen = [p for p in installed() if peers is None or p.name.lower() in {name.lower() for name in peers}]
+    chosen = [p for p in installed(device) if peers is None or p.name.lower() in {name.lower() for name in peers}]
     results = []
-    for program in PROGRAMS:
-        if only and not any(part.lower() in program.name.lower() for part in only):
-            continue
+    wanted = [
+        p for p in (*PROGRAMS, *more) if not only or any(part.lower() in p.name.lower() for part in only)
+    ]
+    end = time.monotonic() + 60 * minutes
+    for k, program in enumerate(wanted):
         inputs = program.inputs(np.random.default_rng(0), program.quick if quick else program.size)
-        results.append(run_program(program, inputs, chosen, threads or available, turns))
+        seconds = (end - time.monotonic()) / (len(wanted) - k)
+        results.append(run_program(program, inputs, chosen, threads or available, turns, seconds))
     return results
 
 
@@ -254,6 +286,7 @@ def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
             "bandwidth_bound": r.streams,
             "first_ms": {k: round(v, 3) for k, v in r.first_ms.items()},
             "turns_ms": {k: [round(v, 4) for v in values] for k, values in r.turns_ms.items()},
+            "events_ms": {k: [round(v, 4) for v in values] for k, values in r.events_ms.items()},
             "problems": r.problems,
             "best_peer": r.best,
             "ratio": round(r.ratio(r.best), 4) if r.best else None,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +19,7 @@ import weft as wf
 from benchmarks.programs import Arrays, Program, listed, numexpr_forms
 
 Call = Callable[[], Any]
+COPIED_ON_DEVICE = 1 << 29  # bytes: more than a GPU's caches hold
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,19 @@ class Peer:
     name: str
     module: str
     prepare: Callable[[Program, Arrays], Call]
+    timer: Callable[[], Timer] | None = None  # of a GPU's own clock
+
+
+class Timer(Protocol):
+    """The time between two points of a GPU's stream."""
+
+    def start(self) -> None:
+        """Mark the first."""
+        ...
+
+    def stop(self) -> float:
+        """Mark the second, wait for it, and say how many milliseconds lie between."""
+        ...
 
 
 def limit_threads(count: int) -> None:
@@ -42,11 +57,13 @@ def limit_threads(count: int) -> None:
 def with_weft(program: Program, inputs: Arrays) -> Call:
     """Recorded and evaluated anew in each call."""
     arrays = [wf.asarray(x) for x in inputs]
+    home = wf.default_device()
     run = program.forms.get("weft", program.run)
 
     def call() -> Any:
         results = listed(run(wf, *arrays))
         wf.evaluate(*results)
+        home.synchronize()
         return results
 
     return call
@@ -70,7 +87,8 @@ def with_numba(program: Program, inputs: Arrays) -> Call:
     """Loops over `prange`."""
     from benchmarks import loops
 
-    form = getattr(loops, program.run.__name__)
+    written = program.forms.get("numba")
+    form = partial(written, None) if written else getattr(loops, program.run.__name__)
     return lambda: form(*inputs)
 
 
@@ -109,14 +127,60 @@ PEERS = (
     Peer("JAX", "jax", with_jax),
     Peer("torch.compile", "torch", with_torch),
 )
-WEFT = Peer("weft", "weft", with_weft)
 
 
-def installed() -> tuple[Peer, ...]:
-    """The peers that this Python has."""
-    return tuple(peer for peer in PEERS if find_spec(peer.module) is not None)
+class WeftTimer:
+    """By events of the device that weft runs on."""
+
+    def __init__(self) -> None:
+        device = wf.default_device()
+        self._before, self._after = device.create_event(), device.create_event()
+
+    def start(self) -> None:
+        """Mark the first point."""
+        self._before.record()
+
+    def stop(self) -> float:
+        """Milliseconds to the second point."""
+        self._after.record()
+        self._after.synchronize()
+        return self._after.elapsed(self._before)
+
+
+WEFT = Peer("weft", "weft", with_weft, WeftTimer)
+
+
+def installed(device: str = "cpu") -> tuple[Peer, ...]:
+    """The peers that this Python has for a device."""
+    known = PEERS
+    if device.startswith("cuda"):
+        from benchmarks import gpu_peers
+
+        known = gpu_peers.PEERS
+    return tuple(peer for peer in known if not peer.module or find_spec(peer.module) is not None)
+
+
+def device_copy() -> tuple[Call, int] | None:
+    """A GPU's copy of its own memory, and how many bytes; None for other devices."""
+    device = wf.default_device()
+    if not device.name.startswith("cuda"):
+        return None
+    source, target = device.allocate(COPIED_ON_DEVICE), device.allocate(COPIED_ON_DEVICE)
+
+    def copy() -> None:
+        device.copy(source, target, COPIED_ON_DEVICE)
+        device.synchronize()
+
+    return copy, COPIED_ON_DEVICE
 
 
 def as_numpy(result: Any) -> list[np.ndarray]:
     """Whoever's results as NumPy arrays."""
-    return [np.asarray(x) for x in listed(result)]
+    return [_from_device(x) for x in listed(result)]
+
+
+def _from_device(value: Any) -> np.ndarray:
+    for name in ("get", "cpu"):  # CuPy's and PyTorch's
+        if hasattr(value, name) and hasattr(value, "__cuda_array_interface__"):
+            value = getattr(value, name)()
+    return np.asarray(value)

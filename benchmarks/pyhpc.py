@@ -1,0 +1,85 @@
+"""Two programs of pyhpc-benchmarks, as its authors wrote them for each peer, from a checkout of
+dionhaefner/pyhpc-benchmarks, which is no part of this project.
+
+In: its folder. Out: programs of the fused suite. weft runs what is written for NumPy; torch.compile what is written for
+PyTorch, without TorchScript in between.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.programs import Arrays, Program
+from weft.dsl.redirect import Redirected
+
+# Folder, prefix of its files, name of the function that does the work, the largest difference.
+PROGRAMS = (
+    ("equation_of_state", "eos", "gsw_dHdT", 1e-8),
+    ("isoneutral_mixing", "isoneutral", "isoneutral_diffusion_pre", 1e-8),
+)
+SIZE, QUICK = 1 << 22, 1 << 12
+
+
+def programs(folder: Path) -> tuple[Program, ...]:
+    """The programs; what a peer runs is loaded when it is first called."""
+    return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
+
+
+class _Forms(Mapping[str, Callable[..., Any]]):
+    """What each peer runs, loaded when it is asked for."""
+
+    def __init__(self, loaders: Mapping[str, Callable[[], Callable[..., Any]]]) -> None:
+        self._loaders = loaders
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        run = self._loaders[name]()
+        return lambda xp, *arrays: run(*arrays)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaders)
+
+    def __len__(self) -> int:
+        return len(self._loaders)
+
+
+def _program(place: Path, prefix: str, work: str, tolerance: float) -> Program:
+    def inputs(_: np.random.Generator, size: int) -> Arrays:
+        arrays: Arrays = _load(place / "__init__.py").generate_inputs(size)
+        return arrays
+
+    plain = place / f"{prefix}_numpy.py"
+    forms = _Forms(
+        {
+            "numpy": lambda: Redirected(place, to_weft=False).run(plain)["run"],
+            "weft": lambda: Redirected(place).run(plain)["run"],
+            "numba": lambda: _load(place / f"{prefix}_numba.py").run,
+            "jax": lambda: getattr(_load(place / f"{prefix}_jax.py"), work),
+            "torch": lambda: _without_script(place / f"{prefix}_pytorch.py").run,
+        }
+    )
+    name = f"{place.name.replace('_', ' ')}, {SIZE >> 20} M float64"
+    return Program(name, forms["numpy"], inputs, SIZE, QUICK, tolerance, forms=forms)
+
+
+def _load(path: Path) -> ModuleType:
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = module  # Numba looks for it there
+    found.loader.exec_module(module)
+    return module
+
+
+def _without_script(path: Path) -> ModuleType:
+    """A module whose functions torch.compile sees, not what `torch.jit.script` made of them."""
+    with patch("torch.jit.script", lambda function: function):
+        return _load(path)
