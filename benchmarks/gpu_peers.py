@@ -1,0 +1,145 @@
+"""The peers on a GPU, each with its own arrays there and its own way to wait for a result.
+
+In and out as in `benchmarks.peers`; who has a clock of its own for the GPU brings it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.peers import Call, Peer, with_numpy
+from benchmarks.programs import Arrays, Program
+
+
+def with_cupy(program: Program, inputs: Arrays) -> Call:
+    """A kernel an operation."""
+    import cupy
+
+    run = program.forms.get("cupy", program.run)
+    arrays = [cupy.asarray(x) for x in inputs]
+
+    def call() -> Any:
+        result = run(cupy, *arrays)
+        cupy.cuda.get_current_stream().synchronize()
+        return result
+
+    return call
+
+
+def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
+    """Under `cupy.fuse`, which takes operations element by element and reductions of them."""
+    import cupy
+
+    run = program.forms.get("cupy", program.run)
+    arrays = [cupy.asarray(x) for x in inputs]
+    names = ", ".join(f"a{k}" for k in range(len(arrays)))
+    # it asks for the names of the parameters: a star is not enough
+    fused = cupy.fuse()(eval(f"lambda {names}: run(cupy, {names})", {"run": run, "cupy": cupy}))
+
+    def call() -> Any:
+        result = fused(*arrays)
+        cupy.cuda.get_current_stream().synchronize()
+        return result
+
+    return call
+
+
+class CupyTimer:
+    """By CuPy's events."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self._before, self._after = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def start(self) -> None:
+        """Mark the first point."""
+        self._before.record()
+
+    def stop(self) -> float:
+        """Milliseconds to the second point."""
+        self._after.record()
+        self._after.synchronize()
+        return float(self._cupy.cuda.get_elapsed_time(self._before, self._after))
+
+
+def with_jax(program: Program, inputs: Arrays) -> Call:
+    """Under `jit` on the first GPU, 64-bit types allowed. Raises where JAX was installed without CUDA."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    device = jax.devices("gpu")[0]
+    run = program.forms.get("jax", program.run)
+    arrays = [jax.device_put(x, device) for x in inputs]
+    compiled = jax.jit(lambda *values: run(jax.numpy, *values))
+    return lambda: jax.block_until_ready(compiled(*arrays))
+
+
+def _with_torch(program: Program, inputs: Arrays, compiled: bool) -> Call:
+    import torch
+
+    run = program.forms.get("torch", program.run)
+    arrays = [torch.from_numpy(x).cuda() for x in inputs]
+
+    def plain(*values: Any) -> Any:
+        return run(torch, *values)
+
+    function = torch.compile(plain, dynamic=False) if compiled else plain
+
+    def call() -> Any:
+        with torch.no_grad():
+            result = function(*arrays)
+        torch.cuda.synchronize()
+        return result
+
+    return call
+
+
+def with_torch(program: Program, inputs: Arrays) -> Call:
+    """A kernel an operation."""
+    return _with_torch(program, inputs, compiled=False)
+
+
+def with_torch_compile(program: Program, inputs: Arrays) -> Call:
+    """`torch.compile` for these shapes."""
+    return _with_torch(program, inputs, compiled=True)
+
+
+class TorchTimer:
+    """By PyTorch's events."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._before = torch.cuda.Event(enable_timing=True)
+        self._after = torch.cuda.Event(enable_timing=True)
+
+    def start(self) -> None:
+        """Mark the first point."""
+        self._before.record()
+
+    def stop(self) -> float:
+        """Milliseconds to the second point."""
+        self._after.record()
+        self._after.synchronize()
+        return float(self._before.elapsed_time(self._after))
+
+
+def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
+    """By hand in CUDA C++, where nvcc is there and somebody wrote it."""
+    from benchmarks import cuda_cpp
+
+    return cuda_cpp.prepare(program.run.__name__, inputs)
+
+
+PEERS = (
+    Peer("CuPy", "cupy", with_cupy, CupyTimer),
+    Peer("cupy.fuse", "cupy", with_cupy_fuse, CupyTimer),
+    Peer("JAX", "jax", with_jax),
+    Peer("torch", "torch", with_torch, TorchTimer),
+    Peer("CUDA C++", "", with_cuda_cpp),
+    Peer("NumPy", "numpy", with_numpy),
+    # last: where time is short it is what takes longest
+    Peer("torch.compile", "torch", with_torch_compile, TorchTimer),
+)

@@ -1,0 +1,123 @@
+"""The same program from a thousand bytes to a billion: where the cost of a launch, the caches and the memory show.
+
+Small and middle sizes are checked against float64; the largest ones are the same kernels on more data.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fused import Result, run_program
+from benchmarks.peers import WEFT, installed
+from benchmarks.programs import PROGRAMS, Program
+
+SIZES = tuple(10**k for k in range(3, 10))  # bytes, inputs and results
+PARTS = ("axpy", "squared", "softmax", "b.T")
+CHECKED = 10**8  # bytes up to which results are checked
+SLOW = ("torch.compile", "NumPy")  # who compiles anew for each size for long, or takes the turns' time; unless named
+TURNS = 7
+
+
+@dataclass(frozen=True)
+class Point:
+    """One program at one size."""
+
+    program: str
+    nbytes: int
+    result: Result
+
+    def rate(self, name: str) -> float:
+        """GB a second of one who took part."""
+        return self.result.moved / self.result.median(name) / 1e6
+
+
+def size_for(program: Program, nbytes: int) -> int:
+    """The program's size at which inputs and results have so many bytes."""
+
+    def moved(n: int) -> int:
+        inputs = program.inputs(np.random.default_rng(0), n)
+        return sum(x.nbytes for x in inputs) + sum(
+            x.size * min(x.itemsize, inputs[0].itemsize) for x in program.expected(inputs)
+        )
+
+    # bytes are a power of the size, nearly
+    small, large = moved(64), moved(256)
+    power = max(math.log(large / small, 4), 0.5)
+    return max(4, round(256 * (nbytes / large) ** (1 / power)))
+
+
+def measure(
+    *,
+    peers: Sequence[str] | None = None,
+    only: Sequence[str] = (),
+    sizes: Sequence[int] = SIZES,
+    threads: int = 0,
+    device: str = "cpu",
+    minutes: float = math.inf,
+) -> list[Point]:
+    """Every program at every size, against all peers but the slow ones, or those named."""
+    available = threads or len(os.sched_getaffinity(0))
+    chosen = [
+        p
+        for p in installed(device)
+        if (p.name not in SLOW if peers is None else p.name.lower() in {name.lower() for name in peers})
+    ]
+    programs = [p for p in PROGRAMS if any(part.lower() in p.name.lower() for part in only or PARTS)]
+    cases = [(program, nbytes) for program in programs for nbytes in sizes]
+    end = time.monotonic() + 60 * minutes
+    points = []
+    for k, (program, nbytes) in enumerate(cases):
+        seconds = (end - time.monotonic()) / (len(cases) - k)
+        inputs = program.inputs(np.random.default_rng(0), size_for(program, nbytes))
+        try:
+            found = run_program(program, inputs, chosen, available, TURNS, seconds, check=nbytes <= CHECKED)
+        except MemoryError:
+            continue  # the device is too small for it
+        points.append(Point(program.name.partition(",")[0], nbytes, found))
+    return points
+
+
+def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """For each program and who took part: bytes and GB/s."""
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for point in points:
+        for name in point.result.turns_ms:
+            if name != "copy":
+                lines = found.setdefault(point.program, {}).setdefault(name, [])
+                lines.append((float(point.result.moved), point.rate(name)))
+    return found
+
+
+def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
+    """A table a program: GB/s by size."""
+    lines = [", ".join(f"{key} {value}" for key, value in facts.items())]
+    for program in dict.fromkeys(p.program for p in points):
+        own = [p for p in points if p.program == program]
+        names = dict.fromkeys(n for p in own for n in p.result.turns_ms if n != "copy")
+        names = {WEFT.name: None, **names}
+        lines += ["", f"{program}: GB/s", "", f"| bytes | {' | '.join(names)} |", "|" + " --- |" * (len(names) + 1)]
+        for p in own:
+            cells = [f"{p.rate(n):.4g}" if n in p.result.turns_ms else "-" for n in names]
+            lines.append(f"| {p.result.moved:,} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """Everything, turn by turn."""
+    return [
+        {
+            "program": p.program,
+            "bytes": p.result.moved,
+            "turns_ms": {k: [round(v, 5) for v in values] for k, values in p.result.turns_ms.items()},
+            "events_ms": {k: [round(v, 5) for v in values] for k, values in p.result.events_ms.items()},
+            "problems": p.result.problems,
+        }
+        for p in points
+    ]
