@@ -24,6 +24,7 @@ from weft.dsl.kernel.errors import KernelError, KernelTypeError, LaunchError
 from weft.dsl.kernel.inspection import Inspection, type_of
 from weft.dsl.kernel.intrinsics import NeedsLaunch
 from weft.dsl.kernel.launch import Launch, run_in_python
+from weft.dsl.kernel.ready import Ready, signature_of
 from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import source_of
 from weft.dsl.kernel.specialise import Options, Specialisation, specialise
@@ -33,6 +34,7 @@ from weft.runtime import default_device, setting
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
+LAUNCHERS_LIMIT = 64  # configurations that a kernel keeps
 MAX_SHARED = 227 * 1024  # of a block, of recent GPUs
 Triple = tuple[int, int, int]
 
@@ -64,7 +66,7 @@ def triple(what: str, size: Any) -> Triple:
 class Launcher:
     """A kernel with its grid and block: call it with the arguments."""
 
-    __slots__ = ("block", "grid", "kernel", "shared_bytes", "stream")
+    __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
 
     def __init__(self, kernel: Kernel, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
         self.kernel = kernel
@@ -72,6 +74,7 @@ class Launcher:
         self.block = block
         self.stream = stream
         self.shared_bytes = shared_bytes
+        self.ready: dict[Any, Ready] = {}  # launches that came before, by the signature of their arguments
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         try:
@@ -103,6 +106,8 @@ class Kernel(KernelFunction, Inspection):
         self._found: dict[Any, Specialisation] = {}
         self._by_block: set[Any] = set()
         self.specializations: dict[Any, Kernel] = {}
+        self.generation = 0  # counts recompilations
+        self._launchers: dict[Any, Launcher] = {}
         self._compiling = True
         functools.update_wrapper(self, function)
         self.source = source_of(function)
@@ -126,6 +131,13 @@ class Kernel(KernelFunction, Inspection):
         )
 
     def __getitem__(self, configuration: Any) -> Launcher:
+        if type(configuration) is tuple and tuple(map(type, configuration)) == (int, int):
+            found = self._launchers.get(configuration)
+            if found is None:
+                if len(self._launchers) >= LAUNCHERS_LIMIT:
+                    self._launchers.clear()
+                found = self._launchers[configuration] = self.configure(*configuration)
+            return found
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise LaunchError(
                 f"a kernel takes [grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes] in its brackets, "
@@ -240,6 +252,7 @@ class Kernel(KernelFunction, Inspection):
 
     def recompile(self) -> None:
         """Compile everything again: what the kernel finds outside, by name, may have changed."""
+        self.generation += 1
         keys = [key for key in self._found if key[3] != "watched"]
         self._found.clear()
         for key in keys:
@@ -261,8 +274,15 @@ class Kernel(KernelFunction, Inspection):
             given = self._bound(given, keywords)
         if setting("kernel_python"):
             run_in_python(self.py_func, launcher, given)
+        elif setting("sanitize"):
+            face.WatchedLaunch(self, launcher, given).run()
         else:
-            (face.WatchedLaunch if setting("sanitize") else Launch)(self, launcher, given).run()
+            signature = signature_of(launcher, given)
+            ready = launcher.ready.get(signature) if signature is not None else None
+            if ready is not None:
+                ready.launch(launcher, given)
+            else:
+                Launch(self, launcher, given).run(signature)
 
     def _bound(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:

@@ -21,6 +21,7 @@ from weft.dsl.cuda.arrays import as_cuda_array, device_array_like, is_cuda_array
 from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
+from weft.dsl.kernel.ready import LIMIT, Ready
 from weft.fusion import contiguous_strides, evaluate, exclusive
 from weft.runtime import Buffer, Device, LaunchNote, Listening, PerformanceWarning, default_device, launch_heard
 
@@ -47,14 +48,21 @@ class Launch:
         for self.number, value in enumerate(given):
             self.given.append(self._prepare(value))
 
-    def run(self) -> None:
-        """Specialise, pass the arguments, launch, and look for what the kernel reports."""
+    def run(self, signature: Any = None) -> None:
+        """Specialise, pass the arguments, launch, and look for what the kernel reports.
+
+        What later launches of the same `signature` need is left with the launcher.
+        """
         launcher = self.launcher
         descriptors = self.describe()
         found = self.kernel.specialisation(
             descriptors, self.device.target, self.choose_index(), launcher.block, self.watched
         )
         items: list[int] = []
+        # an array that is passed twice gets its own memory before the kernel is told where it lies
+        for k in found.written:
+            if isinstance(self.given[k], LazyArray):
+                self.memory(self.given[k]._storage, True)
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
         record = self._hidden(found, items)
@@ -67,6 +75,10 @@ class Launch:
                     f"{self.kernel.__name__} writes to argument {number}, a read-only array: pass a copy"
                 )
         self.start(found, function, items)
+        if signature is not None and not found.hidden:
+            if len(launcher.ready) >= LIMIT:
+                launcher.ready.clear()
+            launcher.ready[signature] = Ready(launcher, found, function, tuple(self.given), items)
         for copy, host, number in self.copies:
             if number in found.written:
                 copy.copy_to_host(host)

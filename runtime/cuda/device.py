@@ -14,6 +14,7 @@ from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.memory import MemoryPool
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
+from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
@@ -163,7 +164,7 @@ class CudaDevice(GpuServices):
         """Start a kernel: a block for every `per_block` items of its launch domain."""
         blocks = function.schedule.blocks(parallel)
         if blocks:
-            self._launcher.start(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots, None)
+            self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots)
 
     def launch_grid(
         self,
@@ -175,12 +176,18 @@ class CudaDevice(GpuServices):
         stream: CudaStream | None = None,
     ) -> None:
         """Start an explicit kernel, on the device's own stream or on another."""
-        function.allow(shared_bytes)
-        self._launcher.start(function, grid, block, shared_bytes, slots, stream)
+        items = slots.tolist()
+        self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Kernels of a plan that are started together, by one call."""
         return self._launcher.prepare(launches)
+
+    def prepare_grid(
+        self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
+    ) -> Prepared:
+        """An explicit kernel that is started again and again: run with a list of its `count` items and a stream."""
+        return self._launcher.prepare_grid(function, grid, block, shared_bytes, count)
 
     def synchronize(self) -> None:
         """Wait until everything started here has ended."""

@@ -116,20 +116,19 @@ class Launcher:
             starts.append(Start(k.function, grid, block, 0, k.slots, k.patches, k.scalars, k.nbytes, k.origin))
         return Prepared(self, starts)
 
-    def start(
-        self, function: Any, grid: Triple, block: Triple, shared_bytes: int, slots: Sequence[int], stream: Any
-    ) -> None:
-        """Start one kernel."""
-        prepared = function.prepared.get((grid, block, shared_bytes))
-        if prepared is None:
+    def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> Prepared:
+        """A kernel with a grid and `count` arguments: it is run with a table of their items."""
+        found: Prepared | None = function.prepared.get((grid, block, shared_bytes))
+        if found is None:
+            function.allow(shared_bytes)
             if len(function.prepared) >= RECORDS_LIMIT:
                 function.prepared.clear()
-            count = len(slots)
             numbers = [(k, k) for k in range(count)]
             # (a proxy: the function keeps what is prepared, not the other way round)
-            start = Start(weakref.proxy(function), grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
-            prepared = function.prepared[grid, block, shared_bytes] = Prepared(self, [start])
-        prepared.run(slots if type(slots) is list else list(slots), stream)
+            own = weakref.proxy(function)
+            start = Start(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
+            found = function.prepared[grid, block, shared_bytes] = Prepared(self, [start])
+        return found
 
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
         """Start kernels one by one through the driver's table."""

@@ -217,8 +217,9 @@ class Order:
         """Before work goes to `stream` (None: the calling thread's): what the driver calls it."""
         if stream is None:
             stream = self.current
-        if stream.is_main:
-            self.join()
+        if stream is self.own:
+            if self._open:
+                self.join()
             stream.turn = next(self._count)
             return self.main
         with self.lock:

@@ -1,0 +1,153 @@
+"""Launches whose like came before: found by their arguments' types and shapes, and the same in everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.stand_in import RunningDevice, RunningStandIn
+from weft import cuda
+from weft.dsl.kernel.dispatcher import LAUNCHERS_LIMIT
+from weft.dsl.kernel.ready import LIMIT
+from weft.runtime import get_device, override, set_default_device
+
+FACTOR = 2.0
+
+
+@pytest.fixture(params=["cpu", "cuda"], autouse=True)
+def device(request: pytest.FixtureRequest) -> Any:
+    made = get_device("cpu") if request.param == "cpu" else RunningDevice(RunningStandIn())
+    set_default_device(made)
+    return made
+
+
+def kernel_of(function: Any) -> Any:
+    return wf.kernel(function)
+
+
+def scale(x, factor, shift, out):  # type: ignore[no-untyped-def]
+    k = cuda.grid(1)
+    if k < out.shape[0]:
+        out[k] = x[k] * factor + shift
+
+
+def test_numbers_and_arrays_change() -> None:
+    kernel = wf.kernel(scale)
+    launcher = kernel[2, 64]
+    for k in range(5):
+        host = np.arange(100.0) + k
+        x, out = wf.asarray(host), wf.zeros(100)
+        launcher(x, k * 0.5, -k, out)
+        assert np.array_equal(out.numpy(), host * (k * 0.5) - k)
+    assert len(launcher.ready) == 1
+    assert kernel[2, 64] is launcher
+
+
+def test_what_a_specialisation_depends_on_is_another_launch() -> None:
+    kernel = wf.kernel(scale)
+    launcher = kernel[2, 64]
+    host = np.arange(200)
+    for dtype in (np.float64, np.float32, np.int16):
+        for made in (lambda a: a, lambda a: a[:100], lambda a: a[::2], lambda a: a[10:80]):
+            source = made(host.astype(dtype))
+            for _ in range(2):
+                out = wf.zeros(source.shape, dtype=dtype)
+                launcher(made(wf.asarray(host.astype(dtype))), 2, 1, out)
+                wanted = np.zeros(source.shape, dtype)
+                wanted[:128] = (source * 2 + 1)[:128]
+                assert np.array_equal(out.numpy(), wanted)
+    assert len(launcher.ready) == 12
+
+
+def test_old_values_stay() -> None:
+    kernel = wf.kernel(scale)
+    x, out = wf.asarray(np.arange(100.0)), wf.zeros(100)
+    for k in range(4):
+        before = out + 0.0 if k % 2 else out * 1.0
+        kernel[2, 64](x, 1.0, float(k), out)
+        assert np.array_equal(before.numpy(), np.arange(100.0) + k - 1 if k else np.zeros(100))
+
+
+def test_the_same_array_twice() -> None:
+    kernel = wf.kernel(scale)
+    for turn in range(3):
+        x = wf.asarray(np.arange(100.0))
+        shown = x.numpy() if turn else None
+        kernel[2, 64](x, 3.0, 1.0, x)
+        kernel[2, 64](x, 3.0, 1.0, x)
+        assert np.array_equal(x.numpy(), np.arange(100.0) * 9 + 4)
+        assert shown is None or np.array_equal(shown, np.arange(100.0))
+
+
+def shift_down(x, out):  # type: ignore[no-untyped-def]
+    if cuda.grid(1) == 0:
+        for k in range(1, x.shape[0]):
+            out[k] = x[k - 1] + 1
+
+
+def test_an_input_that_is_the_output() -> None:
+    kernel = wf.kernel(shift_down)
+    for _ in range(3):
+        x = wf.zeros(50)
+        shown = x.numpy()  # somebody else refers to the memory, so that the kernel gets its own
+        kernel[1, 1](x, x)
+        assert np.array_equal(x.numpy(), np.arange(50.0)), "the kernel reads what it wrote"
+        assert not shown.any()
+
+
+def test_views_of_one_array() -> None:
+    kernel = wf.kernel(scale)
+    for _ in range(3):
+        grid, host = wf.zeros((4, 50)), np.zeros((4, 50))
+        for row in range(3):
+            for g in (grid, host):
+                g[row] += row
+            kernel[1, 64](grid[row], 2.0, 1.0, grid[row + 1])
+            host[row + 1] = host[row] * 2 + 1
+        assert np.array_equal(grid.numpy(), host)
+
+
+def test_recompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    @wf.kernel
+    def fill(out):  # type: ignore[no-untyped-def]
+        k = cuda.grid(1)
+        if k < out.shape[0]:
+            out[k] = FACTOR
+
+    out = wf.zeros(10)
+    launcher = fill[1, 32]
+    for value in (2.0, 5.0):
+        monkeypatch.setitem(globals(), "FACTOR", value)
+        fill.recompile()
+        for _ in range(2):
+            launcher(out)
+            assert out.numpy().tolist() == [value] * 10
+
+
+def test_checks_and_reports_go_the_long_way() -> None:
+    def outside(out):  # type: ignore[no-untyped-def]
+        out[cuda.grid(1) + 5] = 1.0
+
+    kernel, out = wf.kernel(outside), wf.zeros(64)
+    for _ in range(2):
+        kernel[1, 32](out)
+    with override(checked=True):
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                kernel[2, 32](out)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    kernel = wf.kernel(scale)
+    for k in range(1, LAUNCHERS_LIMIT + 5):
+        kernel[k, 32]
+    assert len(kernel._launchers) <= LAUNCHERS_LIMIT
+    launcher = kernel[1, 32]
+    launcher.ready.update({("other", k): None for k in range(LIMIT)})
+    launcher(wf.zeros(10), 1.0, 1.0, wf.zeros(10))
+    assert len(launcher.ready) == 1
+    with pytest.raises(Exception, match="integers"):
+        kernel[True, 32]
