@@ -32,7 +32,7 @@ from weft.fusion.index_map import (
 # a CPU does fewer instructions for a byte of traffic).
 RECOMPUTE_LIMIT = 24
 # Inlined operations of one value at most: bounds the size of a kernel and the time to compile it.
-INLINE_LIMIT = 300
+INLINE_LIMIT = 400
 
 # Kinds whose value always has memory of its own.
 ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
