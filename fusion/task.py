@@ -287,8 +287,8 @@ def gather_index(
     parts: list[tuple[Affine, int]] = []
     start = 0
     which, factors = [], []
-    for stride, (constant, steps, operand) in zip(strides, terms, strict=True):
-        start += constant * stride
+    for stride, (first, steps, operand) in zip(strides, terms, strict=True):
+        start += first * stride
         parts.extend((at[axis], step * stride) for axis, step in steps)
         if operand >= 0:
             which.append(operand)
