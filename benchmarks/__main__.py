@@ -1,88 +1,186 @@
-"""``python -m benchmarks [--suite NAME] [--out FOLDER]``: measure, print, and write JSON and Markdown.
+"""``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``: measure, print, and write JSON,
+Markdown and pictures.
 
-The suite `fused` runs where it is named: it takes minutes. ``--peers`` sets it against every peer that is installed (or
-those that are named), ``--threads`` limits all alike, ``--only`` picks programs, ``--quick`` takes small sizes.
+On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
+``--minutes`` (8 unless it says otherwise). ``--peers`` sets weft against every peer that is installed, or those that are
+named, ``--threads`` limits all alike, ``--only`` picks programs, ``--quick`` takes small sizes, ``--more`` adds programs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import weft as wf
-from benchmarks import compile, fused, kernels, overhead, peers, pyhpc
+from benchmarks import compile, explicit, fused, kernels, launch_cost, overhead, peers, picture, pyhpc, sizes
+from benchmarks.more_programs import MORE
 
-SUITES = {"compile": compile.measure, "kernels": kernels.measure, "overhead": overhead.measure}
+# Suites of single figures.
+FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
+    "compile": (compile.measure,),
+    "kernels": (kernels.measure, explicit.measure),
+    "overhead": (overhead.measure, launch_cost.measure),
+}
+# With a GPU, in this order; the part of the time that a suite may take.
+WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
+MINUTES = 8.0
+PACKAGES = ("llvmlite", "cupy", "jax", "torch", "numba", "numba-cuda", "numexpr", "cuda-bindings")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen suites."""
-    parser = argparse.ArgumentParser(prog="benchmarks")
-    parser.add_argument("--suite", choices=sorted([*SUITES, "fused"]), action="append")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--threads", type=int, default=0, help="that everybody may use; 0: one a usable core")
-    parser.add_argument("--peers", nargs="*", metavar="NAME", help="fused: against these, or all that are installed")
-    parser.add_argument(
-        "--only", nargs="*", default=(), metavar="PART", help="fused: programs whose names contain this"
-    )
-    parser.add_argument("--turns", type=int, default=fused.TURNS)
-    parser.add_argument("--quick", action="store_true", help="fused: small sizes")
-    parser.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     if options.threads:
         peers.limit_threads(options.threads)
     wf.set_default_device(options.device)
-    facts = {
-        "device": options.device,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "weft": wf.__version__,
-    }
-    for name in options.suite or sorted(SUITES):
-        if name == "fused":
-            run_fused(options, facts)
+    on_gpu = wf.default_device().name.startswith("cuda")
+    options.minutes = options.minutes or (MINUTES if on_gpu else math.inf)
+    end = time.monotonic() + 60 * options.minutes
+    facts = describe()
+    print(", ".join(f"{key} {value}" for key, value in facts.items()))
+    done = []
+    for name in options.suite or (WHOLE if on_gpu else sorted(FIGURES)):
+        left = (end - time.monotonic()) / 60
+        if left < 0.25 and options.suite is None:
+            print(f"{name}: left out: no time")
             continue
-        found = {**facts, "results": SUITES[name]()}
-        for key, value in found["results"].items():
-            print(f"{name}: {key}: {value}")
-        write(options.out, f"{name}.json", json.dumps(found, indent=1) + "\n")
+        minutes = min(left, options.minutes * WHOLE[name]) if options.suite is None else left
+        match name:
+            case "fused":
+                run_fused(options, facts, minutes)
+            case "sizes":
+                run_sizes(options, facts, minutes)
+            case _:
+                run_figures(name, options, facts)
+        done.append(name)
+    write(options.out, "README.md", as_index(done, facts))
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(prog="benchmarks")
+    made.add_argument("--suite", choices=sorted([*FIGURES, "fused", "sizes"]), action="append")
+    made.add_argument("--device", default="cpu")
+    made.add_argument("--out", type=Path)
+    made.add_argument("--threads", type=int, default=0, help="that everybody may use; 0: one a usable core")
+    made.add_argument("--peers", nargs="*", metavar="NAME", help="against these, or all that are installed")
+    made.add_argument("--only", nargs="*", default=(), metavar="PART", help="programs whose names contain this")
+    made.add_argument("--turns", type=int, default=fused.TURNS)
+    made.add_argument("--quick", action="store_true", help="fused: small sizes")
+    made.add_argument("--more", action="store_true", help="fused: more programs; on a GPU they always run")
+    made.add_argument("--sizes", nargs="*", type=float, metavar="BYTES", help="sizes: these instead of 1e3 to 1e9")
+    made.add_argument("--minutes", type=float, help="that all suites together may take")
+    made.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
+    return made
+
+
+def describe() -> dict[str, Any]:
+    """The machine and what is installed."""
+    device = wf.default_device()
+    facts: dict[str, Any] = {"device": device.name, "machine": device.facts().name}
+    if device.name.startswith("cuda"):
+        facts["capability"] = ".".join(map(str, device.facts().capability))
+        driver = wf.cuda.runtime.get_version()
+        facts["driver for CUDA"] = ".".join(map(str, driver))
+    facts |= {"python": platform.python_version(), "numpy": np.__version__, "weft": wf.__version__}
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    facts["date"] = time.strftime("%Y-%m-%d")
+    return facts
 
 
 def write(folder: Path | None, name: str, text: str) -> None:
     """A file in the folder for results, if there is one."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
-def run_fused(options: argparse.Namespace, facts: dict[str, Any]) -> None:
+def as_index(suites: list[str], facts: dict[str, Any]) -> str:
+    """What lies in the folder."""
+    lines = ["# Measured", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
+    return "\n".join([*lines, f"Suites: {', '.join(suites)}; a Markdown table and everything as JSON for each."]) + "\n"
+
+
+def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """A suite of single figures."""
+    results: dict[str, str] = {}
+    for measure in FIGURES[name]:
+        for key, value in measure().items():
+            print(f"{name}: {key}: {value}", flush=True)
+            results[key] = value
+    write(options.out, f"{name}.json", json.dumps({**facts, "results": results}, indent=1) + "\n")
+    rows = [f"| {key} | {value} |" for key, value in results.items()]
+    write(options.out, f"{name}.md", "\n".join(["| what | figure |", "| --- | --- |", *rows]) + "\n")
+
+
+def chosen_peers(options: argparse.Namespace) -> Any:
+    """None for all that are installed, names, or nobody."""
+    return () if options.peers is None else options.peers or None
+
+
+def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
     """The suite of the fused programs."""
-    chosen = () if options.peers is None else options.peers or None
     before = os.getloadavg()[0]
+    on_gpu = facts["device"].startswith("cuda")
     results = fused.measure(
         threads=options.threads,
-        peers=chosen,
+        peers=chosen_peers(options),
         only=options.only,
         turns=options.turns,
         quick=options.quick,
-        more=pyhpc.programs(options.pyhpc) if options.pyhpc else (),
+        more=[
+            *(MORE if options.more or on_gpu else ()),
+            *(pyhpc.programs(options.pyhpc) if options.pyhpc else ()),
+        ],
+        device=facts["device"],
+        minutes=minutes,
     )
     threads = options.threads or len(os.sched_getaffinity(0))
     told = {**facts, "threads": threads, "load before": f"{before:.1f}", "load after": f"{os.getloadavg()[0]:.1f}"}
     text = fused.as_markdown(results, told)
     print(text)
-    write(options.out, f"fused-{threads}.md", text)
+    label = facts["device"].replace(":", "-") if on_gpu else str(threads)
+    write(options.out, f"fused-{label}.md", text)
     found = {**told, "summary": fused.summary(results), "results": fused.as_json(results)}
-    write(options.out, f"fused-{threads}.json", json.dumps(found, indent=1) + "\n")
+    write(options.out, f"fused-{label}.json", json.dumps(found, indent=1) + "\n")
+    groups = {
+        r.program: {n: r.moved / r.median(n) / 1e6 for n in r.turns_ms if n != "copy"} for r in results if r.turns_ms
+    }
+    title = f"Bytes of inputs and results a second, {facts['machine']}"
+    write(options.out, f"fused-{label}.svg", picture.draw_bars(groups, title, "GB/s"))
+
+
+def run_sizes(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
+    """The suite over sizes."""
+    points = sizes.measure(
+        peers=chosen_peers(options),
+        only=options.only,
+        sizes=[int(size) for size in options.sizes or sizes.SIZES],
+        threads=options.threads,
+        device=facts["device"],
+        minutes=minutes,
+    )
+    text = sizes.as_markdown(points, facts)
+    print(text)
+    write(options.out, "sizes.md", text)
+    write(options.out, "sizes.json", json.dumps({**facts, "results": sizes.as_json(points)}, indent=1) + "\n")
+    write(options.out, "sizes.svg", picture.draw_curves(sizes.series(points), "bytes moved", "GB/s"))
 
 
 if __name__ == "__main__":

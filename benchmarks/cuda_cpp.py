@@ -47,13 +47,27 @@ def find_nvcc() -> str | None:
 
 
 @lru_cache(maxsize=1)
+def is_there() -> bool:
+    """Whether there is a compiler, and it and the driver take the programs; says why not where there is one."""
+    if find_nvcc() is None:
+        return False
+    try:
+        DeviceArray((1,))
+    except (RuntimeError, OSError, MemoryError) as error:
+        print(f"CUDA C++: left out: {error}")
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
 def library() -> Any:
     """The compiled programs. Raises RuntimeError where nvcc is missing or refuses them."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise RuntimeError("no nvcc")
     major, minor = wf.default_device().facts().capability
-    return ctypes.CDLL(str(build(nvcc, f"sm_{major}{minor}", Path(tempfile.mkdtemp(prefix="weft-benchmark-")))))
+    with tempfile.TemporaryDirectory(prefix="weft-benchmark-") as folder:
+        return ctypes.CDLL(str(build(nvcc, f"sm_{major}{minor}", Path(folder))))
 
 
 def build(nvcc: str, arch: str, folder: Path) -> Path:

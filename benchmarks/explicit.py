@@ -104,7 +104,8 @@ def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) 
     if wf.default_device().name.startswith("cuda"):
         if find_spec("numba") is not None:
             makers["numba-cuda"] = lambda: _numba(kernel, inputs, shape)
-        makers["CUDA C++"] = lambda: cuda_cpp.prepare(kernel.__name__, tuple(inputs))
+        if cuda_cpp.is_there():
+            makers["CUDA C++"] = lambda: cuda_cpp.prepare(kernel.__name__, tuple(inputs))
         if kernel is matmul:
             makers["weft, library"] = lambda: _library(inputs)
     elif kernel is matmul:

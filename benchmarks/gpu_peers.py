@@ -133,6 +133,13 @@ def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
     return cuda_cpp.prepare(program.run.__name__, inputs)
 
 
+def peers() -> tuple[Peer, ...]:
+    """Those that may be here."""
+    from benchmarks import cuda_cpp
+
+    return tuple(peer for peer in PEERS if peer.module or cuda_cpp.is_there())
+
+
 PEERS = (
     Peer("CuPy", "cupy", with_cupy, CupyTimer),
     Peer("cupy.fuse", "cupy", with_cupy_fuse, CupyTimer),

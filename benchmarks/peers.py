@@ -156,7 +156,7 @@ def installed(device: str = "cpu") -> tuple[Peer, ...]:
     if device.startswith("cuda"):
         from benchmarks import gpu_peers
 
-        known = gpu_peers.PEERS
+        known = gpu_peers.peers()
     return tuple(peer for peer in known if not peer.module or find_spec(peer.module) is not None)
 
 
