@@ -13,7 +13,7 @@ from weft.codegen.host_target import host_target
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
-from weft.codegen.target import Target, cuda_target
+from weft.codegen.target import Target, cuda_target, newest_architecture
 from weft.runtime import CompileError, ObjectCode, set_target_resolver
 
 # Whose schedules device `simt` runs where it is not said.
@@ -34,9 +34,13 @@ def code_version() -> str:
     return digest.hexdigest()
 
 
-def resolve_target(name: str) -> Target:
+def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
     """The target called `name`: "host" (or "cpu"), a GPU architecture like "sm_90", or "simt:sm_90" (or "simt"): the host
-    with the schedules of that GPU. Behind a second colon may stand how threads run: "backward" or "watched"."""
+    with the schedules of that GPU. Behind a second colon may stand how threads run: "backward" or "watched".
+
+    With `newest_ptx` (as LLVM counts versions) a GPU's architecture may be unknown: the target is the newest known one that
+    such a GPU and a driver which reads that PTX run.
+    """
     place, _, rest = name.partition(":")
     if name in ("host", "cpu"):
         target = host_target()
@@ -50,7 +54,7 @@ def resolve_target(name: str) -> Target:
             host_target(), name=called, schedule=schedule, backward=way == "backward", watched=way == "watched"
         )
     else:
-        target = cuda_target(name)
+        target = cuda_target(name if newest_ptx is None else newest_architecture(name, newest_ptx))
     return target
 
 

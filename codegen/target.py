@@ -82,3 +82,15 @@ def cuda_target(name: str) -> Target:
     if name not in ARCHITECTURES:
         raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
     return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)
+
+
+def newest_architecture(name: str, newest_ptx: int) -> str:
+    """The newest architecture of the table that a GPU called `name` ("sm_130") runs, by PTX of at most that version.
+
+    Raises CompileError where the GPU is older than all of them.
+    """
+    limit = int(name.removeprefix("sm_"))
+    fits = [a for a, ptx in ARCHITECTURES.items() if int(a.removeprefix("sm_")) <= limit and ptx <= newest_ptx]
+    if not fits:
+        raise CompileError(f"{name} is older than what code can be generated for: {', '.join(ARCHITECTURES)}")
+    return max(fits, key=lambda a: int(a.removeprefix("sm_")))

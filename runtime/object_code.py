@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal
 
-Kind = Literal["object", "ptx", "cubin", "facts"]
+Kind = Literal["object", "ptx", "cubin", "bitcode", "facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class ObjectCode:
 
     Attributes
     ----------
-    kind : {"object", "ptx", "cubin", "facts"}
-        Host object file, PTX text (UTF-8) or cubin; or no code, but something found out about a target, in `launch`.
+    kind : {"object", "ptx", "cubin", "bitcode", "facts"}
+        Host object file, PTX text (UTF-8), cubin or LLVM's bitcode; or no code, but something found out about a target, in `launch`.
     entry : str
         The symbol of the kernel.
     code : bytes

@@ -1,25 +1,24 @@
-"""libdevice: the math functions of the GPU, as bitcode that is linked into kernels that call them."""
+"""libdevice: the math functions of the GPU, as bitcode that is linked into kernels that call them.
+
+In: a module that calls functions of libdevice. Out: the same module with those functions, and what they need, in it.
+Always true: each function is taken out of the library once, and kept in memory and in the disk cache; no kernel pays for
+reading the whole library.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 
-from weft.runtime import CompileError, find_libdevice
+from weft.codegen.target import CUDA_TRIPLE
+from weft.runtime import CompileError, ObjectCode, disk_cache, find_libdevice, key_material
 
 MISSING = (
     "libdevice was not found, which this kernel's math functions need: pip install 'weft[cuda13]' (or nvidia-nvvm)"
 )
-
-
-@lru_cache(maxsize=1)
-def bitcode() -> bytes:
-    """libdevice's bitcode. Raises CompileError where it is missing."""
-    path = find_libdevice()
-    if path is None:
-        raise CompileError(MISSING)
-    return path.read_bytes()
+# Extracted functions are told apart by this when the way of extracting changes.
+FORM = 1
 
 
 def device_name(name: str, bits: int) -> str:
@@ -28,17 +27,70 @@ def device_name(name: str, bits: int) -> str:
 
 
 def link(module: llvm.ModuleRef) -> None:
-    """Link libdevice into `module` and keep of it only what is called.
+    """Link the functions of libdevice into `module` that it calls.
 
-    Raises CompileError where a function is called with other types than it has.
+    Raises CompileError where libdevice is missing, has no such function, or one of another type.
     """
-    library = llvm.parse_bitcode(bitcode())
-    for wanted in module.functions:
-        if wanted.is_declaration and wanted.name.startswith("__nv_"):
-            own = next((f for f in library.functions if f.name == wanted.name), wanted)
-            if str(own.global_value_type) != str(wanted.global_value_type):
-                raise CompileError(f"{own.name} is {own.global_value_type}, not {wanted.global_value_type}")
-    names = [f.name for f in library.functions if not f.is_declaration]
-    module.link_in(library)
-    for name in names:
-        module.get_function(name).linkage = "internal"
+    added: set[str] = set()
+    for wanted in [f for f in module.functions if f.is_declaration and f.name.startswith("__nv_")]:
+        name, kind = wanted.name, str(wanted.global_value_type)
+        found = _extracted(name, _library())
+        if found.launch["type"] != kind:
+            raise CompileError(f"{name} is {found.launch['type']}, not {kind}")
+        module.link_in(llvm.parse_bitcode(found.code))
+        added.update((name, *found.launch["needs"]))
+    for thing in (*module.functions, *module.global_variables):
+        if thing.name in added:
+            thing.linkage = "internal"
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[str, int, int]:
+    """Where libdevice is, and what its file is known by. Raises CompileError where it is missing."""
+    path = find_libdevice()
+    if path is None:
+        raise CompileError(MISSING)
+    state = path.stat()
+    return str(path), state.st_size, state.st_mtime_ns
+
+
+@cache
+def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
+    """One function of the library and what it needs, as bitcode."""
+    disk = disk_cache()
+    key = key_material("libdevice", f"{FORM} {library} LLVM {llvm.llvm_version_info} {name}")
+    code = disk.get(key) if disk is not None else None
+    if code is None:
+        code = _extract(name, library[0])
+        if disk is not None:
+            disk.put(key, code)
+    return code
+
+
+@lru_cache(maxsize=1)
+def _whole(path: str) -> llvm.ModuleRef:
+    """The library as a module, once somebody needs a function that was never extracted."""
+    with open(path, "rb") as file:
+        return llvm.parse_bitcode(file.read())
+
+
+def _extract(name: str, path: str) -> ObjectCode:
+    module = _whole(path).clone()
+    defined = {thing.name: thing for thing in (*module.functions, *module.global_variables) if not thing.is_declaration}
+    if name not in defined:
+        raise CompileError(f"libdevice has no function {name}")
+    for other, thing in defined.items():
+        if other != name:
+            thing.linkage = "linkonce_odr"  # two functions that need it share it
+    machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.run(module, builder)
+    needs = [
+        thing.name
+        for thing in (*module.functions, *module.global_variables)
+        if thing.name in defined and thing.name != name
+    ]
+    facts = {"type": str(module.get_function(name).global_value_type), "needs": needs}
+    return ObjectCode("bitcode", name, module.as_bitcode(), "libdevice", (), (), facts)

@@ -166,7 +166,9 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
 
 def _optimised(text: str, target: Target, with_library: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     _initialise()
-    machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine(cpu=target.arch, features=target.features, opt=3)
+    machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine(
+        cpu=target.arch, features=target.features, opt=3
+    )
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -175,11 +177,6 @@ def _optimised(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
     module.data_layout = str(machine.target_data)
     if with_library:
         libdevice.link(module)
-        # what is not called goes before anything is optimised: the library is large
-        early = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
-        manager = llvm.create_new_module_pass_manager()
-        manager.add_global_dead_code_eliminate_pass()
-        manager.run(module, early)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)

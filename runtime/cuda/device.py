@@ -11,6 +11,7 @@ import numpy as np
 import weft.runtime as face
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
+from weft.runtime.cuda.linker import newest_ptx, obtain_cubin
 from weft.runtime.cuda.memory import MemoryPool
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
@@ -98,10 +99,15 @@ class CudaDevice(GpuServices):
             Listening.add(Ranges())
 
     @property
+    def architecture(self) -> str:
+        """What its machine code is made for: "sm_90"."""
+        return f"sm_{self.capability[0]}{self.capability[1]}"
+
+    @property
     def target(self) -> Any:
-        """What code is generated for: the newest known architecture that the device runs."""
+        """What code is generated for: the newest known architecture whose PTX the device runs and the driver reads."""
         if self._target is None:
-            self._target = face.resolve_target(f"sm_{self.capability[0]}{self.capability[1]}")
+            self._target = face.resolve_target(self.architecture, newest_ptx(self._driver.version))
         return self._target
 
     # -- memory -------------------------------------------------------------------------------
@@ -153,11 +159,15 @@ class CudaDevice(GpuServices):
         image = code.code
         if code.kind == "ptx":
             try:
-                image = face.assemble(code.code, code.target).code
+                image = obtain_cubin(code, self.architecture).code
             except CompileError:
                 image = code.code + b"\0"
         module = self._driver.call("cuModuleLoadData", image)
-        handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
+        try:
+            handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
+        except BaseException:
+            self._driver.quietly("cuModuleUnload", module)
+            raise
         return CudaFunction(self._driver, module, handle, code)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:

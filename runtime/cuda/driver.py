@@ -40,6 +40,8 @@ class Driver:
         What was launched last: its text goes into messages.
     silent : bool
         Whether destructors leave things to the end of the process.
+    version : (int, int)
+        The newest CUDA that the driver knows.
     graphs : int
         CUDA graphs that are alive.
     """
@@ -54,6 +56,8 @@ class Driver:
         self._check("cuInit", table.cuInit(0))
         self.handle = self._check("cuDeviceGet", table.cuDeviceGet(ordinal))
         self._context = self._check("cuDevicePrimaryCtxRetain", table.cuDevicePrimaryCtxRetain(self.handle))
+        number = int(self._check("cuDriverGetVersion", table.cuDriverGetVersion()))
+        self.version = number // 1000, number % 1000 // 10
         _drivers.add(self)
 
     def call(self, name: str, *arguments: Any) -> Any:

@@ -8,11 +8,30 @@ import subprocess
 import tempfile
 from typing import Any
 
+from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 
+# CUDA version -> the newest PTX that its driver reads, as LLVM's feature counts.
+PTX_VERSIONS = {
+    (12, 0): 80,
+    (12, 1): 81,
+    (12, 2): 82,
+    (12, 3): 83,
+    (12, 4): 84,
+    (12, 5): 85,
+    (12, 7): 86,
+    (12, 8): 87,
+    (12, 9): 88,
+    (13, 0): 90,
+}
 MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvjitlink)"
+
+
+def newest_ptx(driver: tuple[int, int]) -> int:
+    """The newest PTX that a driver of this CUDA version reads."""
+    return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 
 def load_nvjitlink() -> Any:
@@ -26,13 +45,29 @@ def load_nvjitlink() -> Any:
     return nvjitlink
 
 
+def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
+    """PTX assembled for one architecture, from the disk cache or made now. Raises CompileError as `assemble` does."""
+    cache = disk_cache()
+    # whichever version assembled it: what ran before goes on running
+    key = key_material(f"cubin {arch}", code.code.decode())
+    found = cache.get(key) if cache is not None else None
+    if found is None:
+        found = assemble(code.code, arch)
+        if cache is not None:
+            cache.put(key, found)
+    return found
+
+
 def assemble(ptx: bytes, arch: str) -> ObjectCode:
     """PTX assembled for one architecture; `launch` holds ``registers``, ``spills``, ``stack`` and ``shared``.
 
     Raises CompileError with the assembler's log where it refuses the PTX, or nvJitLink is missing.
     """
     nvjitlink = load_nvjitlink()
-    handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
+    try:
+        handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
+    except nvjitlink.nvJitLinkError as error:
+        raise CompileError(f"nvJitLink does not assemble for {arch}: {error}") from None
     try:
         try:
             nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), "kernel.ptx")

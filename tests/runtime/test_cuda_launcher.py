@@ -35,10 +35,10 @@ def place(address: int) -> Any:
 def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in reads PTX, not machine code."""
 
-    def missing(ptx: bytes, arch: str) -> ObjectCode:
+    def missing(code: ObjectCode, arch: str) -> ObjectCode:
         raise CompileError("not here")
 
-    monkeypatch.setattr("weft.runtime.assemble", missing, raising=False)
+    monkeypatch.setattr("weft.runtime.cuda.device.obtain_cubin", missing)
 
 
 @pytest.fixture
