@@ -258,6 +258,18 @@ def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence
     return ((memory[operation], 0),)
 
 
+def _transposed(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
+    (array, start), *numbers = operands
+    index, stride, rows, columns, _ = (int(n) for n in numbers)
+    size, kind = operation.attributes["size"], operation.results[0].type
+    assert isinstance(kind, Pointer)
+    tile = interpret_memory.new_array(kind.dtype, size * size)
+    for row in range(rows):
+        for column in range(columns):
+            tile[row * size + column] = array[start + index + row + column * stride]
+    return ((tile, 0),)
+
+
 def _offset(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
     (array, start), index = operands
     return ((array, start + int(index)),)
@@ -287,6 +299,7 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "atomic": lambda operation, operands, frame: (interpret_memory.atomic(operation, operands),),
     "atomic_cas": lambda operation, operands, frame: (interpret_memory.atomic_cas(operation, operands),),
     "offset": _offset,
+    "transposed": _transposed,
     "reinterpret": lambda operation, operands, frame: (
         interpret_memory.reinterpreted(operands[0], operation.results[0].type),
     ),

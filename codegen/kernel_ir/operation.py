@@ -156,6 +156,11 @@ STRUCTURAL: dict[str, str] = {
     ),
     "if": "(condition) region, region -> *results; both regions end in `yield`",
     "yield": "(*values) ends a region",
+    "transposed": (
+        "(pointer, index, stride, rows, columns, all) {size} -> pointer to local memory, the same each time it comes by, "
+        "where element r * size + c is that at index + r + c * stride; for so many rows and columns, `size` at most, of "
+        "the `all` columns that there are from there on"
+    ),
     # threaded level
     "thread_index": "() {axis} -> index of the thread in its block",
     "block_index": "() {axis} -> index of the block in the grid",

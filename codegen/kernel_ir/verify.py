@@ -29,7 +29,8 @@ from weft.codegen.ops import accumulators, find_op, resolve_dtypes
 
 # Roles of loops at each level: threads have been given their share of parallel loops and folds.
 ROLES = {"logical": ("parallel", "reduce", "scan", "serial"), "threaded": ("scan", "serial")}
-LOGICAL = frozenset({"constant", "cast", "load", "store", "for", "if", "yield"})  # what there is without threads
+# What there is without threads.
+LOGICAL = frozenset({"constant", "cast", "load", "store", "for", "if", "yield", "transposed"})
 FOLDS = frozenset(
     {
         "add",
@@ -329,6 +330,12 @@ class _Verifier:
         count = o.attributes.get("count")
         self.require(isinstance(count, int) and count > 0, o, "the count is a positive number")
 
+    def tile(self, o: Operation) -> None:
+        old, new, size = o.operands[0].type, o.results[0].type, o.attributes.get("size")
+        assert isinstance(old, Pointer)
+        self.require(new == Pointer(old.dtype, "local"), o, "its result points to local memory of the same dtype")
+        self.require(isinstance(size, int) and size > 0, o, "its size is a positive number")
+
     def dynamic(self, o: Operation) -> None:
         self.require(
             o.results[0].type == Pointer(np.dtype(np.uint8), "shared"), o, "it points to bytes that are shared"
@@ -413,6 +420,7 @@ _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     "constant": _Verifier.constant,
     "cast": _Verifier.cast,
     "load": _Verifier.access,
+    "transposed": _Verifier.tile,
     "store": _Verifier.access,
     "atomic": _Verifier.atomic,
     "atomic_cas": _Verifier.atomic,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import Block, Operation
+from weft.codegen.kernel_ir.operation import Block, Operation, Pointer
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
 
@@ -138,7 +138,10 @@ class LoopEmitter(StreamEmitter):
         stack = [body]
         while stack:
             for operation in stack.pop().operations:
-                if operation.opcode == "atomic" or (operation.opcode == "load" and operation.operands[0] not in safe):
+                pointer = operation.operands[0] if operation.opcode == "load" else None
+                # what lies in local memory was copied there from what the kernel does not write
+                own = pointer is not None and isinstance(pointer.type, Pointer) and pointer.type.space == "local"
+                if operation.opcode == "atomic" or (pointer is not None and pointer not in safe and not own):
                     return False
                 stack.extend(operation.regions)
         return True

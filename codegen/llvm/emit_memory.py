@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
-from weft.codegen.llvm.emit_streams import StreamEmitter
+from weft.codegen.llvm.emit_streams import LINE, StreamEmitter
 from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, suffix, wide
 
 
@@ -56,7 +56,7 @@ class MemoryEmitter(StreamEmitter):
         elif item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = self.alignment(pointer, lanes)
-            if self.streams:
+            if self.streams and pointer.type.space == "global":  # type: ignore[union-attr]
                 self.fetch_ahead(operation, address, lanes * dtype.itemsize)
             text = self.line(f"load {vector}, {self.where(pointer)} {address}, align {size}{notes}")
         elif item.step == -1:
@@ -144,8 +144,8 @@ class MemoryEmitter(StreamEmitter):
         if item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = self.alignment(pointer, lanes)
-            if operation in self.line_stores:
-                size, notes = self.store_of_lines(operation, address, size)
+            if operation in self.past_cache:
+                size, notes = LINE, self.note_of_lines()
             self.do(f"store {vector} {text}, {self.where(pointer)} {address}, align {size}{notes}")
             return
         for lane, position in enumerate(self.lane_indices(index)):

@@ -7,12 +7,12 @@ what it wrote past the caches, so that other threads see it.
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import Block, Operation
-from weft.codegen.llvm.emit_text import Item, Writer, scalar_type
+from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
+from weft.codegen.llvm.emit_text import Item, Writer, memory_type, scalar_type
 from weft.codegen.passes.index_steps import index_steps
 
 LINE = 64  # bytes that caches and memory exchange
-AHEAD = 4096  # bytes that reads are fetched ahead: about what memory delivers while it is asked for one line
+AHEAD = 768  # bytes that reads are fetched ahead: a few lines, which is when the machine's own fetching has not begun
 _PAST = "!0 = !{i32 1}"
 STREAMS = 4  # pointers of a loop that are fetched ahead; beyond, the asking costs more than it saves
 
@@ -49,28 +49,30 @@ class StreamEmitter(Writer):
             later = self.line(f"getelementptr i8, ptr {address}, i64 {AHEAD + start}")
             self.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
 
-    def store_of_lines(self, operation: Operation, address: str, align: int) -> tuple[int, str]:
-        """How a store that may fill whole lines is written: what its address is a multiple of, and its notes."""
-        if not self.writing_past:
-            self.line_stores[operation] = address
-            return align, ""
-        if not self.metadata or self.metadata[-1] != _PAST:
+    def note_of_lines(self) -> str:
+        """What a store past the caches says."""
+        if _PAST not in self.metadata:
             self.metadata.append(_PAST)
-        return LINE, ", !nontemporal !0"
+        return ", !nontemporal !0"
 
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
         """Vectors of elements from `start` to `stop`, the last one at `last`. Running a turn twice changes nothing.
 
-        The first turn writes as ever and finds out how far it is to a whole line. Where all pointers agree on that, the
-        inner loop goes on from there past the caches; the rest is written as ever again.
+        Where all pointers agree on how far it is to a whole line, one turn writes up to there as ever, and the inner loop
+        goes on from there past the caches; the rest is written as ever again.
         """
         kind = scalar_type(self.kernel.index_dtype)
-        self.line_stores = dict.fromkeys(_widest_stores(body, lanes), "")
+        stores = _widest_stores(body, lanes)
+        distance, agreed = self._distance(body, start, stores)
+        near = self.line(f"add nsw {kind} {start}, {distance}")
+        some = self.line(f"icmp slt {kind} {start}, {stop}")
+        agreed = self.line(f"and i1 {agreed}, {some}")
+        there = self.line(f"icmp eq {kind} {distance}, 0")
+        at_once = self.line(f"and i1 {agreed}, {there}")
         number = self.fresh_number()
         head, inside, inner, after = (f"{name}{number}" for name in ("head", "body", "lines", "after"))
-        latch = f"latch{number}"
         before = self.label
-        self.lines.append(f"  br label %{head}")
+        self.lines.append(f"  br i1 {at_once}, label %{inner}, label %{head}")
         self.start_label(head)
         index = self.name()
         slot = len(self.lines)
@@ -83,36 +85,41 @@ class StreamEmitter(Writer):
         self.environment[body.parameters[0]] = Item(at, lanes, 1)
         self.block(body)
         following = self.line(f"add nsw {kind} {index}, {lanes}")
-        near, agreed = self._distance(kind)
         first = self.line(f"icmp eq {kind} {index}, {start}")
         go = self.line(f"and i1 {first}, {agreed}")
         ended = self.label
-        self.lines.append(f"  br i1 {go}, label %{inner}, label %{latch}")
+        self.lines.append(f"  br i1 {go}, label %{inner}, label %{head}")
         self.start_label(inner)
-        near = self.line(f"add nsw {kind} {index}, {near}")
         beyond = self.line(f"add nsw {kind} {last}, 1")
-        self.writing_past = self.wrote_past = True
+        self.past_cache, self.wrote_past = set(stores), True
         self.plain_loop(body, near, beyond, lanes, [], lanes, linear=True)
-        self.writing_past = False
+        self.past_cache = set()
         # as many whole vectors as were written
         room = self.line(f"sub nsw {kind} {last}, {near}")
         room = self.line(f"add nsw {kind} {room}, {lanes}")
         room = self.line(f"and {kind} {room}, {-lanes}")
         done = self.line(f"add nsw {kind} {near}, {room}")
-        wrote = self.label
-        self.lines.append(f"  br label %{latch}")
-        self.start_label(latch)
-        turn = self.line(f"phi {kind} [ {following}, %{ended} ], [ {done}, %{wrote} ]")
-        self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {turn}, %{latch} ]"
+        self.lines[slot] = (
+            f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{ended} ], [ {done}, %{self.label} ]"
+        )
         self.lines.append(f"  br label %{head}")
         self.start_label(after)
-        self.line_stores = {}
 
-    def _distance(self, kind: str) -> tuple[str, str]:
-        """Elements from the stores' addresses to the next whole line, and whether all of them agree on it."""
-        addresses = [self.line(f"ptrtoint ptr {address} to i64") for address in self.line_stores.values()]
-        (pointer, *_) = self.line_stores
-        size = pointer.operands[0].type.dtype.itemsize  # type: ignore[union-attr]
+    def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
+        """Elements from where a loop's first stores go to the next whole line, and whether all of them agree on it."""
+        kind = scalar_type(self.kernel.index_dtype)
+        lanes, self.lanes = self.lanes, 0
+        self.environment[body.parameters[0]] = Item(start)
+        for operation in _needed(body, [store.operands[1] for store in stores]):
+            self.operation(operation)
+        addresses = []
+        for store in stores:
+            pointer, index = store.operands[:2]
+            assert isinstance(pointer.type, Pointer)
+            size = pointer.type.dtype.itemsize
+            address = self.element(pointer, self.scalar_of(index), memory_type(pointer.type.dtype))
+            addresses.append(self.line(f"ptrtoint ptr {address} to i64"))
+        self.lanes = lanes
         differing = self.line(f"and i64 {addresses[0]}, {size - 1}")
         for address in addresses[1:]:
             other = self.line(f"xor i64 {address}, {addresses[0]}")
@@ -123,6 +130,10 @@ class StreamEmitter(Writer):
         left = self.line(f"and i64 {left}, {LINE - 1}")
         left = self.line(f"lshr i64 {left}, {size.bit_length() - 1}")
         return (left if kind == "i64" else self.line(f"trunc i64 {left} to {kind}")), agreed
+
+    def element(self, pointer: Value, index: str, kind: str) -> str:
+        """The address of an element."""
+        raise NotImplementedError
 
     @staticmethod
     def fills_lines(body: Block, lanes: int) -> bool:
@@ -145,3 +156,13 @@ def _widest_stores(body: Block, lanes: int) -> list[Operation]:
     if not widest or widest * lanes % LINE:
         return []
     return [o for o, size in zip(found, sizes, strict=True) if size == widest]
+
+
+def _needed(body: Block, values: list[Value]) -> list[Operation]:
+    """The operations of a body that these values are computed by, in order."""
+    wanted, found = set(values), []
+    for operation in reversed(body.operations):
+        if not wanted.isdisjoint(operation.results):
+            wanted.update(operation.operands)
+            found.append(operation)
+    return found[::-1]

@@ -120,11 +120,9 @@ class Writer:
     notes: Callable[[Operation], str] = _no_notes
     # what functions are handed besides their arguments: LLVM type and text; inside they are called %context.0 ...
     context: list[tuple[str, str]] = field(default_factory=list)
-    # kernels that go past the caches: loads that are fetched ahead, stores that may fill whole lines and their addresses,
-    # whether those go past the caches now, and whether any did
+    # loads that are fetched ahead, stores that go past the caches here, whether any did
     fetched: set[Operation] = field(default_factory=set)
-    line_stores: dict[Operation, str] = field(default_factory=dict)
-    writing_past: bool = False
+    past_cache: set[Operation] = field(default_factory=set)
     wrote_past: bool = False
     allocas: list[str] = field(default_factory=list)
     allocas_at: int = -1

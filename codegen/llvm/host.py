@@ -75,7 +75,7 @@ def _launch(ready: Kernel) -> dict[str, Any]:
     """How the runtime launches a kernel: by chunks of its outermost loop, or by blocks of threads."""
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
-        return {"scheme": "chunks", "parallel": outer}
+        return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1)}
     alone = bool(ready.attributes.get("watch"))  # who watches wants one event after another
     if "scheme" in ready.attributes:
         watched = {"watch": ready.attributes["watch"], "watched": ready.attributes["watched"]} if alone else {}

@@ -8,6 +8,7 @@ from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm import vector_math
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type, wide
 from weft.codegen.llvm.function_formulas import formula
+from weft.codegen.llvm.host_transposes import emit_transposed
 from weft.codegen.target import Target
 
 
@@ -134,5 +135,8 @@ class HostDialect:
         return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """The host has no operations of its own."""
+        """Tiles."""
+        if operation.opcode == "transposed":
+            emit_transposed(emitter, operation, self.target.vector_bytes)
+            return True
         return False

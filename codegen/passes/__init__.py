@@ -1,6 +1,7 @@
 """The passes of each target, in order.
 
-Host: `choose_lanes` marks the loop that runs in vectors; `expand_complex` replaces complex values by pairs;
+Host: `choose_lanes` marks the loop that runs in vectors; `tile_transposes` cuts loops over the rows of one operand and the
+columns of another into tiles; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
 kernel's work the target's schedule says; what follows depends on where the code runs.)
@@ -19,6 +20,7 @@ from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes import launch_data, map_axes
+from weft.codegen.passes.tile_transposes import tile_transposes
 from weft.codegen.passes.watch_schedule import watch_schedule
 from weft.codegen.target import Target
 
@@ -28,7 +30,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
     if kernel.level == "logical":
         kernel = inline_rows(kernel, straight=True)
         divided = target.scheduled_for
-        kernel = choose_lanes(kernel, divided) if divided.kind == "cpu" else map_axes(kernel, divided)
+        kernel = tile_transposes(choose_lanes(kernel, divided)) if divided.kind == "cpu" else map_axes(kernel, divided)
         kernel = inline_rows(kernel, straight=False)
     kernel = expand_ops(expand_complex(kernel), target.has_extremes)
     if target.kind == "cpu":
@@ -46,5 +48,6 @@ __all__ = [
     "launch_data",
     "map_axes",
     "run_passes",
+    "tile_transposes",
     "watch_schedule",
 ]

@@ -1,0 +1,131 @@
+"""Transposed copies of tiles in host code: lines of memory are read whole, and turned in registers.
+
+In: a `transposed` operation. Out: its tile, filled by a function of the module's own, one an element size and tile size.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.llvm.emit_text import Item, Writer, wide
+
+AHEAD = 4  # blocks that memory is asked for before they are turned
+MOST_LANES = 16  # of a vector that is turned: as many vectors lie in registers at once
+
+
+def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
+    """Fill the tile and bind its pointer."""
+    kind = operation.operands[0].type
+    assert isinstance(kind, Pointer)
+    element, size = f"i{8 * kind.dtype.itemsize}", operation.attributes["size"]
+    name = f"transpose_{element}_{size}"
+    lanes = min(MOST_LANES, size, vector_bytes // kind.dtype.itemsize)
+    emitter.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    emitter.declarations.setdefault(name, _function(name, element, lanes, size))
+    tile = emitter.alloca(f"[{size * size} x {element}]", 64)
+    source, *numbers = (emitter.scalar_of(v) for v in operation.operands)
+    if emitter.kernel.index_dtype.itemsize < 8:
+        numbers = [emitter.line(f"sext i32 {number} to i64") for number in numbers]
+    index, *rest = numbers
+    start = emitter.line(f"getelementptr inbounds {element}, ptr {source}, i64 {index}")
+    arguments = ", ".join(f"i64 {number}" for number in rest)
+    emitter.do(f"call void @{name}(ptr {start}, {arguments}, ptr {tile})")
+    emitter.set(operation, Item(tile))
+
+
+def _turned(lanes: int, vector: str) -> tuple[list[str], list[str]]:
+    """Instructions that turn the vectors %in0, %in1 ..., and the names of the results: in halves, quarters and so on."""
+    lines, names = [], [f"%in{k}" for k in range(lanes)]
+    half = lanes // 2
+    while half:
+        for k in range(lanes):
+            if k & half:
+                continue
+            pair = names[k], names[k + half]
+            for place, offset in ((k, 0), (k + half, half)):
+                order = [j + offset if not j & half else lanes + j - half + offset for j in range(lanes)]
+                mask = ", ".join(f"i32 {j}" for j in order)
+                names[place] = f"%t{half}.{place}"
+                lines.append(
+                    f"  {names[place]} = shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{lanes} x i32> <{mask}>"
+                )
+        half //= 2
+    return lines, names
+
+
+def _function(name: str, element: str, lanes: int, size: int) -> str:
+    """``void name(source, stride, rows, columns, all, tile)``: whole blocks, the last ones where the tile ends."""
+    vector, align = wide(element, lanes), int(element[1:]) // 8
+    loads, stores = [], []
+    for k in range(lanes):
+        loads += [
+            f"  %column{k} = add i64 %left, {k}",
+            f"  %offset{k} = mul i64 %column{k}, %stride",
+            f"  %place{k} = add i64 %offset{k}, %top",
+            f"  %from{k} = getelementptr {element}, ptr %source, i64 %place{k}",
+            f"  %later{k} = getelementptr {element}, ptr %from{k}, i64 %ahead",
+            f"  call void @llvm.prefetch.p0(ptr %later{k}, i32 0, i32 2, i32 1)",
+            f"  %in{k} = load {vector}, ptr %from{k}, align {align}",
+        ]
+        stores += [
+            f"  %row{k} = add i64 %top, {k}",
+            f"  %line{k} = mul i64 %row{k}, {size}",
+            f"  %slot{k} = add i64 %line{k}, %left",
+            f"  %to{k} = getelementptr {element}, ptr %tile, i64 %slot{k}",
+        ]
+    turned, names = _turned(lanes, vector)
+    stores += [f"  store {vector} {names[k]}, ptr %to{k}, align {align}" for k in range(lanes)]
+    text = "\n".join([*loads, *turned, *stores])
+    return f"""
+define internal void @{name}(ptr noalias %source, i64 %stride, i64 %rows, i64 %columns, i64 %all, ptr noalias %tile) #0 {{
+entry:
+  %last_there = sub i64 %all, {lanes}
+  %last_top = sub i64 %rows, {lanes}
+  %last_left = sub i64 %columns, {lanes}
+  %least = or i64 %last_top, %last_left
+  %small = icmp slt i64 %least, 0
+  br i1 %small, label %single_column, label %block_column
+block_column:
+  %left_wanted = phi i64 [ 0, %entry ], [ %left_next, %column_end ]
+  %left_ends = icmp slt i64 %left_wanted, %last_left
+  %left = select i1 %left_ends, i64 %left_wanted, i64 %last_left
+  %far = add i64 %left, {AHEAD * lanes}
+  %far_ends = icmp slt i64 %far, %last_there
+  %next = select i1 %far_ends, i64 %far, i64 %last_there
+  %distance = sub i64 %next, %left
+  %ahead = mul i64 %distance, %stride
+  br label %block
+block:
+  %top_wanted = phi i64 [ 0, %block_column ], [ %top_next, %block ]
+  %top_ends = icmp slt i64 %top_wanted, %last_top
+  %top = select i1 %top_ends, i64 %top_wanted, i64 %last_top
+{text}
+  %top_next = add i64 %top_wanted, {lanes}
+  %more_rows = icmp slt i64 %top_next, %rows
+  br i1 %more_rows, label %block, label %column_end
+column_end:
+  %left_next = add i64 %left_wanted, {lanes}
+  %more_columns = icmp slt i64 %left_next, %columns
+  br i1 %more_columns, label %block_column, label %over
+single_column:
+  %c = phi i64 [ 0, %entry ], [ %c_next, %single_end ]
+  %c_offset = mul i64 %c, %stride
+  br label %single
+single:
+  %r = phi i64 [ 0, %single_column ], [ %r_next, %single ]
+  %one_place = add i64 %c_offset, %r
+  %one_from = getelementptr {element}, ptr %source, i64 %one_place
+  %one = load {element}, ptr %one_from, align {align}
+  %r_line = mul i64 %r, {size}
+  %one_slot = add i64 %r_line, %c
+  %one_to = getelementptr {element}, ptr %tile, i64 %one_slot
+  store {element} %one, ptr %one_to, align {align}
+  %r_next = add i64 %r, 1
+  %more_r = icmp slt i64 %r_next, %rows
+  br i1 %more_r, label %single, label %single_end
+single_end:
+  %c_next = add i64 %c, 1
+  %more_c = icmp slt i64 %c_next, %columns
+  br i1 %more_c, label %single_column, label %over
+over:
+  ret void
+}}"""

@@ -1,0 +1,185 @@
+"""Blocks for loops that walk through one operand's rows and another one's columns.
+
+In: a logical kernel whose loops have lanes. Out: the same, where next to a loop with lanes stands a load whose elements lie
+side by side along the loop around it: both loops go in tiles, and such a load reads from a transposed copy of its tile.
+Memory is then read by lines, each of them once. Always true: what is copied is not written by the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import index_steps
+
+MOST_TILES = 4  # of a kernel
+MOST_SIZE = 256
+ROOM = 256 << 10  # bytes that a kernel's tiles may take
+_LINEAR = ("add", "subtract", "multiply", "cast", "constant")
+
+
+def tile_size(itemsizes: Sequence[int]) -> int:
+    """Rows and columns of tiles of elements of these sizes: memory is quickest in runs of a kilobyte, and the tiles stay
+    in a core's second cache."""
+    size = MOST_SIZE
+    while size * size * sum(itemsizes) > ROOM:
+        size //= 2
+    return size
+
+
+def tile_transposes(kernel: Kernel) -> Kernel:
+    """Tile every pair of loops that gains by it. The kernel's attribute ``grain`` is what its outermost loop is cut at."""
+    places = _nests(kernel.body, [])
+    for home, outer in places:
+        inner = _inner(outer)
+        loads = _strided_loads(kernel, outer, inner) if inner is not None else []
+        if inner is None or not loads:
+            continue
+        size = tile_size([load.results[0].type.itemsize for load in loads])  # type: ignore[union-attr]
+        at = home.operations.index(outer)
+        home.operations[at : at + 1] = _Tiling(kernel, outer, inner, loads, size).build()
+        if home is kernel.body:
+            kernel.attributes = {**kernel.attributes, "grain": size}
+    return kernel
+
+
+def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
+    """Parallel loops over all their indices, with the blocks that they stand in."""
+    for operation in block.operations:
+        if operation.opcode == "for" and operation.attributes["role"] == "parallel":
+            found.append((block, operation))
+            _nests(operation.regions[0], found)
+    return found
+
+
+def _inner(outer: Operation) -> Operation | None:
+    """The loop with lanes that is all that a loop does, but for numbers that are the same all the way through it."""
+    operations = outer.regions[0].operations
+    plain = outer.attributes.get("step", 1) == 1 and not outer.attributes.get("lanes")
+    if not plain or len(operations) < 2 or operations[-2].opcode != "for" or operations[-2].operands[2:]:
+        return None
+    *before, last, _ = operations
+    alone = all(not operation.regions and operation.results for operation in before)
+    suited = last.attributes["role"] == "parallel" and last.attributes.get("lanes") and alone
+    along = index_steps(before, outer.regions[0].parameters[0])
+    if last.operands[1] in along:
+        return None  # each turn goes another way
+    return last if suited and last.attributes.get("step", 1) == 1 else None
+
+
+def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
+    """Loads of one element after another along the outer loop, and of distant ones along the inner."""
+    unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    along = index_steps(outer.regions[0].operations, outer.regions[0].parameters[0])
+    index = inner.regions[0].parameters[0]
+    steps = index_steps(inner.regions[0].operations, index)
+    made = {v: o for o in inner.regions[0].operations for v in o.results}
+    found = [
+        o
+        for o in inner.regions[0].operations
+        if o.opcode == "load"
+        and o.operands[0] in unwritten
+        and o.results[0].type.kind != "c"  # type: ignore[union-attr]
+        and along.get(o.operands[1]) == 1
+        and steps.get(o.operands[1], 0) not in (0, 1, -1)
+        and _is_linear(o.operands[1], index, made)
+    ]
+    return found if len(found) <= MOST_TILES else []
+
+
+def _is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
+    """Whether a value grows by the same number for each step of an index."""
+    maker = made.get(value)
+    if maker is None:
+        return True
+    if maker.opcode not in _LINEAR or not all(_is_linear(v, index, made) for v in maker.operands):
+        return False
+    depending = [v for v in maker.operands if _depends(v, index, made)]
+    return maker.opcode != "multiply" or len(depending) < 2
+
+
+def _depends(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
+    if value is index:
+        return True
+    return value in made and any(_depends(v, index, made) for v in made[value].operands)
+
+
+class _Tiling:
+    """Writes one pair of loops in tiles."""
+
+    def __init__(self, kernel: Kernel, outer: Operation, inner: Operation, loads: list[Operation], size: int) -> None:
+        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
+        self.builder.after(kernel)
+        self.outer = outer
+        self.inner = inner
+        self.loads = loads
+        self.size = size
+        self.made = {v: o for loop in (outer, inner) for o in loop.regions[0].operations for v in o.results}
+
+    def build(self) -> list[Operation]:
+        """The operations that stand for the outer loop."""
+        b, size = self.builder, self.size
+        step = b.constant(size)
+        rows, columns = self.outer.operands[1], self._copied(self.inner.operands[1], {})
+        with b.loop(rows, "parallel", step=size) as down:
+            below = b.op("minimum", b.op("add", down.index, step), rows)
+            with b.loop(columns, "parallel", step=size) as across:
+                beyond = b.op("minimum", b.op("add", across.index, step), columns)
+                left = b.op("subtract", columns, across.index)
+                tiles = self._tiles(down.index, below, across.index, beyond, left)
+                self._rows(down.index, below, across.index, beyond, tiles)
+        return b.block.operations
+
+    def _tiles(self, top: Value, below: Value, left: Value, beyond: Value, count: Value) -> list[Value]:
+        b = self.builder
+        height, width = b.op("subtract", below, top), b.op("subtract", beyond, left)
+        index = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
+        tiles: list[Value] = []
+        for load in self.loads:
+            pointer, where = load.operands
+            first = self._copied(where, dict(zip(index, (top, left), strict=True)))
+            second = self._copied(where, dict(zip(index, (top, b.op("add", left, b.constant(1))), strict=True)))
+            stride = b.op("subtract", second, first)
+            assert isinstance(pointer.type, Pointer)
+            kind = Pointer(pointer.type.dtype, "local")
+            operands = (pointer, first, stride, height, width, count)
+            tiles += b.emit("transposed", operands, (kind,), size=self.size)
+        return tiles
+
+    def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
+        """The value again, for other indices of the two loops."""
+        if value in known or value not in self.made:
+            return known.get(value, value)
+        maker = self.made[value]
+        operands = tuple(self._copied(v, known) for v in maker.operands)
+        (known[value],) = self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)
+        return known[value]
+
+    def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
+        """The tile's rows: the loops as they were, between other bounds, with loads from tiles."""
+        b = self.builder
+        row, column = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
+        block = Block((row,))
+        b.blocks.append(block)
+        for operation in self.outer.regions[0].operations[:-2]:
+            block.operations.append(operation)
+        line = b.op("multiply", b.op("subtract", row, top), b.constant(self.size))
+        line = b.op("subtract", line, left)
+        body = Block((column,))
+        b.blocks.append(body)
+        where = b.op("add", line, column)
+        tile_of = dict(zip(self.loads, tiles, strict=True))
+        for operation in self.inner.regions[0].operations:
+            if operation in tile_of:
+                load = Operation("load", (tile_of[operation], where), operation.results, operation.attributes)
+                body.operations.append(load)
+            else:
+                body.operations.append(operation)
+        b.blocks.pop()
+        serial = {**self.inner.attributes, "role": "serial"}
+        block.operations.append(Operation("for", (left, beyond), (), serial, (body,)))
+        block.operations.append(Operation("yield"))
+        b.blocks.pop()
+        attributes = {**self.outer.attributes, "role": "serial"}
+        b.block.operations.append(Operation("for", (top, below), (), attributes, (block,)))
