@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaStream, Order
@@ -66,6 +67,32 @@ class FreeList:
         return found
 
 
+class CrossedList:
+    """Free blocks that several streams used, and how far each of them had come."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
+
+    def put(self, address: int, size: int, users: Iterable[CudaStream]) -> None:
+        """Keep a block."""
+        self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
+
+    def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
+        """A block of `size` bytes whose users `stream` comes behind."""
+        found = self._blocks.get(size, [])
+        for k, (address, users) in enumerate(found):
+            if all(stream.comes_behind(number, turn) for number, turn in users.items()):
+                del found[k]
+                return address, size
+        return None
+
+    def drain(self) -> list[tuple[int, int]]:
+        """Every block; none is left."""
+        found = [(address, size) for size, blocks in self._blocks.items() for address, _ in blocks]
+        self._blocks.clear()
+        return found
+
+
 class Block:
     """One block of memory; goes back to its pool when it dies.
 
@@ -90,9 +117,15 @@ class Block:
 
     @property
     def crossed(self) -> bool:
-        """Whether a stream used it that its home does not come behind."""
-        users = self.readers | {self.writer}
-        return any(stream is not self.home and not stream.is_main for stream in users)
+        """Whether a stream used it beside its home; the device's own, which every other comes behind, does not count."""
+        if self.writer is self.home and not self.readers:
+            return False
+        return any(stream is not self.home and not stream.is_main for stream in self.users)
+
+    @property
+    def users(self) -> frozenset[CudaStream]:
+        """The streams that used it last."""
+        return self.readers | {self.home, self.writer}
 
     def __del__(self) -> None:
         self._pool.give_back(self)
@@ -116,7 +149,7 @@ class MemoryPool:
         self._order = order
         # the streams' own lock, since blocks die wherever garbage is collected
         self._lock = order.lock
-        self._crossed = FreeList()  # free once the device's own stream has waited for every other
+        self._crossed = CrossedList()
         self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
         self.held = self.kept = self.peak = 0
         self.limit: int | None = None
@@ -160,10 +193,11 @@ class MemoryPool:
         found = stream.free.take(size) if stream.free is not None else None
         if found is None and not stream.is_main:
             found = self._order.own.free.take(size)  # what the stream does next comes behind the device's own work
-        if found is None and (stream.is_main or self.kept > self._most_kept):
-            found = self._crossed.take(size)
-            if found is not None:
+        if found is None:
+            if stream.is_main or self.kept > self._most_kept:
                 self._order.join()
+                stream.follow(self._order.own)
+            found = self._crossed.take(size, stream)
         if found is not None:
             self.kept -= found[1]
         return found
@@ -200,7 +234,7 @@ class MemoryPool:
             size, home = block.size, block.home
             self.held -= size
             if block.crossed:
-                self._crossed.put(block.address, size)  # freeing it now would be too early
+                self._crossed.put(block.address, size, block.users)  # freeing it now would be too early
             elif self.kept + size > self._most_kept or self._driver.lost:
                 self._free(block.address, home)
                 return

@@ -126,9 +126,15 @@ class CudaStream:
 
     def follow(self, other: CudaStream) -> None:
         """What comes next waits for what `other` was given so far, unless it did already."""
-        if self._seen.get(other.number, 0) < other.turn:
+        if other is not self and not self.comes_behind(other.number, other.turn):
             self.wait(other.mark())
             self._seen[other.number] = other.turn
+            for number, turn in other._seen.items():  # what the other one waited for
+                self._seen[number] = max(turn, self._seen.get(number, 0))
+
+    def comes_behind(self, number: int, turn: int) -> bool:
+        """Whether what comes next here runs after what the stream of that number was given up to `turn`."""
+        return number == self.number or self._seen.get(number, 0) >= turn
 
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function`, from a thread of the driver's, when everything so far has ended."""

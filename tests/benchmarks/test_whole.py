@@ -64,7 +64,7 @@ def test_on_a_gpu_everything_runs_by_one_command(
     monkeypatch.setattr(launch_cost, "CALLS", 2)
     figures = {"kernels": (lambda: explicit.measure(300, 20),), "overhead": (launch_cost.measure,)}
     monkeypatch.setattr(command, "FIGURES", figures)
-    monkeypatch.setattr(command, "WHOLE", {name: 0.25 for name in ("fused", "sizes", "kernels", "overhead")})
+    monkeypatch.setattr(command, "WHOLE", dict.fromkeys(("fused", "sizes", "kernels", "overhead"), 0.25))
     common = ["--quick", "--turns", "2", "--minutes", "2", "--only", "axpy", "histogram", "--sizes", "1e3"]
     found = run(["--device", "cuda", *common, "--peers", "numpy"], tmp_path)
     assert {name.partition("-")[0] for name in found} == {"fused", "sizes", "kernels", "overhead"}

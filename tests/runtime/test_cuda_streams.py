@@ -1,0 +1,170 @@
+"""Programs over several streams, on a stand-in that puts work off as long as it may: what is too early shows."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.stand_in import RunningDevice, RunningStandIn
+from weft import cuda
+from weft.runtime import set_default_device
+from weft.runtime.cuda import staging
+
+N = 300
+
+
+@pytest.fixture
+def driver() -> Iterator[RunningStandIn]:
+    made = RunningStandIn()
+    yield made
+    gc.collect()
+    assert not made.memory.wrong
+    made.close()
+
+
+@pytest.fixture
+def device(driver: RunningStandIn) -> Iterator[RunningDevice]:
+    made = RunningDevice(driver)
+    set_default_device(made)
+    yield made
+    set_default_device(None)
+
+
+@wf.kernel
+def scale(x, out):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] * 3 + 1
+
+
+class Walk:
+    """A random program, run on weft and, step by step, in NumPy."""
+
+    def __init__(self, seed: int) -> None:
+        self.source = random.Random(seed)
+        self.streams = [None, wf.stream(), wf.stream(), wf.stream()]
+        self.pairs: list[tuple[Any, np.ndarray]] = []
+        self.steps: list[str] = []
+
+    def within(self) -> Any:
+        stream = self.source.choice(self.streams)
+        return nullcontext() if stream is None else stream
+
+    def pick(self) -> tuple[Any, np.ndarray]:
+        return self.source.choice(self.pairs)
+
+    def upload(self) -> None:
+        values = np.array([self.source.randrange(100) for _ in range(N)], float)
+        with self.within():
+            self.pairs.append((wf.asarray(values), values.copy()))
+
+    def compute(self) -> None:
+        (a, a_), (b, b_) = self.pick(), self.pick()
+        with self.within():
+            c = (a + b[::-1]) * 0.5 - (a - b).mean()
+        self.pairs.append((c, (a_ + b_[::-1]) * 0.5 - (a_ - b_).mean()))
+
+    def update(self) -> None:
+        (a, a_), (b, b_) = self.pick(), self.pick()
+        plain = self.source.random() < 0.5
+        with self.within():
+            if plain:
+                a += b
+            else:
+                a[1:] = b[:-1]
+        if plain:
+            a_ += b_
+        else:
+            a_[1:] = b_[:-1].copy()
+
+    def forget(self) -> None:
+        if len(self.pairs) > 2:
+            self.pairs.pop(self.source.randrange(len(self.pairs)))
+
+    def launch(self) -> None:
+        a, a_ = self.pick()
+        out = cuda.device_array(N)
+        stream = self.source.choice(self.streams[1:])
+        scale[2, 256, stream](a, out)
+        self.pairs.append((out, a_ * 3 + 1))
+
+    def read(self) -> None:
+        a, a_ = self.pick()
+        with self.within():
+            found = a.numpy()
+        np.testing.assert_allclose(found, a_, rtol=1e-12, err_msg=" ".join(self.steps))
+
+    def copy(self) -> None:
+        """Into an array's own memory, from the host, in a stream."""
+        a, a_ = self.pick()
+        values = np.array([self.source.randrange(100) for _ in range(N)], float)
+        stream = self.source.choice(self.streams[1:])
+        a.copy_to_device(values, stream)
+        stream.synchronize()  # the host's array goes
+        a_[:] = values
+
+    def run(self, count: int) -> None:
+        self.upload()
+        self.upload()
+        for _ in range(count):
+            step = self.source.choice(
+                ["upload", "compute", "compute", "update", "forget", "forget", "launch", "read", "copy"]
+            )
+            self.steps.append(step)
+            getattr(self, step)()
+        for a, a_ in self.pairs:
+            np.testing.assert_allclose(a.numpy(), a_, rtol=1e-12, err_msg=" ".join(self.steps))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs(device: RunningDevice, seed: int) -> None:
+    Walk(seed).run(40)
+
+
+def test_streams_run_side_by_side(device: RunningDevice, driver: RunningStandIn) -> None:
+    one, other = wf.stream(), wf.stream()
+    with one:
+        x = wf.asarray(np.ones(N))
+        for _ in range(5):
+            x = wf.evaluate(x * 2)
+    driver.launched.clear()
+    with other:
+        y = wf.asarray(np.ones(N)) * 3
+        np.testing.assert_array_equal(y.numpy(), 3.0)
+    assert {started.stream for started in driver.launched} == {other.handle}, (
+        "the first stream's work is not waited for"
+    )
+    np.testing.assert_array_equal(x.numpy(), 32.0)
+    assert one.handle in {started.stream for started in driver.launched}
+
+
+def test_a_loop_over_two_streams_needs_no_more_memory(device: RunningDevice, driver: RunningStandIn) -> None:
+    one, other = wf.stream(), wf.stream()
+    x = y = wf.asarray(np.ones(1 << 15))
+    for turn in range(30):
+        with one:
+            x = x * 0.5 + y
+        with other:
+            y = y * 0.5 + x
+        if turn == 10:
+            before = driver.memory.held
+    assert driver.memory.held <= before + 4 * x.nbytes
+    assert np.isfinite(x.numpy()).all()
+
+
+@pytest.mark.parametrize("size", [700, 5000, 40_000])
+def test_pieces_of_transfers_are_not_overwritten(
+    device: RunningDevice, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(staging, "PIECE", 4096)
+    a, b = np.random.default_rng(size).random((2, size))
+    x, y = wf.asarray(a), wf.asarray(b)
+    np.testing.assert_array_equal((x * 2 - y).numpy(), a * 2 - b)
+    np.testing.assert_array_equal(x.numpy(), a)
