@@ -21,6 +21,7 @@ from tests.stand_in.functions import FAULT, LINE, LINES, NUMBERS, SIGNATURES, Fu
 INVALID_VALUE = 1
 NO_MEMORY = 2
 INVALID_HANDLE = 400
+NOT_FOUND = 500
 ILLEGAL_ADDRESS = 700
 ALIGNMENT = 512
 COOPERATIVE = 2  # a launch attribute
@@ -222,10 +223,12 @@ class StandIn:
         return put32(a[0], next((value for number, value in ATTRIBUTES.values() if number == a[1]), 1))
 
     def _find(self, a: Any) -> int:
-        name = ctypes.string_at(a[1]).decode()
+        name = ctypes.string_at(a[0]).decode()
         if name not in self.native.addresses:
-            return 500
-        return put64(a[0], self.native.addresses[name])
+            return NOT_FOUND
+        if a[4]:
+            put32(a[4], 0)
+        return put64(a[1], self.native.addresses[name])
 
     def _load(self, a: Any) -> int:
         return put64(a[0], self._handle())

@@ -83,7 +83,7 @@ SIGNATURES = {
     "cuGraphDestroy": "v",
     "cuProfilerStart": "",
     "cuProfilerStop": "",
-    "cuGetProcAddress": "hvvvi",
+    "cuGetProcAddress": "vhvvi",
 }
 NUMBERS = {name: k for k, name in enumerate(SIGNATURES)}
 LINE = 16  # words of a noted call: function, error, arguments

@@ -1,0 +1,79 @@
+"""What a process does with cuda.bindings and a stand-in of the driver's library; run by test_cuda_bindings.
+
+Prints one line a fact. The arguments: a folder for the library, and what to do.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.stand_in import StandIn
+from tests.stand_in.library import load_library
+
+
+def modules() -> str:
+    """Which heavy modules are loaded."""
+    return " ".join(name for name in ("llvmlite", "sympy", "cuda.bindings.nvjitlink") if name in sys.modules)
+
+
+def work(driver: StandIn) -> None:
+    """Fused kernels often enough for a graph, an explicit kernel, streams, memory."""
+    import weft as wf
+    from weft import cuda
+    from weft.runtime import default_device, probe
+
+    print("probe", probe().status, probe().devices[0].name)
+    device = default_device()
+    print("device", device.name, device.target.name)
+    x, y = wf.asarray(np.arange(1000.0)), wf.asarray(np.ones((30, 40), np.float32))
+    for _ in range(5):
+        results = (wf.exp(x) + 1.0, (y * 2.0).sum(axis=1), (y.T + 1.0).max(), x.sum())
+        wf.evaluate(*results)
+    print("launches", driver.count("cuLaunchKernelEx") > 0, "graphs", driver.count("cuGraphLaunch"))
+
+    @wf.kernel
+    def add(a, b, out):  # type: ignore[no-untyped-def]
+        k = cuda.grid(1)
+        if k < out.shape[0]:
+            out[k] = a[k] + b[k]
+
+    stream = cuda.stream()
+    for queue in (0, stream):
+        add[4, 256, queue](x, x, wf.zeros(1000))
+    stream.synchronize()
+    print("bytes", x.numpy().shape, np.array_equal(cuda.to_device(np.arange(7)).copy_to_host(), np.arange(7)))
+    print("modules", modules())
+
+
+def lose(driver: StandIn) -> None:
+    """An illegal address: said once, then at every use, and nothing hangs."""
+    import weft as wf
+
+    x = wf.asarray(np.arange(1000.0))
+    wf.evaluate(x + 1)
+    driver.fail("cuEventQuery", 700)
+    for _ in range(2):
+        try:
+            (x + 1).numpy()
+        except wf.DeviceLostError as error:
+            print("lost", error)
+    driver.mend()
+    driver.forget()
+    del x
+    gc.collect()
+    print("silent", not driver.calls)
+    with wf.device("cpu"):
+        print("cpu", float((wf.ones(10) + 1).sum()))
+
+
+if __name__ == "__main__":
+    made = StandIn()
+    load_library(Path(sys.argv[1]), made)
+    # the stand-in is compiled here; who else needs the compiler is to be seen
+    for name in [name for name in sys.modules if name.partition(".")[0] == "llvmlite"]:
+        del sys.modules[name]
+    {"work": work, "lose": lose}[sys.argv[2]](made)
