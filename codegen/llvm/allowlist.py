@@ -19,8 +19,8 @@ HOST = (
     r"llvm\.(memset\.p0|memcpy\.p0\.p0)\.i64",
     r"llvm\.readcyclecounter",
     r"llvm\.prefetch\.p0",
-    r"llvm\.masked\.load\.v\d+(i(8|16|32|64)|f(16|32|64))\.p0",
-    r"llvm\.masked\.gather\.v\d+(i(8|16|32|64)|f(16|32|64))\.v\d+p0",
+    r"llvm\.masked\.(load|store)\.v\d+(i(8|16|32|64)|f(16|32|64))\.p0",
+    r"llvm\.masked\.(gather|scatter)\.v\d+(i(8|16|32|64)|f(16|32|64))\.v\d+p0",
     r"llvm\.x86\.sse\.sfence",
     r"llvm\.coro\.(id|size\.i64|begin|suspend|end|resume)",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
+from weft.codegen.passes.index_steps import index_steps, program_order
 
 ROLLED = 1000  # from here on metadata nodes are those of loops
 
@@ -96,8 +97,8 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Whole vectors first, then what is left one by one. A fold keeps one accumulator a lane, folds them
-        in a fixed tree, and goes on from there."""
+        """Whole vectors first, then what is left under a mask, or one by one. A fold keeps one accumulator a lane, folds
+        them in a fixed tree, and goes on from there."""
         kind = scalar_type(self.kernel.index_dtype)
         body = operation.regions[0]
         half = (len(operation.operands) - 2) // 2
@@ -124,13 +125,61 @@ class LoopEmitter(StreamEmitter):
             vectors: list[str] = []
         else:
             vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
+        masked = self.dialect.masks and self.maskable(body)
+        if masked:
+            vectors = self.masked_turn(body, whole, stop, vectors, lanes)
         if half:
             initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
         self.lanes = 0
-        results = self.plain_loop(body, whole, stop, 1, initial, 0)
+        results = initial if masked else self.plain_loop(body, whole, stop, 1, initial, 0)
         self.outermost = outer
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text)
+
+    def masked_turn(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
+        """What is left between `start` and `stop`, less than a vector, in some lanes of one."""
+        kind = scalar_type(self.kernel.index_dtype)
+        number = self.fresh_number()
+        inside, after = f"rest{number}", f"after{number}"
+        some = self.line(f"icmp slt {kind} {start}, {stop}")
+        before = self.label
+        self.lines.append(f"  br i1 {some}, label %{inside}, label %{after}")
+        self.start_label(inside)
+        self.active = self.line(f"sub nsw {kind} {stop}, {start}")
+        every = "<" + ", ".join(f"{kind} {k}" for k in range(lanes)) + ">"
+        self.mask = self.line(f"icmp slt <{lanes} x {kind}> {every}, {self.splat(self.active, kind, lanes)}")
+        taken = self.mask
+        self.environment[body.parameters[0]] = Item(start, lanes, 1)
+        for value, text in zip(body.parameters[1:], carried, strict=True):
+            self.environment[value] = Item(text, lanes)
+        yielded = [self.text_of(v, lanes) for v in self.block(body)]
+        self.mask = self.active = ""
+        kinds = [wide(scalar_type(v.type), lanes) for v in body.parameters[1:]]  # type: ignore[arg-type]
+        chosen = [
+            self.line(f"select <{lanes} x i1> {taken}, {of} {new}, {of} {old}")
+            for of, new, old in zip(kinds, yielded, carried, strict=True)
+        ]
+        ended = self.label
+        self.lines.append(f"  br label %{after}")
+        self.start_label(after)
+        return [
+            self.line(f"phi {of} [ {old}, %{before} ], [ {new}, %{ended} ]")
+            for of, new, old in zip(kinds, chosen, carried, strict=True)
+        ]
+
+    def maskable(self, body: Block) -> bool:
+        """Whether the machine runs the body under a mask: there are no gathers and scatters of small elements, and no
+        atomic operations."""
+        steps = index_steps(program_order(body.operations), body.parameters[0])
+        for operation in program_order(body.operations):
+            if operation.opcode == "atomic":
+                return False
+            if operation.opcode in ("load", "store"):
+                pointer, index = operation.operands[:2]
+                assert isinstance(pointer.type, Pointer)
+                if pointer.type.dtype.itemsize < 4 and steps.get(index, 0) not in (0, 1):
+                    return False
+        return True
 
     def repeatable(self, body: Block) -> bool:
         """Whether running the body again for an index changes nothing: it reads nothing that the kernel writes."""

@@ -76,21 +76,35 @@ class MemoryEmitter(StreamEmitter):
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
         """A vector of which only the lanes of the mask are read, the others being 0."""
-        item, dtype = self.environment[index], self.element_type(pointer)
-        memory = memory_type(dtype)
-        vector, where = wide(memory, lanes), self.where(pointer)
+        dtype = self.element_type(pointer)
+        vector = wide(memory_type(dtype), lanes)
+        word, name, *where = self._lane_places(pointer, index, lanes, "load", "gather")
         bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask), (vector, "zeroinitializer")]
+        return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
+
+    def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
+        """Of a vector only the lanes of the mask are written."""
+        dtype = self.element_type(pointer)
+        word, name, *where = self._lane_places(pointer, index, lanes, "store", "scatter")
+        vector, bools = wide(memory_type(dtype), lanes), f"<{lanes} x i1>"
+        symbol = f"llvm.masked.{word}.{name}"
+        self.declare(symbol, "void", [vector, where[0], "i32", bools])
+        arguments = f"{vector} {text}, {where[0]} {where[1]}, i32 {dtype.itemsize}, {bools} {self.mask}"
+        self.do(f"call void @{symbol}({arguments})")
+
+    def _lane_places(self, pointer: Value, index: Value, lanes: int, row: str, apart: str) -> tuple[str, str, str, str]:
+        """Where the lanes' elements lie, in a row or apart: which of the two words, how an intrinsic's name spells the
+        types, and the type and text of the one pointer or the vector of pointers."""
+        item, memory = self.environment[index], memory_type(self.element_type(pointer))
+        where = self.where(pointer)
         if item.step == 1:
-            symbol = f"llvm.masked.load.{suffix(memory, lanes)}.p0"
-            return self.call(symbol, vector, [(where, self.element(pointer, item.text, memory)), *bits])
+            return row, f"{suffix(memory, lanes)}.p0", where, self.element(pointer, item.text, memory)
         positions = self.text_of(index, lanes)
         width = scalar_type(self.kernel.index_dtype)
         if width != "i64":
             positions = self.line(f"sext <{lanes} x {width}> {positions} to <{lanes} x i64>")
-        pointers = f"<{lanes} x {where}>"
         places = self.line(f"getelementptr {memory}, {where} {self.scalar_of(pointer)}, <{lanes} x i64> {positions}")
-        symbol = f"llvm.masked.gather.{suffix(memory, lanes)}.v{lanes}p0"
-        return self.call(symbol, vector, [(pointers, places), *bits])
+        return apart, f"{suffix(memory, lanes)}.v{lanes}p0", f"<{lanes} x {where}>", places
 
     def where(self, pointer: Value) -> str:
         """The LLVM type of a pointer value."""
@@ -132,7 +146,11 @@ class MemoryEmitter(StreamEmitter):
             text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
             if lanes:
                 # every lane writes the one place: the last one stays
-                text = self.line(f"extractelement {wide(memory, lanes)} {text}, i64 {lanes - 1}")
+                final = f"i64 {lanes - 1}"
+                if self.active:
+                    width = scalar_type(self.kernel.index_dtype)
+                    final = f"{width} {self.line(f'add nsw {width} {self.active}, -1')}"
+                text = self.line(f"extractelement {wide(memory, lanes)} {text}, {final}")
             address = self.element(pointer, item.text, memory)
             size = operation.attributes.get("align") or self.alignment(pointer, 0)
             word = "store volatile" if operation.attributes.get("volatile") else "store"
@@ -141,6 +159,9 @@ class MemoryEmitter(StreamEmitter):
         lanes = self.lanes
         vector = wide(memory, lanes)
         text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
+        if self.mask:
+            self._masked_store(pointer, index, text, lanes)
+            return
         if item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = self.alignment(pointer, lanes)

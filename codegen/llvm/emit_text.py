@@ -110,7 +110,8 @@ class Writer:
     keeps_loops: bool = False  # whether loops that are to stay rolled say so
     environment: dict[Value, Item] = field(default_factory=dict)
     lanes: int = 0
-    mask: str = ""  # which lanes an `if` around has left; empty: all
+    mask: str = ""  # which lanes an `if` around, or a loop's last turn, has left; empty: all
+    active: str = ""  # how many of the first lanes a loop's last turn has left, in the index dtype; empty: all
     count: int = 0
     label: str = "entry"
     outermost: bool = True
