@@ -23,14 +23,26 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from benchmarks import compile, explicit, fused, kernels, launch_cost, overhead, peers, picture, pyhpc, sizes
+from benchmarks import (
+    compile,
+    explicit,
+    fused,
+    kernels,
+    launch_cost,
+    launch_host,
+    overhead,
+    peers,
+    picture,
+    pyhpc,
+    sizes,
+)
 from benchmarks.more_programs import MORE
 
 # Suites of single figures.
 FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "compile": (compile.measure,),
     "kernels": (kernels.measure, explicit.measure),
-    "overhead": (overhead.measure, launch_cost.measure),
+    "overhead": (overhead.measure, launch_cost.measure, launch_host.measure),
 }
 # With a GPU, in this order; the part of the time that a suite may take.
 WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
