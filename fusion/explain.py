@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from weft.codegen import Kernel, Target, describe_shapes, find_op, print_kernel
+from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.lower import lower_group
@@ -180,9 +181,9 @@ def inputs_of(group: Group) -> list[Expr]:
     else:
         own = {p.task.node for p in group.placed}
         found = [
-            i.node.operands[0] if i.kind == "gather" else i.node
+            i.node
             for p in group.placed
-            for i in p.task.body
+            for i in all_instructions(p.task.body)
             if i.kind in ("read", "gather") and i.node not in own
         ]
         found += [p.task.previous for p in group.placed if p.task.previous is not None]
@@ -270,16 +271,24 @@ def members_of(group: Group) -> tuple[str, ...]:
     """The operations of a kernel, with the user's lines."""
     members: list[str] = []
     for p in group.placed:
-        members.extend(i.node.op + _line(i.node) for i in p.task.body if i.kind == "map" and i.node.op != "cast")
+        members.extend(i.node.op + _line(i.node) for i in all_instructions(p.task.body) if _is_members(i))
         if p.task.kind != "map":
             members.append(f"{p.task.kind} {p.task.node.op}".strip() + _line(p.task.node))
     return tuple(dict.fromkeys(members)) or ("copy",)
 
 
+def _is_members(instruction: Instruction) -> bool:
+    """Whether an instruction is an operation of the user's, no cast and no index arithmetic."""
+    return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
+
+
 def instructions_of(group: Group) -> int:
     """Instructions an element, roughly."""
     return sum(
-        find_op(i.node.op).cost for p in group.placed for i in p.task.body if i.kind == "map" and i.node.op != "cast"
+        find_op(i.node.op).cost
+        for p in group.placed
+        for i in all_instructions(p.task.body)
+        if i.kind == "map" and i.node.op != "cast"
     )
 
 
@@ -298,23 +307,7 @@ def _line(node: Expr) -> str:
 
 def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
     task = placed.task
-    made: list[str] = []
-    for i in task.body:
-        match i.kind:
-            case "read":
-                made.append(names(i.node))
-            case "gather":
-                made.append(f"{names(i.node.operands[0])}[{', '.join(made[k] for k in i.operands)}]")
-            case "iota":
-                made.append("index" if i.index[1] else str(i.index[0]))
-            case "constant":
-                made.append(str(constant_value(i.node)))
-            case "scalar":
-                made.append(f"s{i.node.attrs[0]}")
-            case "map":
-                made.append(_spell(i.node, [made[k] for k in i.operands]))
-        if len(made[-1]) > FORMULA_LENGTH:
-            made[-1] = made[-1][: FORMULA_LENGTH // 2] + " ... " + made[-1][-FORMULA_LENGTH // 2 :]
+    made = _terms(task.body, [], names)
     value = (
         made[task.result].removeprefix("(").removesuffix(")")
         if made[task.result].count("(") == 1
@@ -333,6 +326,31 @@ def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
             return f"{target} = {names(task.node.operands[0])} with scattered elements <- {value}"
         case _:
             return f"{target} = {value}"
+
+
+def _terms(instructions: Iterable[Instruction], before: list[str], names: Names) -> list[str]:
+    """The formula of each instruction, behind those of the instructions before."""
+    made = list(before)
+    for i in instructions:
+        match i.kind:
+            case "read":
+                made.append(names(i.node))
+            case "gather":
+                made.append(f"{names(i.node)}[{', '.join(made[k] for k in i.operands)}]")
+            case "iota":
+                made.append("index" if i.index[1] else str(i.index[0]))
+            case "constant":
+                made.append(str(constant_value(i.node)))
+            case "scalar":
+                made.append(f"s{i.node.attrs[0]}")
+            case "map":
+                made.append(_spell(i.node, [made[k] for k in i.operands]))
+            case "choose":
+                sides = [_terms(branch.instructions, made, names)[branch.result] for branch in i.branches]
+                made.append(f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})")
+        if len(made[-1]) > FORMULA_LENGTH:
+            made[-1] = made[-1][: FORMULA_LENGTH // 2] + " ... " + made[-1][-FORMULA_LENGTH // 2 :]
+    return made
 
 
 def _spell(node: Expr, operands: list[str]) -> str:

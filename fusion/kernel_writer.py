@@ -6,6 +6,8 @@ depends on shapes and strides only through 0, 1 and which loops could be merged;
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal
@@ -13,11 +15,11 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.codegen import Kernel, KernelBuilder, Value, choose_index_dtype, fold, identity_of
+from weft.fusion.body import Branch, Instruction, Loop, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
 from weft.fusion.nest import Nest, fold_position
-from weft.fusion.task import Loop
 from weft.fusion.traffic import traffic
 
 # What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
@@ -56,6 +58,7 @@ class KernelWriter:
         self.strides: dict[object, Value] = {}
         self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, depth
         self.results: dict[Expr, tuple[Value, int]] = {}  # stored here -> value, depth
+        self.branching: int | None = None  # depth of the choice whose branch is being written
         self.indices: list[Value] = []
         self.stores: list[tuple[Placed, Value, Value, Value]] = []
         self.partials: list[tuple[int, int]] = []
@@ -122,8 +125,13 @@ class KernelWriter:
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
         """Write a task's body; the value and depth of each instruction."""
-        made: list[tuple[Value, int]] = []
-        for i in placed.task.body:
+        return self._write(placed.task.body, [], placed)
+
+    def _write(
+        self, instructions: Iterable[Instruction], before: list[tuple[Value, int]], placed: Placed
+    ) -> list[tuple[Value, int]]:
+        made = list(before)
+        for i in instructions:
             operands = [made[k] for k in i.operands]
             match i.kind:
                 case "read" if i.node in self.results:
@@ -131,7 +139,7 @@ class KernelWriter:
                 case "read":
                     made.append(self._load(i.node, placed.flat(i.index)))
                 case "gather":
-                    made.append(self._gather(i.node.operands[0], placed.flat(i.index), operands, i.factors))
+                    made.append(self._gather(i.node, placed.flat(i.index), operands, i.factors))
                 case "iota":
                     made.append(self._iota(i.node, placed.flat(i.index)))
                 case "constant":
@@ -140,11 +148,42 @@ class KernelWriter:
                     made.append(self._scalar(i.node))
                 case "map":
                     made.append(self._map(i.node, operands))
+                case "choose":
+                    made.append(self._choose(i, made, placed))
         return made
+
+    def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
+        """One of two branches. What they compute stays inside: it may not be read where the other one is taken."""
+        holds, depth = made[choice.operands[0]]
+        for i in all_instructions([choice]):
+            depth = max([depth, *(made[k][1] for k in i.operands if k < len(made))])
+            if i.kind == "read" and i.node in self.results:
+                depth = max(depth, self.results[i.node][1])
+            elif i.kind in ("read", "gather", "iota"):
+                # addresses are computed before the branches, which begin here
+                _, at = self.address(placed.flat(i.index), "iota" if i.kind == "iota" else i.node)
+                depth = max(depth, at)
+        outside, branching = self.values, self.branching
+        self.values, self.branching = dict(outside), depth
+        with self.builder.at(depth) if branching is None else nullcontext():
+            with self.builder.if_(holds, [choice.node.dtype]) as taken:
+                taken.yield_(self._branch(choice.branches[0], made, placed))
+            self.values = dict(outside)
+            with self.builder.else_() as other:
+                other.yield_(self._branch(choice.branches[1], made, placed))
+        self.values, self.branching = outside, branching
+        return taken.results[0], depth
+
+    def _branch(self, branch: Branch, made: list[tuple[Value, int]], placed: Placed) -> Value:
+        value, _ = self._write(branch.instructions, made, placed)[branch.result]
+        return value
 
     def _numbered(self, key: object, depth: int, make: Any) -> tuple[Value, int]:
         found = self.values.get(key)
         if found is None:
+            if self.branching is not None:
+                found = self.values[key] = (make(), self.branching)
+                return found
             with self.builder.at(depth):
                 found = self.values[key] = (make(), depth)
         return found

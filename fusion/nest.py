@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.fusion.body import Loop, all_instructions
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
-from weft.fusion.task import Loop
 
 
 @dataclass(slots=True)
@@ -30,10 +30,9 @@ def all_forms(group: Group) -> list[tuple[Affine, int]]:
     """Every flat index of the group in its own loops, with its weight in bytes (writes count twice)."""
     forms: list[tuple[Affine, int]] = []
     for p in group.placed:
-        for i in p.task.body:
+        for i in all_instructions(p.task.body):
             if i.kind in ("read", "gather"):
-                base = i.node if i.kind == "read" else i.node.operands[0]
-                forms.append((p.flat(i.index), base.dtype.itemsize))
+                forms.append((p.flat(i.index), i.node.dtype.itemsize))
             elif i.kind == "iota":
                 forms.append((p.flat(i.index), 0))
         forms.append((p.flat(p.task.target), 2 * p.task.node.dtype.itemsize))

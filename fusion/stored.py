@@ -1,0 +1,153 @@
+"""Which values get memory.
+
+In: every node that an evaluation needs, operands first. Out: the set of those that are stored; all others are
+computed where they are used. Always true: what a host function is handed, and what is written into, is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from weft.codegen.ops import find_op
+from weft.fusion.body import window_of
+from weft.fusion.expr import Expr
+from weft.fusion.index_map import decode_view
+
+# A value is stored rather than computed again at each index map once that would cost more
+# instructions an element than writing and reading it back does (budget: planner notes, 62 on a GPU;
+# a CPU does fewer instructions for a byte of traffic).
+RECOMPUTE_LIMIT = 24
+# Inlined operations of one value at most: bounds the size of a kernel and the time to compile it.
+INLINE_LIMIT = 400
+# Parts of values put together that are chosen from where they are read, and what each choice costs.
+PARTS_LIMIT = 8
+PART_COST = 2
+DIVIDE_COST = 4
+
+# Kinds whose value always has memory of its own, but for updates that only put parts together.
+ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
+
+
+def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+    """The values that get memory: `order` is every needed node, operands first."""
+    parts = _find_parts(order, outputs)
+    stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
+    maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
+    for node in order:
+        _note_uses(node, stored, parts, maps)
+    inlined: dict[Expr, frozenset[Expr]] = {}
+    for node in order:
+        if node.kind in ALWAYS_STORED and node not in parts:
+            continue
+        members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
+        if node not in stored and (len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()))):
+            _store(node, stored, parts, inlined)
+        inlined[node] = frozenset() if node in stored else members
+    return stored
+
+
+def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
+    """Give a value memory, and with it what it is an update of."""
+    stored.add(node)
+    while node in parts:
+        node = node.operands[0]
+        if node in stored:
+            return
+        stored.add(node)
+        inlined[node] = frozenset()
+
+
+def is_window(node: Expr) -> bool:
+    """Whether `node` is a view of a value in memory, which a host function can be handed as it is."""
+    return node.kind == "view" and node.operands[0].kind in ALWAYS_STORED
+
+
+def base_of(node: Expr) -> Expr:
+    """The stored value that an opaque call reads for operand `node`: a view of one is passed as a view."""
+    return node.operands[0] if is_window(node) else node
+
+
+def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+    """Updates that put boxes together into something that is only read: each reader chooses the box it is in.
+
+    Not those of memory that exists already: writing a part of that in place is cheaper.
+    """
+    users: dict[Expr, list[Expr]] = {}
+    for node in order:
+        for child in node.operands:
+            users.setdefault(child, []).append(node)
+    kept = set(outputs) | {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    fresh: dict[Expr, int] = {}  # updates on nothing that is in memory -> parts so far
+    for node in order:
+        if node.kind == "update":
+            below = node.operands[0]
+            count = (
+                fresh.get(below, 0) if below.kind in ("update", "empty") else -1 if below.kind in ALWAYS_STORED else 0
+            )
+            if (below.kind != "update" or below in fresh) and 0 <= count < PARTS_LIMIT and window_of(node) is not None:
+                fresh[node] = count + 1
+    parts: set[Expr] = set()
+    for node in reversed(order):
+        if node not in fresh or node in kept:
+            continue
+        written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
+        if all(u in parts for u in written):
+            parts.add(node)
+    # an update whose previous version is stored writes into it
+    for node in order:
+        if node in parts and node.operands[0].kind == "update" and node.operands[0] not in parts:
+            parts.discard(node)
+    return parts
+
+
+def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr, set[object]]) -> None:
+    for position, child in enumerate(node.operands):
+        ways = maps.setdefault(child, set())
+        match node.kind:
+            case "view":
+                ways.add((node.shape, *node.attrs))
+            case "opaque" if not is_window(child):
+                stored.add(child)
+            case "update" if position == 0 and node in parts:
+                ways.add("same")
+            case "update" | "scatter" if position == 0:
+                stored.add(child)
+            case "gather" if position == 0:
+                ways.add((node.shape, node))
+            case "map" if child.shape != node.shape and child.size > 1:
+                ways.add(node.shape)
+            case _:
+                ways.add("same")
+
+
+def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> bool:
+    if node.size <= 1 or not ways:
+        return False
+    cost = sum(_cost(m) for m in members)
+    if (len(ways) - 1) * cost > RECOMPUTE_LIMIT:
+        return True
+    # a value broadcast along an outer axis would be computed again for every row
+    return cost > 12 and any(_elements(way) >= 4 * node.size for way in ways)
+
+
+def _cost(node: Expr) -> int:
+    """Instructions for an element, beside what the operands cost."""
+    match node.kind:
+        case "map" if node.op != "cast":
+            return find_op(node.op).cost
+        case "update":
+            return PART_COST
+        case "view":
+            return 0 if decode_view(node.operands[0].shape, node.shape, *node.attrs) is not None else DIVIDE_COST
+    return 0
+
+
+def _elements(way: object) -> int:
+    """How many elements are read in a way that changes the shape; 0 for others."""
+    if not isinstance(way, tuple) or not way:
+        return 0
+    shape = way[0] if isinstance(way[0], tuple) else way
+    total = 1
+    for n in shape:
+        total *= n
+    return total
