@@ -53,6 +53,10 @@ def fold_position(group: Group, placed: Placed) -> Affine:
     return 0, tuple(sorted(terms))
 
 
+# Bytes: steps this wide, and wider, are all alike to the hardware that reads ahead.
+PAGE = 1 << 12
+
+
 def make_nest(group: Group) -> Nest:
     """Order the loops so that the innermost walks memory in the smallest steps, and merge those that
     every index treats as one."""
@@ -60,7 +64,7 @@ def make_nest(group: Group) -> Nest:
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
 
     def step_bytes(k: int) -> int:
-        return sum(min(abs(c) * max(weight, 1), 256) for (_, terms), weight in forms for loop, c in terms if loop == k)
+        return sum(min(abs(c) * max(weight, 1), PAGE) for (_, terms), weight in forms for loop, c in terms if loop == k)
 
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]

@@ -177,3 +177,11 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
     step(u, f)  # type: ignore[arg-type]
     assert launches(u) == 2
     np.testing.assert_array_equal(u.numpy(), step(start.copy(), force))
+
+
+def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
+    """Memory is gone through in order although that reads the factors again for each plane."""
+    x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
+    (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
+    (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")
+    assert not any(o.opcode == "load" for o in outermost.regions[0].operations)
