@@ -6,6 +6,7 @@ are checked at once: an array of indices that is still pending is evaluated for 
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +108,7 @@ def resolve(array: Array, key: Any) -> Index:
 
 
 def _as_bound(value: Any) -> Any:
-    return None if value is None else value.__index__()
+    return None if value is None else operator.index(value)
 
 
 def _is_integer(item: Any) -> bool:

@@ -63,6 +63,12 @@ def test_every_alias_sees_a_write() -> None:
     both(program)
 
 
+def test_bounds_of_slices_are_whole_numbers() -> None:
+    with pytest.raises(TypeError):
+        wf.arange(6.0)[1.5:3]
+    assert wf.arange(6.0)[np.int8(1) : wf.asarray(3)].shape == (2,)
+
+
 def test_masks_and_index_arrays() -> None:
     def program(xp: Any) -> Any:
         x = xp.arange(20.0).reshape(4, 5)
