@@ -74,7 +74,12 @@ class Target:
     @property
     def has_extremes(self) -> bool:
         """Whether one instruction gives the minimum or maximum of two float32, or NaN."""
-        return self.kind == "cuda" and int(self.name.removeprefix("sm_")) >= 80
+        return self.kind == "cuda" and self.compute_capability >= 80
+
+    @property
+    def compute_capability(self) -> int:
+        """Of a GPU: 90 for sm_90."""
+        return int(self.name.removeprefix("sm_"))
 
 
 def cuda_target(name: str) -> Target:

@@ -143,15 +143,14 @@ STRUCTURAL: dict[str, str] = {
     "cast": "(x) -> x in the result's dtype (out-of-range float to int saturates, NaN gives 0)",
     "load": (
         "(pointer, index) -> the element at `index`, counted in elements. Loads and stores may say `align` (bytes, where "
-        "less than the element's), `volatile`, and `hint` (a cache operator of PTX: ca, cg, cs, lu, cv; wb, cg, cs, wt)"
+        "not the element's own), `volatile`, and `hint` (a cache operator of PTX: ca, cg, cs, lu, cv; wb, cg, cs, wt)"
     ),
     "store": "(pointer, index, value) writes one element",
     "for": (
         "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results; "
         "runs index = start, start+step, ... < stop; the region ends in `yield` of the next carried values. "
         "with `step_from` the last operand is the step. "
-        "With `rolled` nobody unrolls it. With `lanes` the body may run for so many consecutive indices at once; with "
-        "`whole` too, that is all it runs. "
+        "With `rolled` nobody unrolls it. With `lanes` the body may run for so many consecutive indices at once. "
         "role reduce: carried values are folded with the rows named in `combine`, in any order"
     ),
     "if": "(condition) region, region -> *results; both regions end in `yield`",

@@ -25,13 +25,6 @@ class LoopEmitter(StreamEmitter):
             *initial, last = initial  # type: ignore[assignment]
             step = self.scalar_of(last)
         lanes = operation.attributes.get("lanes", 0)
-        if lanes and operation.attributes.get("whole"):
-            # exactly `lanes` turns: straight code
-            self.lanes = lanes
-            self.environment[operation.regions[0].parameters[0]] = Item(start, lanes, 1)
-            self.block(operation.regions[0])
-            self.lanes = 0
-            return
         if lanes:
             self.lanes_loop(operation, start, stop, lanes)
             return

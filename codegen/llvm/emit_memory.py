@@ -26,15 +26,6 @@ class MemoryEmitter(StreamEmitter):
             index = self.line(f"sext {width} {index} to i64")
         return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
 
-    def alignment(self, pointer: Value, lanes: int) -> int:
-        """What an access may assume: the element's alignment, more where the address is known to allow it."""
-        assert isinstance(pointer.type, Pointer)
-        size = pointer.type.dtype.itemsize
-        if not lanes or pointer.name not in self.kernel.attributes.get("aligned", ()):
-            return size
-        known = next((p.align for p in self.kernel.parameters if p.value is pointer), size)
-        return max(size, min(size * lanes, known))
-
     def load(self, operation: Operation) -> None:
         """A load: scalar, vector, or lane by lane."""
         pointer, index = operation.operands
@@ -44,7 +35,7 @@ class MemoryEmitter(StreamEmitter):
         notes = self.notes(operation)
         if item.lanes == 0:
             address = self.element(pointer, item.text, memory)
-            size = operation.attributes.get("align") or self.alignment(pointer, 0)
+            size = operation.attributes.get("align") or dtype.itemsize
             word = "load volatile" if operation.attributes.get("volatile") else "load"
             text = self.line(f"{word} {memory}, {self.where(pointer)} {address}, align {size}{notes}")
             self.set(operation, Item(self._as_value(text, dtype, 0)))
@@ -55,7 +46,7 @@ class MemoryEmitter(StreamEmitter):
             text = self._masked_load(pointer, index, lanes)
         elif item.step == 1:
             address = self.element(pointer, item.text, memory)
-            size = self.alignment(pointer, lanes)
+            size = dtype.itemsize
             if self.streams and pointer.type.space == "global":  # type: ignore[union-attr]
                 self.fetch_ahead(operation, address, lanes * dtype.itemsize)
             text = self.line(f"load {vector}, {self.where(pointer)} {address}, align {size}{notes}")
@@ -152,7 +143,7 @@ class MemoryEmitter(StreamEmitter):
                     final = f"{width} {self.line(f'add nsw {width} {self.active}, -1')}"
                 text = self.line(f"extractelement {wide(memory, lanes)} {text}, {final}")
             address = self.element(pointer, item.text, memory)
-            size = operation.attributes.get("align") or self.alignment(pointer, 0)
+            size = operation.attributes.get("align") or dtype.itemsize
             word = "store volatile" if operation.attributes.get("volatile") else "store"
             self.do(f"{word} {memory} {text}, {self.where(pointer)} {address}, align {size}{notes}")
             return
@@ -164,7 +155,7 @@ class MemoryEmitter(StreamEmitter):
             return
         if item.step == 1:
             address = self.element(pointer, item.text, memory)
-            size = self.alignment(pointer, lanes)
+            size = dtype.itemsize
             if operation in self.past_cache:
                 size, notes = LINE, self.note_of_lines()
             self.do(f"store {vector} {text}, {self.where(pointer)} {address}, align {size}{notes}")

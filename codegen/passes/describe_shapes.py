@@ -19,8 +19,10 @@ from dataclasses import replace
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.map_axes_elements import describe_line
 from weft.codegen.passes.map_axes_nest import find_nest
 from weft.codegen.passes.map_axes_rows import describe_row
+from weft.codegen.passes.map_axes_tiles import describe_tile
 from weft.codegen.target import Target
 
 
@@ -33,9 +35,10 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     if target.scheduled_for.kind != "cuda" or kernel.level != "logical":
         return kernel
     inlined = inline_rows(kernel, straight=True)
-    found = describe_row(inlined, find_nest(inlined), sizes)
+    nest = find_nest(inlined)
+    found = describe_row(inlined, nest, sizes) or describe_tile(inlined, nest, sizes)
     if not found:
-        return kernel
-    if exact:
+        found = describe_line(inlined, nest, sizes)
+    elif exact:
         found["exact"] = tuple(x for name in sorted(sizes) for x in (name, sizes[name]))
     return replace(kernel, attributes={**kernel.attributes, **{k: v for k, v in found.items() if v}})

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.map_axes_lanes import ACCESS_BYTES, LaneWriter
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
 from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 ITEM_THREADS = 128
-# Bytes of the widest access of a thread, and 32-bit registers that the values of one thread may take.
-ACCESS_BYTES = 16
+# From here on one vector a thread does not keep enough bytes under way: 64 KiB a multiprocessor.
+WIDE_MEMORY = 100
+# 32-bit registers that the values of one thread may take.
 REGISTERS = 64
 # Threads along a row for each byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
 SECTOR = 8
@@ -34,29 +38,48 @@ def map_items(kernel: Kernel, nest: Nest) -> Kernel:
     return w.finish("items", w.threads)
 
 
-def map_line(kernel: Kernel, nest: Nest, lanes: int, aligned: list[str]) -> Kernel:
-    """One loop: each thread computes `lanes` consecutive elements in vectors, the last ones one by one."""
+def map_line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], target: Target) -> Kernel:
+    """One loop: each thread computes whole vectors of `lanes` elements; what is left over, the first threads one by one.
+
+    A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
+    """
     w = ThreadWriter(kernel, nest, THREADS)
     (level,) = nest.levels
     extent = w.map[level.extent]
-    with w.tiles(w.parts(extent, w.threads * lanes)) as tile:
-        chunk = w.compute("add", w.compute("multiply", tile, w.threads), w.thread)
-        first = w.compute("multiply", chunk, lanes)
-        stop = w.compute("add", first, lanes)
-        _whole_or_rest(
-            w,
-            w.test("less_equal", stop, extent),
-            lambda: _run(w, level.index, first, stop, lanes),
-            lambda: _run(w, level.index, first, extent, 0),
-        )
-    return w.finish("elements", w.threads * lanes, aligned=aligned)
+    slots = _vectors_a_thread(nest, lanes) if target.compute_capability >= WIDE_MEMORY else 1
+    count = w.compute("right_shift", extent, lanes.bit_length() - 1)
+    own = w.compute("add", w.compute("multiply", w.block, w.threads * slots), w.thread)
+    operations = [o for o in nest.item if o.opcode != "yield"]
+    with w.when(w.test("less", own, count)):
+        writer = LaneWriter(w, lanes, vectors)
+        made = [writer.slot(w.compute("multiply", own, lanes))]
+        for k in range(1, slots):
+            vector = w.compute("add", own, k * w.threads)
+            at = w.compute("minimum", vector, w.compute("subtract", count, 1))
+            made.append(writer.slot(w.compute("multiply", at, lanes), [w.test("less", vector, count)] * lanes))
+        writer.begin(made, level.index)
+        writer.copy(operations, made, level.index)
+    if not kernel.attributes.get("whole"):
+        rest = w.compute("bitwise_and", extent, lanes - 1)
+        with w.when(w.test("less", own, rest)):
+            w.map[level.index] = w.compute("add", w.compute("subtract", extent, rest), own)
+            w.copy(operations)
+    return w.finish("elements", w.threads * lanes * slots, every=True)
 
 
-def _run(w: ThreadWriter, index: Value, start: Value, stop: Value, lanes: int) -> None:
-    attributes = {"lanes": lanes, "whole": True} if lanes else {}
-    with w.loop(stop, start, **attributes) as position:
-        w.map[index] = position
-        w.copy(w.nest.item)
+def _vectors_a_thread(nest: Nest, lanes: int) -> int:
+    """Two where a thread reads few bytes with one vector, and the values of two fit into the registers."""
+    loads = {o.operands[0]: o.operands[0].type for o in nest.item if o.opcode == "load"}
+    read = sum(lanes * kind.dtype.itemsize for kind in loads.values())  # type: ignore[union-attr, misc]
+    return 2 if 0 < read <= ACCESS_BYTES and 2 * lanes * pressure(nest.item) <= REGISTERS else 1
+
+
+def describe_line(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``whole`` where nothing is left over of these sizes."""
+    if has_loops(nest.item) or not nest.levels:
+        return {}
+    lanes, _ = vector_lanes(kernel, nest)
+    return {"whole": True} if lanes > 1 and sizes[nest.levels[0].extent.name] % lanes == 0 else {}
 
 
 def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:

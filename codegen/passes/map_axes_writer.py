@@ -217,7 +217,6 @@ class ThreadWriter:
         per_block: int,
         *,
         shared: int = 0,
-        aligned: Sequence[str] = (),
         most_blocks: int = 2**31 - 1,
         every: bool = False,
     ) -> Kernel:
@@ -229,6 +228,5 @@ class ThreadWriter:
             "per_block": per_block,
             "most_blocks": 0 if every else most_blocks,
             "shared": shared,
-            "aligned": tuple(aligned),
         }
         return kernel

@@ -1,8 +1,8 @@
 """Watch what the threads of a fused kernel do: every access and meeting is preceded by a `watch`.
 
 In: a kernel whose loops `map_axes` gave to threads, with nothing left to expand. Out: the same with the attributes ``watch``
-(words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Always true: loops that ran lanes at once run one
-element after another, and tell where an access that a GPU makes as one vector is not aligned as that one must be.
+(words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Always true: the first access of those that a
+GPU makes as one says how that one must be aligned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointe
 from weft.codegen.kernel_ir.text import print_operations
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
-VECTOR_BYTES = 16  # of the widest access of a thread
 _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic", "atomic_cas": "atomic"}
 _MEETINGS = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
 
@@ -55,19 +54,8 @@ class _Watcher(Rewriter):
         super().__init__(kernel, self.watch)
         self.texts = print_operations(kernel)
         self.sites: list[WatchedSite] = []
-        self.vectors: list[tuple[Value, Value, int]] = []  # loops that run lanes at once: index, start, lanes
-
-    def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """A loop over lanes becomes an ordinary one."""
-        lanes = operation.attributes.get("lanes")
-        if not lanes:
-            super().structured(operation, operands)
-            return
-        plain = {name: value for name, value in operation.attributes.items() if name not in ("lanes", "whole")}
-        self.vectors.append((operation.regions[0].parameters[0], operation.operands[0], lanes))
-        loop = Operation(operation.opcode, operation.operands, operation.results, plain, operation.regions)
-        super().structured(loop, operands)
-        self.vectors.pop()
+        # pointer that another was moved on to -> the array that it points into
+        self.arrays = {o.results[0]: o.operands[0] for o in kernel.walk() if o.opcode == "offset"}
 
     def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
         """Tell of an operation before it is copied as it is."""
@@ -86,6 +74,12 @@ class _Watcher(Rewriter):
         self.sites.append(site)
         builder.emit("watch", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 
+    def array(self, pointer: Value) -> Value:
+        """The array that a pointer of the kernel points into."""
+        while pointer in self.arrays:
+            pointer = self.arrays[pointer]
+        return pointer
+
     def access(self, builder: KernelBuilder, operation: Operation) -> None:
         """Tell of an access to one element."""
         pointer, index = operation.operands[:2]
@@ -98,7 +92,7 @@ class _Watcher(Rewriter):
         site = WatchedSite(
             _ACCESSES[operation.opcode],
             self.texts[operation],
-            pointer.name,
+            self.array(operation.operands[0]).name,
             space,
             dtype.itemsize,
             operation.attributes.get("align", min(dtype.itemsize, 8)),
@@ -106,13 +100,4 @@ class _Watcher(Rewriter):
             bool(written),
             operation.opcode == "atomic_cas",
         )
-        if self.vectors and pointer.name in self.old.attributes.get("aligned", ()):
-            self.vector(builder, site, place)
         self.event(builder, site, place, index, *written)
-
-    def vector(self, builder: KernelBuilder, site: WatchedSite, place: Value) -> None:
-        """Tell where the vector begins that this element is a part of, as if its first element was read."""
-        index, start, lanes = self.vectors[-1]
-        first = builder.emit("offset", (place, builder.op("subtract", start, index)), (place.type,))[0]
-        align = min(VECTOR_BYTES, lanes * site.size)
-        self.event(builder, site._replace(kind="read", align=align, numbers=0, valued=False), first)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import Kernel, KernelBuilder, Target, fold
 from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.map_axes_nest import find_nest
 
 GPU = Target("sm_90", "cuda", "nvptx64-nvidia-cuda", "sm_90")
 HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
+
+
+def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
+    """Blocks of a launch of a kernel's threaded form: `most` at most, where it does with fewer than it has work for."""
+    names = [p.value.name for p in kernel.parameters]
+    extents = [int(arguments[names.index(level.extent.name)]) for level in find_nest(kernel).levels]
+    wanted = -(-prod(extents) // threaded.attributes["per_block"])
+    return min(wanted, most) if threaded.attributes["most_blocks"] else wanted
 
 
 def line(dtype: Any = np.float32, *, align: int = 16, index: Any = np.int32) -> Kernel:

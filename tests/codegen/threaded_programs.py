@@ -84,7 +84,9 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
             arguments.append(memory(slot, kind.dtype))
         else:
             arguments.append(np.array([slot], np.int64).view(np.uint8)[: kind.itemsize].view(kind)[0])
-    blocks = min(BLOCKS, -(-prod(parallel) // kernel.attributes["per_block"]))
+    blocks = -(-prod(parallel) // kernel.attributes["per_block"])
+    if kernel.attributes["most_blocks"]:
+        blocks = min(BLOCKS, blocks)
     if blocks:
         interpret_kernel(kernel, arguments, grid=(blocks,), backwards=bool(random.getrandbits(1)))
 

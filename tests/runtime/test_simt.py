@@ -41,16 +41,16 @@ def planted(fault: str) -> Kernel:
     value = b.load(held, other)
     if fault == "misaligned":
         first = b.op("add", b.op("multiply", thread, b.constant(4)), b.constant(1))
-        with b.loop(b.op("add", first, b.constant(4)), "serial", start=first, lanes=4, whole=True) as loop:
-            b.store(out, loop.index, value)
+        place = b.offset(out, first)
+        for lane in range(4):
+            b.store(place, b.constant(lane), value, **({} if lane else {"align": 16}))
     elif fault == "same place":
         b.store(out, b.constant(0), value)
     else:
         b.store(out, thread, value)
     kernel = b.finish()
-    aligned = ("out",) if fault == "misaligned" else ()
     kernel.attributes |= {"scheme": "elements", "block": THREADS, "per_block": THREADS, "most_blocks": 1}
-    kernel.attributes |= {"shared": 4 * THREADS, "aligned": aligned}
+    kernel.attributes["shared"] = 4 * THREADS
     return kernel
 
 

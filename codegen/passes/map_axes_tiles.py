@@ -1,0 +1,216 @@
+"""Tiles through shared memory: the schedule of pointwise kernels with an operand that lies across their loops.
+
+In: a logical kernel whose last two loops walk along memory in different operands, and its ``tile`` attribute (`describe_tile`).
+Out: the threaded kernel: the threads of a block read a square of each operand that lies across along *its* memory into
+shared memory, meet, and go on along everybody else's. Nobody's accesses to shared memory meet in a bank: a row of the square
+is one element longer, and a warp covers eight vectors of four rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.known_multiples import known_multiples
+from weft.codegen.passes.map_axes_lanes import ACCESS_BYTES, LaneWriter, Slot
+from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256
+WARP = 32
+# Elements along a side, by the bytes of an element; of what is not aligned to vectors.
+SIDES = {1: 64, 2: 64, 4: 64, 8: 32}
+SINGLE_SIDE = 32
+REGISTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The last two loops of a nest, and the loads that lie across: side by side along the outer one of the two."""
+
+    rows: Value
+    columns: Value
+    operations: list[Operation]
+    loads: list[Operation]
+
+
+def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
+    """What a tile is made for; None where no operand that nobody writes lies across."""
+    if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.item):
+        return None
+    rows, columns = nest.levels[-2].index, nest.levels[-1].index
+    operations = [o for o in (*nest.levels[-1].before, *nest.item) if o.opcode != "yield"]
+    down, along = index_steps(operations, rows), index_steps(operations, columns)
+    steady = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    loads = [
+        o
+        for o in operations
+        if o.opcode == "load"
+        and o.operands[0] in steady
+        and down.get(o.operands[1], 0) == 1
+        and along.get(o.operands[1], 0) not in (0, 1, -1)
+        and o.results[0].type.itemsize in SIDES  # type: ignore[union-attr]
+    ]
+    stores = [o for o in operations if o.opcode == "store"]
+    if not loads or any(o.opcode == "atomic" for o in operations):
+        return None
+    if any(along.get(o.operands[1], 0) not in (1, -1) for o in stores):
+        return None
+    return Crossing(rows, columns, operations, loads)
+
+
+def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``tile`` (elements along a side, elements of a vector), ``vectors`` and ``whole`` for these sizes."""
+    crossing = find_crossing(kernel, nest)
+    if crossing is None:
+        return {}
+    height, width = (sizes[level.extent.name] for level in nest.levels[-2:])
+    widest = max(o.results[0].type.itemsize for o in crossing.loads)  # type: ignore[union-attr]
+    side = SIDES[widest]
+    if min(height, width) < SINGLE_SIDE // 2:
+        return {}
+    lanes = 2 if widest == 8 else 4
+    vectors = _aligned(kernel, crossing, sizes, lanes)
+    accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
+    heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * REGISTERS
+    if height % lanes or width % lanes or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
+        side, lanes, vectors = SINGLE_SIDE, 1, ()
+    if len(crossing.loads) * side * (side + 1) * widest > 40_000:
+        return {}
+    return {"tile": (side, lanes), "vectors": vectors, "whole": not (height % side or width % side)}
+
+
+def _aligned(kernel: Kernel, crossing: Crossing, sizes: Mapping[str, int], lanes: int) -> tuple[str, ...]:
+    """Pointers whose vectors along their own memory are aligned, all of them."""
+    align = {p.value: p.align for p in kernel.parameters}
+    good: set[str] = set()
+    bad: set[str] = set()
+    for index, own in ((crossing.columns, False), (crossing.rows, True)):
+        known = {p.value: sizes.get(p.value.name, 1) or lanes for p in kernel.parameters} | {index: lanes}
+        multiples = known_multiples(kernel.body.operations, known)
+        steps = index_steps(crossing.operations, index)
+        for o in crossing.operations:
+            if o.opcode not in ("load", "store") or (o in crossing.loads) != own or steps.get(o.operands[1]) != 1:
+                continue
+            pointer = o.operands[0]
+            assert isinstance(pointer.type, Pointer)
+            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
+            fits = multiples.get(o.operands[1], 1) % lanes == 0 and align[pointer] % wanted == 0
+            (good if fits and pointer.type.dtype.kind != "c" else bad).add(pointer.name)
+    return tuple(sorted(good - bad))
+
+
+def map_tiles(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``tile`` attribute."""
+    crossing = find_crossing(kernel, nest)
+    assert crossing is not None
+    w = ThreadWriter(kernel, nest, THREADS)
+    side, _ = kernel.attributes["tile"]
+    whole = bool(kernel.attributes.get("whole"))
+    tile = _Tile(w, crossing, whole)
+    *outer, height, width = w.extents()
+    across = w.parts(width, side)
+    down = w.parts(height, side)
+    count = w.product([*outer, down, across])
+
+    def at(number: Value) -> None:
+        rest, right = w.split(number, across)
+        batch, below = w.split(rest, down) if outer else (rest, rest)
+        w.bind(nest.levels[:-2], batch)
+        w.enter(nest.levels[1:-1])
+        tile.write(w.compute("multiply", below, side), w.compute("multiply", right, side), height, width)
+
+    if whole:
+        at(w.block)
+    else:
+        with w.tiles(count) as number:
+            at(number)
+            w.barrier()
+    return w.finish("tiles", side * side, every=whole)
+
+
+class _Tile:
+    """Writes what a block does for one tile."""
+
+    def __init__(self, w: ThreadWriter, crossing: Crossing, whole: bool) -> None:
+        self.w = w
+        self.crossing = crossing
+        self.whole = whole
+        self.side, self.lanes = w.builder.kernel.attributes["tile"]
+        self.vectors = w.builder.kernel.attributes.get("vectors", ())
+        self.held = [w.shared_array(o.results[0].type, self.side * (self.side + 1)) for o in crossing.loads]  # type: ignore[arg-type]
+        warp, lane = w.split(w.thread, WARP)
+        if self.lanes == 1:
+            self.near, self.far, self.apart = lane, warp, THREADS // self.side
+            return
+        # eight vectors of four rows a warp, two warps side by side
+        pair, left = w.split(warp, 2)
+        row, vector = w.split(lane, 8)
+        vectors = self.side // self.lanes
+        assert vectors == 16
+        self.near = w.compute("multiply", w.compute("add", w.compute("multiply", left, 8), vector), self.lanes)
+        self.far = w.compute("add", w.compute("multiply", pair, 4), row)
+        self.apart = THREADS // vectors
+
+    def write(self, top: Value, left: Value, height: Value, width: Value) -> None:
+        """The tile whose first element is at (`top`, `left`)."""
+        w = self.w
+        writer = LaneWriter(w, self.lanes, self.vectors)
+        made = [o for o in self.crossing.operations if o.opcode != "store"]
+        for load, held in zip(self.crossing.loads, self.held, strict=True):
+            slots = self._slots(writer, self.crossing.rows, self.crossing.columns, top, left, height, width)
+            needed = _needed(made, load)
+            writer.copy(needed, slots, self.crossing.rows)
+            for k, slot in enumerate(slots):
+                place = w.compute("multiply", w.compute("add", self.far, k * self.apart), self.side + 1)
+                place = w.compute("add", place, self.near)
+                for lane in range(self.lanes):
+                    where = w.compute("add", place, lane) if lane else place
+                    w.builder.store(held, where, writer.value(slot, lane, load.results[0]))
+        w.barrier()
+        slots = self._slots(writer, self.crossing.columns, self.crossing.rows, left, top, width, height)
+        for load, held in zip(self.crossing.loads, self.held, strict=True):
+            place = w.compute("add", w.compute("multiply", self.near, self.side + 1), self.far)
+            for k, slot in enumerate(slots):
+                for lane, values in enumerate(slot.values):
+                    where = w.compute("add", place, lane * (self.side + 1) + k * self.apart)
+                    values[load.results[0]] = w.builder.load(held, where)
+        rest = [o for o in self.crossing.operations if o not in self.crossing.loads]
+        writer.copy(rest, slots, self.crossing.columns)
+
+    def _slots(
+        self, writer: LaneWriter, along: Value, across: Value, first: Value, start: Value, length: Value, count: Value
+    ) -> list[Slot]:
+        """This thread's vectors along one loop, from `first` on, at positions of the other one from `start` on."""
+        w = self.w
+        begin, slots = w.compute("add", first, self.near), []
+        for k in range(self.side // self.apart):
+            position = w.compute("add", start, w.compute("add", self.far, k * self.apart))
+            if self.whole:
+                slot = writer.slot(begin)
+            else:
+                inside = w.test("less", position, count)
+                position = w.compute("minimum", position, w.compute("subtract", count, 1))
+                last = w.compute("subtract", length, self.lanes)
+                valid = w.builder.op("bitwise_and", inside, w.test("less", begin, length))
+                slot = writer.slot(w.compute("minimum", begin, last), [valid] * self.lanes)
+            writer.begin([slot], along)
+            for values in slot.values:
+                values[across] = position
+            slots.append(slot)
+        return slots
+
+
+def _needed(operations: list[Operation], load: Operation) -> list[Operation]:
+    """What a load depends on, and the load."""
+    wanted = set(load.results)
+    found = []
+    for o in reversed(operations):
+        if any(v in wanted for v in o.results):
+            wanted.update(o.operands)
+            found.append(o)
+    return found[::-1]
