@@ -26,7 +26,8 @@ from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
 from weft.fusion.reference import topological
-from weft.fusion.schedule import Schedule, make_schedule
+from weft.fusion.schedule import Schedule
+from weft.fusion.siblings import schedule_versions
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.task import Task, is_window
@@ -110,13 +111,10 @@ def make_plan(
 ) -> Plan:
     """Plan the evaluation of `versions[k]` for k in `wanted`, on `device`."""
     roots = [versions[k] for k in sorted(wanted)]
-    needed = set(topological(roots, lambda n: n in results))
-    for node in needed:
+    for node in topological(roots, lambda n: n in results):
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
-    outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
-    kept = [v for v in versions if v not in needed]
-    schedule = make_schedule(outputs, kept, results)
+    schedule = schedule_versions(versions, roots, results)
     return PlanWriter(device, results, slots, schedule).write()
 
 

@@ -14,12 +14,12 @@ from weft.codegen import Kernel, Target, describe_shapes, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
-from weft.fusion.lower import lower_group
+from weft.fusion.lower import is_split, lower_group
 from weft.fusion.picture import draw_plan, show_html
-from weft.fusion.reference import topological
-from weft.fusion.schedule import Schedule, make_schedule
+from weft.fusion.schedule import Schedule
+from weft.fusion.siblings import schedule_versions
 from weft.fusion.storage import Epoch, Storage
-from weft.fusion.traffic import traffic
+from weft.fusion.traffic import beside_bytes, least_bytes, traffic
 from weft.runtime import LaunchNote, copy_bandwidth, setting, show_place
 
 FORMULA_LENGTH = 240
@@ -148,9 +148,7 @@ def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
-        needed = set(topological(roots, epoch.results.__contains__))
-        outputs = list(dict.fromkeys([*roots, *(v for v in live if v in needed)]))
-        found.append(make_schedule(outputs, [v for v in live if v not in needed], epoch.results))
+        found.append(schedule_versions(live, roots, epoch.results))
     return found
 
 
@@ -164,14 +162,6 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
         notes += explain_schedule(schedule, copy_bandwidth(device) if device is not None else None)
         least += least_bytes(schedule)
     return Explanation(tuple(notes), least)
-
-
-def least_bytes(schedule: Schedule) -> int:
-    """Every input that is read, once, and every result, once."""
-    made = {p.task.node for group in schedule.groups for p in group.placed}
-    made |= {group.opaque for group in schedule.groups if group.opaque is not None}
-    read = {node for group in schedule.groups for node in inputs_of(group) if node not in made}
-    return sum(node.nbytes for node in read) + sum(node.nbytes for node in schedule.outputs)
 
 
 def inputs_of(group: Group) -> list[Expr]:
@@ -256,11 +246,19 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
             (names(node),),
         )
     read, written = traffic(group)
+    copied = [
+        p.task for p in group.placed if p.task.kind in ("update", "scatter") and p.task.node not in schedule.in_place
+    ]
+    for task in copied:
+        if task.node.operands[0].kind != "empty":
+            read, written = read + beside_bytes(task), written + beside_bytes(task)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(_formula(p, names, schedule) for p in group.placed)
     title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
     if group.passes() > 1:
         title += f", {group.passes()} times over the row"
+    if is_split(group):
+        title += ", by parts and then their results"
     reads = tuple(names(node) for node in inputs_of(group))
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
     costs = read, written, reads, writes, instructions_of(group)

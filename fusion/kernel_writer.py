@@ -431,9 +431,13 @@ class KernelWriter:
         self.flush_stores()
         return tuple(following)
 
+    def traffic(self) -> tuple[int, int]:
+        """Bytes that the kernel reads and writes."""
+        return traffic(self.group)
+
     def finish(self) -> Lowered:
         """The kernel as it is launched."""
-        read, written = traffic(self.group)
+        read, written = self.traffic()
         return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from weft.fusion.group import Group, Placed
+from weft.fusion.group import Group, Placed, row_size
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, make_nest
 from weft.fusion.split_writer import Split, SplitWriter
@@ -24,14 +24,19 @@ def lower_group(group: Group, partial_base: int = 0, *, parametric: bool = False
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
     one kernel serves all their values."""
     nest = make_nest(group)
-    rows = prod(loop.extent for loop in nest.outer)
-    reduced = prod(loop.extent for loop in nest.inner)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
-    if folds and rows < SPLIT_ROWS and reduced > 2 * CHUNK:
+    if is_split(group):
         return _lower_split(group, nest, folds, partial_base, parametric)
     writer = KernelWriter(group, nest, "fused", parametric)
     writer.build(folds)
     return [writer.finish()]
+
+
+def is_split(group: Group) -> bool:
+    """Whether its folds are long and too few to share the work by: two launches, of which the second has little to do."""
+    folds = any(p.task.kind == "reduce" for p in group.placed)
+    rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
+    return folds and rows < SPLIT_ROWS and row_size(group) > 2 * CHUNK
 
 
 def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int, parametric: bool) -> list[Lowered]:

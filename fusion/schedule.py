@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, Grouping, needed_values
+from weft.fusion.group import Group, needed_values
+from weft.fusion.grouping import Grouping
 from weft.fusion.reference import topological
 from weft.fusion.task import Task, base_of, choose_stored, make_task
 

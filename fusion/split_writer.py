@@ -105,3 +105,9 @@ class SplitWriter(KernelWriter):
             self.bindings.append(("partial", split.base + k, 0))
             self.partials.append((split.base + k, split.chunks * prod(split.rows) * dtype.itemsize))
         return found
+
+    def traffic(self) -> tuple[int, int]:
+        """The first kernel reads what the group reads and writes the partials, which the second one folds."""
+        read, written = super().traffic()
+        scratch = sum(nbytes for _, nbytes in self.partials)
+        return (read, scratch) if self.builder.kernel.name == "partial" else (scratch, written)

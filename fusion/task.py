@@ -57,6 +57,11 @@ class Task:
         """The version whose other elements have to be in the memory that the task writes to."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
+    def rounds(self) -> bool:
+        """Whether it folds with an operation whose result depends on the order."""
+        exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or self.node.dtype.kind not in "fc"
+        return self.kind == "reduce" and not exact
+
     def covered(self) -> tuple[int, int]:
         """The range of flat indices that is written without a gap; empty where there are gaps."""
         if self.kind == "scatter":

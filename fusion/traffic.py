@@ -6,16 +6,27 @@ over it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group
+from weft.fusion.schedule import Schedule
+from weft.fusion.task import Task, base_of
 
 
 def traffic(group: Group) -> tuple[int, int]:
     """Bytes that a group has to read and to write at least: each element that it touches once."""
-    touched: dict[Expr, int] = {}
-    written = 0
+    read = sum(bytes_read(group).values())
+    written = sum(bytes_written(p.task) for p in group.placed if p.task.node not in group.private)
+    return read, written
+
+
+def bytes_read(group: Group) -> dict[Expr, int]:
+    """Bytes that a group reads of each value that it does not make."""
+    if group.opaque is not None:
+        return {base_of(child): child.nbytes for child in group.opaque.operands}
+    read: dict[Expr, int] = {}
     own = {p.task.node for p in group.placed}
     for p in group.placed:
         for node, index in p.task.reads():
@@ -23,13 +34,55 @@ def traffic(group: Group) -> tuple[int, int]:
                 continue
             elements = node.size
             if index is not None:
-                walked = {loop for loop, _ in index[1]}
-                elements = min(elements, prod(loop.extent for k, loop in enumerate(p.task.loops) if k in walked))
-            touched[node] = max(touched.get(node, 0), elements * node.dtype.itemsize)
-        if p.task.node in group.private:
-            continue
-        walked = {loop for loop, _ in p.task.target[1]}
-        if p.task.kind == "scatter":
-            walked = set(range(len(p.task.loops)))
-        written += prod(loop.extent for k, loop in enumerate(p.task.loops) if k in walked) * p.task.node.dtype.itemsize
-    return sum(touched.values()), written
+                elements = min(elements, _walked(p.task, (loop for loop, _ in index[1])))
+            read[node] = max(read.get(node, 0), elements * node.dtype.itemsize)
+        if p.task.kind == "rebuild":
+            previous = p.task.node.operands[0]
+            read[previous] = read.get(previous, 0) + beside_bytes(p.task)
+    return read
+
+
+def bytes_written(task: Task) -> int:
+    """Bytes that a task writes."""
+    loops = range(len(task.loops)) if task.kind == "scatter" else (loop for loop, _ in task.target[1])
+    beside = beside_bytes(task) if task.kind == "rebuild" else 0
+    return _walked(task, loops) * task.node.dtype.itemsize + beside
+
+
+def beside_bytes(task: Task) -> int:
+    """Bytes of the previous version that are copied where a task cannot overwrite it."""
+    start, stop = task.covered()
+    return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
+
+
+def least_bytes(schedule: Schedule) -> int:
+    """Every input element that is needed, once, and every result, once; of what is overwritten in place, that part."""
+    made: dict[Expr, Task | None] = {}
+    for group in schedule.groups:
+        made |= {p.task.node: p.task for p in group.placed}
+        if group.opaque is not None:
+            made[group.opaque] = None
+    read: dict[Expr, int] = {}
+    for group in schedule.groups:
+        for node, count in bytes_read(group).items():
+            if node not in made and node.kind != "empty":
+                read[node] = max(read.get(node, 0), count)
+    return sum(read.values()) + sum(_result_bytes(node, made, schedule.in_place) for node in schedule.outputs)
+
+
+def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]) -> int:
+    """Bytes of a result that somebody has to write."""
+    written = 0
+    current = node
+    while current in in_place:
+        task = made[current]
+        assert task is not None
+        written += bytes_written(task)
+        current = current.operands[0]
+    if current in made or current.kind == "empty":
+        return node.nbytes
+    return written
+
+
+def _walked(task: Task, loops: Iterable[int]) -> int:
+    return prod(task.loops[k].extent for k in set(loops))

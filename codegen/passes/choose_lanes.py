@@ -7,6 +7,8 @@ the lanes start from) and a second region that combines two sets of accumulators
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import accumulators, find_op, fold
@@ -34,8 +36,22 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
             continue
         taken |= {operation, *inside}
         width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
-        _mark(kernel, operation, max(4, min(64, 2 * target.vector_bytes // width)))
+        lanes = FOLD_LANES if _rounds(operation) else max(4, min(64, 2 * target.vector_bytes // width))
+        _mark(kernel, operation, lanes)
     return kernel
+
+
+# Lanes of a fold whose result depends on the order: always as many, so that neither the machine nor what else the kernel
+# folds in the same loop changes a bit.
+FOLD_LANES = 32
+
+
+def _rounds(operation: Operation) -> bool:
+    """Whether a loop folds with an operation that rounds."""
+    kinds = [v.type for v in operation.results]
+    return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
+        name not in ("minimum", "maximum", "argmin", "argmax") for name in operation.attributes.get("combine", ())
+    )
 
 
 def _itemsize(value: Value) -> int:
@@ -91,6 +107,8 @@ def _chooses(operation: Operation) -> bool:
     )
 
 
+# Steps up to here are read as whole vectors of which a part is taken.
+MOST_STEP = 4
 # How often a loop is taken to run, where what stands inside is weighed against what stands outside.
 _TURNS = 8
 
@@ -108,7 +126,7 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
             if inner.opcode in ("load", "store"):
                 step = steps.get(inner.operands[1], 0)
                 unit += 2 * weight * (step in (1, -1))
-                other += weight * (step not in (0, 1, -1))
+                other += weight * (step is None or abs(step) > MOST_STEP)
             elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
                 math += find_op(inner.opcode).cost >= 20
     return max(unit - other, 1 if math and unit + other else 0)

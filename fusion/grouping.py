@@ -1,0 +1,324 @@
+"""Grouping: which tasks share a kernel.
+
+In: tasks in an order in which each may run. Out: groups in the order of their launches. Always
+true: inside a group a value that another task of the group stored is read only at the point of the
+parallel loops that stored it, at the same stage only at the very loop point; the launches respect every
+read, and every overwrite comes after the other readers of what it overwrites.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from weft.fusion.expr import Expr
+from weft.fusion.group import Group, Placed, needed_values, too_long
+from weft.fusion.index_map import Affine
+from weft.fusion.nest import make_nest
+from weft.fusion.task import Loop, Task, base_of
+
+MAX_INSTRUCTIONS = 400
+MAX_BUFFERS = 24
+LOOK_BACK = 24  # groups that a task is tried with, newest first
+
+
+class Grouping:
+    """Places tasks one after another."""
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.home: dict[Expr, int] = {}  # stored value -> its group
+        self.readers: dict[Expr, set[int]] = {}  # stored value -> the groups that read it
+
+    def add_opaque(self, node: Expr) -> None:
+        """A host call: a step of its own."""
+        group = Group(len(self.groups), opaque=node, reason="a call of a library function on whole arrays")
+        self._append(group, node, [base_of(child) for child in node.operands])
+
+    def add(self, task: Task, waits_for: set[int]) -> None:
+        """Place `task`, which also has to come after the groups `waits_for` (readers of what it overwrites)."""
+        reads = needed_values(task)
+        needs = waits_for | {self.home[node] for node in reads if node in self.home}
+        reason = "nothing before it shares its loops"
+        for number in sorted(needs | set(range(max(0, len(self.groups) - LOOK_BACK), len(self.groups))), reverse=True):
+            group = self.groups[number]
+            placed, why = self._fit(task, group, number in needs, reads)
+            if placed is not None and any(
+                other != number and self.groups[other].before >> number & 1 for other in needs
+            ):
+                placed, why = None, "a kernel between them needs the one and feeds the other"
+            if placed is not None:
+                self._join(group, placed, reads, needs - {number})
+                return
+            if number in needs and why:
+                reason = why
+        group = Group(len(self.groups), reason=reason)
+        start_group(group, task)
+        self._append(group, task.node, reads)
+        self._order(group, needs)
+
+    def _append(self, group: Group, node: Expr, reads: list[Expr]) -> None:
+        self.groups.append(group)
+        self.home[node] = group.number
+        for read in reads:
+            self.readers.setdefault(read, set()).add(group.number)
+        self._order(group, {self.home[r] for r in reads if r in self.home})
+
+    def _join(self, group: Group, placed: Placed, reads: list[Expr], needs: set[int]) -> None:
+        group.placed.append(placed)
+        self.home[placed.task.node] = group.number
+        for read in reads:
+            self.readers.setdefault(read, set()).add(group.number)
+        self._order(group, needs)
+
+    def _order(self, group: Group, needs: set[int]) -> None:
+        added = 0
+        for number in needs:
+            if number != group.number:
+                added |= self.groups[number].before | 1 << number
+        if added & ~group.before:
+            group.before |= added
+            for other in self.groups:
+                if other.before >> group.number & 1:
+                    other.before |= group.before
+
+    # -- whether a task fits a group --------------------------------------------------------
+
+    def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
+        """The task placed in `group`, or why not."""
+        if group.opaque is not None or task.kind in ("scan", "scatter"):
+            return None, "a scan, scatter or library call runs alone"
+        if any(p.task.kind in ("scan", "scatter") for p in group.placed):
+            return None, "a scan or scatter runs alone"
+        if group.size() + len(task.body) > MAX_INSTRUCTIONS or len(group.buffers() | set(reads)) > MAX_BUFFERS:
+            return None, "the kernel would grow too large"
+        stored = group.stored_at()
+        produced = [(node, index) for node, index in task.reads() if node in stored]
+        if any(index is None for _, index in produced):
+            return None, "it reads the values at computed positions"
+        if not produced and not (related or self._shares(task, group)):
+            return None, "they read nothing in common"
+        reason = ""
+        for placed in self._placements(task, group, produced, stored):
+            trouble = "" if produced or walks_along(placed, group) else "they walk through memory in different ways"
+            trouble = trouble or self._settle(placed, group, stored)
+            if not trouble and not produced and changes_sums(placed, group):
+                trouble = "its sums would be folded in another order"
+            if not trouble:
+                commit_loops(group, placed)
+                return placed, ""
+            reason = reason or trouble
+        return None, reason or "they run over different loops"
+
+    @staticmethod
+    def _shares(task: Task, group: Group) -> bool:
+        ours = {node for node, _ in task.reads()}
+        return any(node in ours for p in group.placed for node, _ in p.task.reads())
+
+    def _placements(
+        self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
+    ) -> list[Placed]:
+        """Ways to identify the task's loops with the group's; the task's new loops get new numbers."""
+        reducing = task.kind == "reduce"
+        group_reduces = any(p.task.kind == "reduce" for p in group.placed)
+        outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
+        inner = [k for k, loop in enumerate(group.loops) if loop.role == "reduce"]
+        own_outer = [k for k, loop in enumerate(task.loops) if loop.role == "parallel"]
+        own_inner = [k for k, loop in enumerate(task.loops) if loop.role == "reduce"]
+        hints = _hints(task, produced, stored)
+        found: list[Placed] = []
+
+        def attempt(pairs: list[tuple[list[int], list[int]]], is_inner: bool) -> None:
+            loops: dict[int, int] = {}
+            for own, theirs in pairs:
+                if not _identify(own, theirs, task.loops, group.loops, hints, loops):
+                    return
+            found.append(Placed(task, loops, int(is_inner)))
+
+        if reducing and group_reduces:
+            attempt([(own_outer, outer), (own_inner, inner)], True)
+        elif reducing:
+            # the group's loops become this reduction's own: rows and columns of what it stored
+            attempt([(own_outer + own_inner, outer)], True)
+        else:
+            attempt([(own_outer, outer)], False)
+            if group_reduces:
+                attempt([(own_outer, outer + inner)], True)
+        return found
+
+    def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
+        """Find the stage of the task at this place; why there is none, empty if there is."""
+        ready = placed.stage
+        for node, index in placed.task.reads():
+            if node not in stored:
+                continue
+            assert index is not None
+            home = stored[node]
+            if placed.flat(index) == home.flat(home.task.target):
+                # what is folded is known behind the loops, other values from there on
+                ready = max(ready, home.stage + (home.task.kind == "reduce"))
+            elif home.inner and in_own_row(placed, index, home, group):
+                ready = max(ready, home.stage + 1)
+            else:
+                return "it reads the values at another place than the one that computes them"
+        previous = placed.task.previous
+        if placed.task.kind == "rebuild" and previous in stored:
+            return "what it leaves as it was has to be copied first"
+        for other in group.placed:
+            if any(node is previous for node, _ in other.task.reads()):
+                ready = max(ready, other.stage)
+        placed.stage = ready + ((ready ^ placed.stage) & 1)
+        if placed.stage > 1 and placed.inner and (trouble := too_long(group)):
+            return trouble
+        return self._overwrites(placed, group)
+
+    @staticmethod
+    def _overwrites(placed: Placed, group: Group) -> str:
+        """What one task overwrites, another of the kernel may read only where it is overwritten."""
+        everyone = [*group.placed, placed]
+        for writer in everyone:
+            if writer.task.kind != "update":
+                continue
+            previous = writer.task.node.operands[0]
+            target = writer.flat(writer.task.target)
+            for reader in everyone:
+                if reader is not writer and reader.task.kind == "update" and reader.task.node.operands[0] is previous:
+                    return "both overwrite the same array"
+                for node, index in reader.task.reads():
+                    elsewhere = index is None or reader.flat(index) != target or reader.stage > writer.stage
+                    if node is previous and elsewhere:
+                        return "one overwrites what the other still reads elsewhere"
+                if previous in (p.task.node for p in everyone):
+                    return "it overwrites part of what the kernel before it writes"
+        return ""
+
+
+def start_group(group: Group, task: Task) -> None:
+    """Make `task` the first of `group`: parallel loops first."""
+    order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
+    group.loops = [task.loops[k] for k in order]
+    loops = {own: position for position, own in enumerate(order)}
+    alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
+    group.placed.append(Placed(task, loops, int(alone)))
+
+
+def walks_along(placed: Placed, group: Group) -> bool:
+    """Whether the task reads or writes something as the group does: in the same steps, so that it is in the cache."""
+
+    def walks(p: Placed) -> set[tuple[Expr, object]]:
+        found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
+        return found if p.task.previous is None else found | {(p.task.previous, p.flat(p.task.target)[1])}
+
+    own = walks(placed)
+    return any(not own.isdisjoint(walks(other)) for other in group.placed)
+
+
+def changes_sums(placed: Placed, group: Group) -> bool:
+    """Whether a task beside those of the group would change the order in which one of them, or it, sums up.
+
+    The order depends on the loops of the kernel. Who asks for a sum gets the same bits, whatever else is computed.
+    """
+    trial = Group(group.number, list(group.loops), [replace(p, loops=dict(p.loops)) for p in group.placed])
+    own = replace(placed, loops=dict(placed.loops))
+    commit_loops(trial, own)
+    trial.placed.append(own)
+    return any(_fold_order(p, trial) != _fold_order_alone(p.task) for p in trial.placed if p.task.rounds())
+
+
+def _fold_order(placed: Placed, group: Group) -> tuple[object, ...]:
+    nest = make_nest(group)
+    kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role == "reduce"]
+    first = len(nest.outer)
+    return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
+
+
+def _fold_order_alone(task: Task) -> tuple[object, ...]:
+    alone = Group(0)
+    start_group(alone, task)
+    return _fold_order(alone.placed[0], alone)
+
+
+def commit_loops(group: Group, placed: Placed) -> None:
+    """Give the group the roles that a joining reduction brings."""
+    if placed.task.kind != "reduce" or any(loop.role == "reduce" for loop in group.loops):
+        return
+    reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role == "reduce"}
+    if not reduced:
+        return  # it folds axes of one element, and what there is keeps its stages
+    order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
+    moved = {old: new for new, old in enumerate(order)}
+    group.loops = [Loop(group.loops[k].extent, "reduce" if k in reduced else "parallel") for k in order]
+    for p in group.placed:
+        p.loops = {own: moved[theirs] for own, theirs in p.loops.items()}
+        p.stage = int(p.inner or bool(reduced))
+    placed.loops = {own: moved[theirs] for own, theirs in placed.loops.items()}
+
+
+def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
+    """Whether all that is read of a value was computed by the same point of the parallel loops."""
+    if home.task.kind != "map":
+        return False
+    outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
+
+    def parts(form: Affine) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        own = [(loop, c) for loop, c in form[1] if loop in outer]
+        rest = [(c, group.loops[loop].extent) for loop, c in form[1] if loop not in outer]
+        return own, sorted(rest)
+
+    read, written = reader.flat(index), home.flat(home.task.target)
+    (read_at, read_rest), (written_at, written_rest) = parts(read), parts(written)
+    if read_at != written_at:
+        return False
+    if read[0] == written[0] and all(part in written_rest for part in read_rest):
+        return len(set(read_rest)) == len(read_rest)
+    # a row is a block of memory of its own, and what is read lies inside
+    block = prod(extent for _, extent in written_rest)
+    reach = sum(abs(c) * (extent - 1) for c, extent in written_rest)
+    if reach != block - 1 or any(c < 0 for c, _ in (*written_rest, *read_rest)):
+        return False
+    first = read[0] - written[0]
+    return 0 <= first and first + sum(c * (extent - 1) for c, extent in read_rest) < block
+
+
+def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
+    """Loops that have to be the same because the task reads what the group stores: own -> theirs."""
+    hints: dict[int, int] = {}
+    for node, index in produced:
+        home = stored[node]
+        theirs = {(coefficient, loop) for loop, coefficient in home.flat(home.task.target)[1]}
+        assert index is not None
+        for loop, coefficient in index[1]:
+            same = [other for c, other in theirs if c == coefficient]
+            if len(same) == 1:
+                hints.setdefault(loop, same[0])
+    return hints
+
+
+def _identify(
+    own: list[int],
+    theirs: list[int],
+    own_loops: list[Loop],
+    their_loops: list[Loop],
+    hints: dict[int, int],
+    loops: dict[int, int],
+) -> bool:
+    """Pair `own` with `theirs` one to one by hint, else in order, extents equal; into `loops`."""
+    if len(own) != len(theirs):
+        return False
+    free = [k for k in theirs if k not in loops.values()]
+    for k in own:
+        wish = hints.get(k)
+        if wish is not None:
+            if wish not in free or own_loops[k].extent != their_loops[wish].extent:
+                return False
+            loops[k] = wish
+            free.remove(wish)
+    for k in own:
+        if k in loops:
+            continue
+        match = next((f for f in free if their_loops[f].extent == own_loops[k].extent), None)
+        if match is None:
+            return False
+        loops[k] = match
+        free.remove(match)
+    return True

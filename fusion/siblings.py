@@ -1,0 +1,71 @@
+"""Siblings: what else an evaluation computes because it costs nothing more.
+
+In: the live versions of an epoch, and which of them are wanted. Out: the `Schedule` of the wanted ones, of live values on
+the way to them, and of live reductions that the same kernels can fold while they go over their inputs. Always true: a
+sibling reads no memory and needs no kernel that the wanted ones do not need, and is small next to what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from weft.fusion.expr import Expr
+from weft.fusion.reference import topological
+from weft.fusion.schedule import Schedule, make_schedule
+
+# A sibling has at most one byte for so many that are read for it; so many are looked at.
+SMALL = 16
+MOST = 32
+
+FOLLOWED = frozenset({"map", "view", "constant", "scalar", "iota", "reduce"})
+
+
+def schedule_versions(versions: Sequence[Expr], roots: Sequence[Expr], known: Collection[Expr]) -> Schedule:
+    """Plan the evaluation of `roots`, which are among the live `versions`; `known` are evaluated already."""
+    order = topological(roots, known.__contains__)
+    needed = set(order)
+    outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
+    rest = [v for v in dict.fromkeys(versions) if v not in needed]
+    found = _candidates(rest, needed, known)
+    if found:
+        chosen = _joining(make_schedule([*outputs, *found], _without(rest, found), known), needed, found)
+        if chosen:
+            together = make_schedule([*outputs, *chosen], _without(rest, chosen), known)
+            if not _alone(together, needed):
+                return together
+    return make_schedule(outputs, rest, known)
+
+
+def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -> list[Expr]:
+    return [v for v in versions if v not in taken]
+
+
+def _candidates(versions: list[Expr], needed: set[Expr], known: Collection[Expr]) -> dict[Expr, list[Expr]]:
+    """Reductions, and what follows from them, that read nothing new; with the nodes each has to compute."""
+    found: dict[Expr, list[Expr]] = {}
+    for version in versions[: MOST if needed else 0]:
+        own: list[Expr] = []
+        read = 0
+        for node in topological([version], lambda n: n in needed or n in known or n.kind not in FOLLOWED):
+            if node in needed or node in known:
+                read += node.nbytes
+            elif node.kind in FOLLOWED:
+                own.append(node)
+            else:
+                break
+        else:
+            if any(node.kind == "reduce" for node in own) and version.nbytes * SMALL <= read:
+                found[version] = own
+    return found
+
+
+def _joining(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
+    """The siblings all of whose values were placed in kernels that are needed anyway."""
+    alone = _alone(trial, needed)
+    return [version for version, own in found.items() if alone.isdisjoint(own)]
+
+
+def _alone(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
+    """What the kernels compute that compute nothing needed."""
+    tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
+    return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

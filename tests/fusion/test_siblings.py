@@ -1,0 +1,70 @@
+"""Values that are computed along with what is asked for, and sums whose bits do not depend on their company."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+A = np.random.default_rng(5).standard_normal((150, 70)).astype(np.float32)
+
+
+def kernels() -> int:
+    return wf.statistics()["kernels"]
+
+
+def test_reading_one_value_evaluates_its_siblings() -> None:
+    x = wf.asarray(A)
+    top, mean, squares = x.max(), x.mean(), (x * x).sum()
+    wf.reset_statistics()
+    assert float(top) == A.max()
+    assert kernels() == 1
+    assert float(mean) == pytest.approx(A.mean(), rel=1e-5, abs=1e-7)
+    assert float(squares) == pytest.approx((A * A).sum(), rel=1e-5)
+    assert kernels() == 1
+
+
+def test_what_costs_more_is_left_alone() -> None:
+    x, y = wf.asarray(A), wf.asarray(A + 1)
+    asked, large, other, columns = x.sum(), x * 2, y.sum(), x.sum(axis=0)
+    later = (x - x.mean()).sum()  # needs a finished sum first
+    wf.reset_statistics()
+    float(asked)
+    assert kernels() == 1
+    assert wf.statistics()["bytes"] == A.nbytes + 4
+    assert float(other) == pytest.approx((A + 1).sum(), rel=1e-5)
+    np.testing.assert_array_equal(large, A * 2)
+    np.testing.assert_allclose(columns, A.sum(axis=0), rtol=1e-4, atol=1e-4)
+    assert float(later) == pytest.approx(0, abs=1e-2)
+
+
+def test_siblings_of_an_overwritten_version_keep_its_values() -> None:
+    x = wf.asarray(A)
+    low, high = x.min(), x.max()
+    x[:] = 0
+    total = x.sum()
+    assert float(low) == A.min()
+    assert float(total) == 0
+    assert float(high) == A.max()
+
+
+COMPANY: dict[str, Callable[[wf.Array], list[wf.Array]]] = {
+    "an index": lambda x: [x.argmax()],
+    "a wide type": lambda x: [x.astype(np.float64).sum()],
+    "rows": lambda x: [x.sum(axis=1)],
+    "a broadcast row": lambda x: [(x + wf.arange(70, dtype=np.float32)).max()],
+    "a transposed read": lambda x: [(x.T * wf.asarray(A.T.copy())).sum()],
+    "a result beside it": lambda x: [x + wf.arange(70, dtype=np.float32)],
+}
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", COMPANY)
+def test_a_sum_has_the_same_bits_in_any_company(name: str, axis: int | None) -> None:
+    alone = wf.evaluate(wf.asarray(A).sum(axis=axis))
+    x = wf.asarray(A)
+    total, *_ = wf.evaluate(x.sum(axis=axis), *COMPANY[name](x))
+    np.testing.assert_array_equal(np.asarray(total), np.asarray(alone))
