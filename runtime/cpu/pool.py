@@ -23,6 +23,8 @@ GRAIN = 1 << 15
 CHUNKS = 8
 # Indices that chunks are a multiple of where they are long: two threads do not write to the same line.
 ROUND = 64
+# Workers that are told which processor to keep off; where there are more, there are many processors.
+MOST_MOVED = 16
 
 _RUN = ctypes.CFUNCTYPE(
     None,
@@ -46,6 +48,8 @@ class Workers:
         self._number = 0
         self._lock = threading.Lock()
         self._address = 0
+        self._handles: list[ctypes.c_void_p] = []
+        self._avoided = -1  # the processor that the workers keep off
 
     def split(self, function: HostFunction, slots: int, extent: int, parts: int, chunk: int) -> None:
         """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one."""
@@ -56,6 +60,8 @@ class Workers:
             parts = min(parts, pool_code.MOST_PARTS)
             if self._count < parts - 1:
                 self._grow(parts - 1)
+            if (here := _processor()) != self._avoided:
+                self._keep_off(here)
             self._number += 1
             run, _ = _code()
             run(self._address, self._number, function.address, slots, extent, chunk, parts)
@@ -78,9 +84,35 @@ class Workers:
                 if libc.pthread_create(ctypes.byref(handle), None, ctypes.c_void_p(thread), ctypes.c_void_p(line)):
                     return  # fewer threads than asked for: those that are there take all parts
                 libc.pthread_detach(handle)
+                self._handles.append(handle)
+                self._avoided = -1
                 self._count = number
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _keep_off(self, here: int) -> None:
+        """Leave the processor of whoever starts jobs to it: a worker that wakes there waits for milliseconds until the
+        system finds it another, where the processors of a virtual machine do not look like neighbours."""
+        self._avoided = here
+        others = os.sched_getaffinity(0) - {here}
+        if not others or self._count > MOST_MOVED:
+            return
+        mask = sum(1 << k for k in others).to_bytes(max(others) // 64 * 8 + 8, "little")
+        for handle in self._handles:
+            ctypes.CDLL(None).pthread_setaffinity_np(handle, ctypes.c_size_t(len(mask)), mask)
+
+
+def _processor() -> int:
+    """The processor that this runs on; -1 where the system does not say or does not let threads choose."""
+    ask = _asked()
+    return -1 if ask is None else int(ask())
+
+
+@cache
+def _asked() -> Any:
+    libc = ctypes.CDLL(None)
+    known = hasattr(libc, "sched_getcpu") and hasattr(libc, "pthread_setaffinity_np")
+    return libc.sched_getcpu if known and hasattr(os, "sched_getaffinity") else None
 
 
 @cache

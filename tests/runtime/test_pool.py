@@ -119,3 +119,23 @@ def test_chunks_are_worth_their_trouble_and_keep_to_lines() -> None:
     assert chunk_of(100_000, 2, 100_000, 1) == -(-pool.GRAIN // ROUND) * ROUND
     assert chunk_of(4096, 2, 1 << 24, 64) % 64 == 0
     assert chunk_of(10, 2, 1 << 24, 1) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_workers_keep_off_the_processor_of_whoever_starts_jobs() -> None:
+    """Else one that wakes there waits until the system has found it another."""
+    mine = os.sched_getaffinity(0)
+    here = min(mine)
+    os.sched_setaffinity(0, {here, max(mine)})
+    try:
+        before = set(os.listdir("/proc/self/task"))
+        pool = Workers()
+        pool._grow(1)
+        (worker,) = (int(name) for name in set(os.listdir("/proc/self/task")) - before)
+        pool._keep_off(here)
+        assert os.sched_getaffinity(worker) == {max(mine)}
+        pool._keep_off(max(mine))
+        assert os.sched_getaffinity(worker) == {here}
+        assert _indices(pool, 100, 2) == list(range(100))
+    finally:
+        os.sched_setaffinity(0, mine)
