@@ -7,6 +7,9 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.llvm.emit_streams import LINE, StreamEmitter
 from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, suffix, wide
+from weft.codegen.passes.choose_lanes import MOST_STEP
+
+REGISTER = 64  # bytes of a vector that elements are taken out of
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
@@ -57,6 +60,8 @@ class MemoryEmitter(StreamEmitter):
             straight = self.line(f"load {vector}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
             order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
             text = self.line(f"shufflevector {vector} {straight}, {vector} poison, <{lanes} x i32> <{order}>")
+        elif isinstance(item.step, int) and 1 < item.step <= MOST_STEP:
+            text = self._thinned_load(pointer, item, lanes, notes)
         else:
             text = "poison"
             for lane, position in enumerate(self.lane_indices(index)):
@@ -64,6 +69,42 @@ class MemoryEmitter(StreamEmitter):
                 one = self.line(f"load {memory}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
                 text = self.line(f"insertelement {vector} {text}, {memory} {one}, i64 {lane}")
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
+
+    def _thinned_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
+        """Every second, third or fourth element: vectors that lie between the first and the last of them, and what is
+        wanted of each."""
+        dtype, step = self.element_type(pointer), item.step
+        assert isinstance(step, int)
+        memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
+        vector, parts = wide(memory, count), []
+        for group in range(0, lanes, count):
+            first = self.line(f"add nsw {scalar_type(self.kernel.index_dtype)} {item.text}, {group * step}")
+            base = self.element(pointer, first, memory)
+            starts = [k * count for k in range(step - 1)] + [(count - 1) * (step - 1)]
+            found, taken = "poison", [-1] * count
+            for start in starts:
+                address = self.line(f"getelementptr inbounds {memory}, ptr {base}, i64 {start}")
+                piece = self.line(f"load {vector}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
+                order = []
+                for k in range(count):
+                    inside = 0 <= k * step - start < count and taken[k] < 0
+                    taken[k] = 0 if inside else taken[k]
+                    order.append(count + k * step - start if inside else k)
+                mask = ", ".join(f"i32 {k}" for k in order)
+                found = self.line(f"shufflevector {vector} {found}, {vector} {piece}, <{count} x i32> <{mask}>")
+            parts.append(found)
+        return self.joined(parts, memory, count)
+
+    def joined(self, parts: list[str], kind: str, count: int) -> str:
+        """Vectors of `count` elements, as many as a power of 2, one behind the other in one."""
+        while len(parts) > 1:
+            vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
+            parts = [
+                self.line(f"shufflevector {vector} {left}, {vector} {right}, <{2 * count} x i32> <{order}>")
+                for left, right in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            count *= 2
+        return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
         """A vector of which only the lanes of the mask are read, the others being 0."""

@@ -1,6 +1,6 @@
 """The passes of each target, in order.
 
-Host: `choose_lanes` marks the loop that runs in vectors; `tile_transposes` cuts loops over the rows of one operand and the
+Host: `unroll_folds` writes out folds over few elements; `choose_lanes` marks the loop that runs in vectors; `tile_transposes` cuts loops over the rows of one operand and the
 columns of another into tiles; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
@@ -21,6 +21,7 @@ from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes import launch_data, map_axes
 from weft.codegen.passes.tile_transposes import tile_transposes
+from weft.codegen.passes.unroll_folds import unroll_folds
 from weft.codegen.passes.watch_schedule import watch_schedule
 from weft.codegen.target import Target
 
@@ -30,7 +31,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
     if kernel.level == "logical":
         kernel = inline_rows(kernel, straight=True)
         divided = target.scheduled_for
-        kernel = tile_transposes(choose_lanes(kernel, divided)) if divided.kind == "cpu" else map_axes(kernel, divided)
+        kernel = _for_host(kernel, divided) if divided.kind == "cpu" else map_axes(kernel, divided)
         kernel = inline_rows(kernel, straight=False)
     kernel = expand_ops(expand_complex(kernel), target.has_extremes)
     if target.kind == "cpu":
@@ -38,6 +39,10 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
     # behind the first expansion, which lets float16 be folded in float32; a fold by shuffles is of rows again
     folded = expand_warp_reduce(kernel, target)
     return kernel if folded is kernel else expand_ops(folded, target.has_extremes)
+
+
+def _for_host(kernel: Kernel, target: Target) -> Kernel:
+    return tile_transposes(choose_lanes(unroll_folds(kernel), target))
 
 
 __all__ = [
@@ -49,5 +54,6 @@ __all__ = [
     "map_axes",
     "run_passes",
     "tile_transposes",
+    "unroll_folds",
     "watch_schedule",
 ]

@@ -7,6 +7,7 @@ row      (threads, slots): threads that share a row, and how many vectors of it 
          slots the row is read again whenever it is gone over.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
+short    names and values in turn, on the host: see `unroll_folds`.
 exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
 
 Always true: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
@@ -23,17 +24,20 @@ from weft.codegen.passes.map_axes_elements import describe_line
 from weft.codegen.passes.map_axes_nest import find_nest
 from weft.codegen.passes.map_axes_rows import describe_row
 from weft.codegen.passes.map_axes_tiles import describe_tile
+from weft.codegen.passes.unroll_folds import describe_folds
 from weft.codegen.target import Target
 
 
 def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False) -> Kernel:
     """The kernel with what `sizes`, the values of index parameters by name, allow on this target.
 
-    Kernels for a host's own schedules stay as they are. With `exact` the kernel is for these sizes alone where that
+    For a host's own schedules it is told of folds over few elements. With `exact` the kernel is for these sizes alone where that
     makes it faster.
     """
-    if target.scheduled_for.kind != "cuda" or kernel.level != "logical":
+    if kernel.level != "logical":
         return kernel
+    if target.scheduled_for.kind != "cuda":
+        return describe_folds(kernel, sizes)
     inlined = inline_rows(kernel, straight=True)
     nest = find_nest(inlined)
     found = describe_row(inlined, nest, sizes) or describe_tile(inlined, nest, sizes)

@@ -144,8 +144,8 @@ class _Linker:
             address = start + self.place_of(symbol) if inside else self.outside[symbol.name]
             memory[place : place + 8] = address.to_bytes(8, "little")
 
-        for section, offset, kind, symbol, addend in relocations:
-            place = self.places[section] + offset
+        for number, offset, kind, symbol, addend in relocations:
+            place = self.places[number] + offset
             if kind in _SLOTS:
                 target = slots[symbol]
             elif symbol.section == _OUTSIDE:
