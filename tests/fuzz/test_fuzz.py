@@ -28,7 +28,7 @@ def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
         assert wrong == "", "\n".join([f"seed {k}", *generator.lines])
 
 
-@pytest.mark.parametrize("seed", range(0, 12, 4))
+@pytest.mark.parametrize("seed", range(0, 8, 4))
 def test_random_rows_on_every_device(seed: int) -> None:
     for k in range(seed, seed + 4):
-        assert rows.check(k, most=4000) == ""
+        assert rows.check(k, most=3000) == ""
