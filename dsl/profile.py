@@ -13,7 +13,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +118,9 @@ class _Open:
 class _Clock:
     """An event of a device, and when it happened by the host's clock."""
 
+    device: runtime.Device
     event: Any
-    at: int = field(default=0)
+    at: int
 
 
 class Profile:
@@ -204,7 +205,7 @@ class Profile:
         for one in self.launches:
             kernel = found.get((one.device, one.note))
             if kernel is None:
-                rate = runtime.copy_bandwidth(runtime.get_device(one.device))
+                rate = runtime.copy_bandwidth(self._clocks[one.device].device)
                 kernel = found[one.device, one.note] = KernelTime(
                     one.note, one.device, [], [], self._compiling(one.note), rate
                 )
@@ -360,7 +361,7 @@ def _set_clock(device: Any) -> _Clock:
     event = device.create_event()
     event.record()
     event.synchronize()
-    return _Clock(event, time.perf_counter_ns())
+    return _Clock(device, event, time.perf_counter_ns())
 
 
 def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Immediate:
 
     def memory_info(self) -> tuple[int, int]:
         """Free bytes and bytes in all of the machine."""
-        return _memory_info()
+        return machine_memory()
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
         """Ordinary memory, which is all that these devices have."""
@@ -283,7 +283,8 @@ def _attributes() -> dict[str, int]:
     }
 
 
-def _memory_info() -> tuple[int, int]:
+def machine_memory() -> tuple[int, int]:
+    """Free bytes and bytes in all of the machine."""
     try:
         rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free, total = (int(rows[key].split()[0]) * 1024 for key in ("MemAvailable", "MemTotal"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from array import array
+from contextlib import nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,10 @@ class Launch:
         if Listening.listeners:
             code = self.kernel.py_func.__code__
             place = f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
-            launch_heard(self.device, LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place), start)
+            note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place)
+            # in the kernel's stream, for who listens by events
+            with self.device.working_in(launcher.stream) if launcher.stream is not None else nullcontext():
+                launch_heard(self.device, note, start)
         else:
             start()
 

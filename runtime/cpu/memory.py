@@ -11,6 +11,7 @@ import gc
 import mmap
 import threading
 
+from weft.runtime.immediate import machine_memory
 from weft.runtime.live import out_of_memory
 
 ALIGNMENT = 64
@@ -91,7 +92,7 @@ class Pool:
                 return _fresh(size)
             except (MemoryError, OSError, ValueError):
                 pass
-        raise out_of_memory(self._name, nbytes, self.held, None, self.limit)
+        raise out_of_memory(self._name, nbytes, self.held, machine_memory()[1], self.limit)
 
     def give_back(self, raw: object, address: int, size: int) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""

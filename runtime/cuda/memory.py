@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from functools import lru_cache
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaStream, Order
@@ -21,8 +22,10 @@ SMALL = 1 << 20
 LARGE_STEP = 2 << 20  # the driver's own granularity
 SLACK = 8  # a kept block may be larger than what is asked for by one part in so many
 NEVER_RELEASE = 2**64 - 1
+NOBODY: frozenset[CudaStream] = frozenset()
 
 
+@lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
     """Bytes that a request is rounded up to: quarters of powers of two up to 1 MiB, from there on multiples of 2 MiB."""
     if nbytes <= 512:
@@ -36,28 +39,29 @@ class FreeList:
 
     def __init__(self) -> None:
         self._addresses: dict[int, list[int]] = {}
-        self._sizes: list[int] = []  # those that there is a block of, ascending
+        self._sizes: list[int] = []  # those that there ever was a block of, ascending
 
     def put(self, address: int, size: int) -> None:
         """Keep a block."""
-        found = self._addresses.setdefault(size, [])
-        if not found:
+        found = self._addresses.get(size)
+        if found is None:
+            found = self._addresses[size] = []
             insort(self._sizes, size)
         found.append(address)
 
     def take(self, size: int) -> tuple[int, int] | None:
         """A block of `size` bytes or slightly more: its address and size."""
         found = self._addresses.get(size)
-        if not found:
-            k = bisect_left(self._sizes, size)
-            if k == len(self._sizes) or self._sizes[k] > size + size // SLACK:
-                return None
-            size = self._sizes[k]
-            found = self._addresses[size]
-        address = found.pop()
-        if not found:
-            self._sizes.remove(size)
-        return address, size
+        if found:
+            return found.pop(), size
+        most = size + size // SLACK
+        for k in range(bisect_left(self._sizes, size), len(self._sizes)):
+            if self._sizes[k] > most:
+                break
+            found = self._addresses[self._sizes[k]]
+            if found:
+                return found.pop(), self._sizes[k]
+        return None
 
     def drain(self) -> list[tuple[int, int]]:
         """Every block; none is left."""
@@ -113,13 +117,11 @@ class Block:
         self.address = address
         self.size = size
         self.home = self.writer = home
-        self.readers: frozenset[CudaStream] = frozenset()
+        self.readers = NOBODY
 
     @property
     def crossed(self) -> bool:
         """Whether a stream used it beside its home; the device's own, which every other comes behind, does not count."""
-        if self.writer is self.home and not self.readers:
-            return False
         return any(stream is not self.home and not stream.is_main for stream in self.users)
 
     @property
@@ -186,7 +188,8 @@ class MemoryPool:
             found = self._kept_block(stream, size)
             address, size = found or self._fresh(stream, size, nbytes)
             self.held += size
-            self.peak = max(self.peak, self.held)
+            if self.held > self.peak:
+                self.peak = self.held
         return Block(self, address, size, stream)
 
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
@@ -233,7 +236,7 @@ class MemoryPool:
         with self._lock:
             size, home = block.size, block.home
             self.held -= size
-            if block.crossed:
+            if (block.readers or block.writer is not home) and block.crossed:
                 self._crossed.put(block.address, size, block.users)  # freeing it now would be too early
             elif self.kept + size > self._most_kept or self._driver.lost:
                 self._free(block.address, home)

@@ -7,8 +7,9 @@ when its last user dies, never earlier.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from weft.runtime.cuda.memory import Block
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
 from weft.runtime.device import Buffer
+from weft.runtime.listening import LaunchNote, Listening, launch_heard
 from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
 
 PORTABLE_MAPPED = 1 | 2  # for every device, with an address on the device
@@ -133,7 +135,7 @@ class GpuServices:
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
         """Copy into a contiguous host array; without a stream it has ended on return."""
         if values.nbytes and stream is None:
-            self._staging.download(address, values, self._order.current)
+            self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
             with self._order.lock:
                 queue = self._order.enter(stream)
@@ -142,11 +144,19 @@ class GpuServices:
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
         """Copy from a contiguous host array; without a stream `values` may change on return."""
         if values.nbytes and stream is None:
-            self._staging.upload(address, values, self._order.current)
+            self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:
             with self._order.lock:
                 queue = self._order.enter(stream)
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
+
+    def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
+        """Copy in the calling thread's stream; who listens is told."""
+        stream = self._order.current
+        if Listening.listeners:
+            launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
+        else:
+            copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
         """A buffer of its own allocation (the memory pool's cannot be shared), and its handle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import sys
@@ -18,6 +19,7 @@ import pytest
 import weft as wf
 import weft.runtime.listening as sound
 from tests.dsl.test_memory import Pair, registry
+from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.runtime import Listening, override
 from weft.runtime.cuda.device import CudaDevice
@@ -170,6 +172,37 @@ def test_times_of_a_gpu_are_its_events(gpu: Pair) -> None:
         assert not gpu.named("cuEventSynchronize", "cuStreamSynchronize")
     (one,) = p.launches
     assert one.seconds == 0.0015, "what the driver says"
+
+
+def test_a_profile_of_a_gpu() -> None:
+    driver = RunningStandIn()
+    device = RunningDevice(driver)
+    with wf.device(device):
+        scale = wf.kernel(_scale)
+        x, out = wf.asarray(np.arange(3000.0)), cuda.device_array(3000)
+        stream = wf.stream()
+        for _ in range(4):  # often enough for a graph
+            wf.evaluate((x + 1).sum(), x.cumsum() * 2, x[::-1] + 3)
+        with wf.profile() as p:
+            wf.evaluate((x + 1).sum(), x.cumsum() * 2, x[::-1] + 3)
+            driver.forget()
+            scale[12, 256, stream](x, out)
+            streams = {call.arguments[1] for call in driver.named("cuEventRecord")}
+            assert stream.handle in streams
+            np.testing.assert_array_equal(out.numpy(), np.arange(3000.0) * 2)
+    names = [kernel.note.name for kernel in p.kernels]
+    assert names.count("fused") >= 3, "one by one, not as a graph"
+    assert "_scale" in names and "copy to the host" in names
+    assert all(one.seconds == 0.0015 for one in p.launches), "what the driver's events say"
+    gc.collect()
+    assert not driver.memory.wrong
+    driver.close()
+
+
+def _scale(x, out):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] * 2
 
 
 def test_events_mark_the_threads_stream(gpu: Pair) -> None:
