@@ -7,6 +7,9 @@ from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
 from weft.codegen.passes.index_steps import index_steps, program_order
 
+# Operations of a body from which on its loads are fetched ahead: the machine looks less than a turn ahead itself, and what
+# it is asked for in advance costs nothing beside so many.
+LONG = 100
 ROLLED = 1000  # from here on metadata nodes are those of loops
 
 
@@ -113,11 +116,13 @@ class LoopEmitter(StreamEmitter):
         self.lanes = lanes
         wide_start = [self.splat(self.scalar_of(v), scalar_type(v.type), lanes) for v in identities]  # type: ignore[arg-type]
         outer, self.outermost = self.outermost, False
+        self.fetching = self.streams or len(body.operations) >= LONG
         if last and self.streams and self.fills_lines(body, lanes):
             self.stream_loop(body, start, whole, lanes, last)
             vectors: list[str] = []
         else:
             vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
+        self.fetching = False
         masked = self.dialect.masks and self.maskable(body)
         if masked:
             vectors = self.masked_turn(body, whole, stop, vectors, lanes)

@@ -50,7 +50,7 @@ class MemoryEmitter(StreamEmitter):
         elif item.step == 1:
             address = self.element(pointer, item.text, memory)
             size = dtype.itemsize
-            if self.streams and pointer.type.space == "global":  # type: ignore[union-attr]
+            if self.fetching and pointer.type.space == "global":  # type: ignore[union-attr]
                 self.fetch_ahead(operation, address, lanes * dtype.itemsize)
             text = self.line(f"load {vector}, {self.where(pointer)} {address}, align {size}{notes}")
         elif item.step == -1:

@@ -121,7 +121,8 @@ class Writer:
     notes: Callable[[Operation], str] = _no_notes
     # what functions are handed besides their arguments: LLVM type and text; inside they are called %context.0 ...
     context: list[tuple[str, str]] = field(default_factory=list)
-    # loads that are fetched ahead, stores that go past the caches here, whether any did
+    # whether loads are fetched ahead here, those that are; stores that go past the caches here, whether any did
+    fetching: bool = False
     fetched: set[Operation] = field(default_factory=set)
     past_cache: set[Operation] = field(default_factory=set)
     wrote_past: bool = False
