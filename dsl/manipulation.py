@@ -105,7 +105,8 @@ def transpose(a: Any, axes: Any = None) -> Array:
     """Axes permuted (reversed where none are given); a view."""
     array = asarray(a)
     shape, strides, offset = layout(array)
-    order = tuple(reversed(range(array.ndim))) if axes is None else tuple(normalize_axis(k, array.ndim) for k in axes)
+    given = range(array.ndim)[::-1] if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
+    order = tuple(normalize_axis(k, array.ndim) for k in given)
     if len(order) != array.ndim:
         raise ValueError("axes don't match array")
     if len(set(order)) != len(order):

@@ -63,6 +63,12 @@ def test_every_alias_sees_a_write() -> None:
     both(program)
 
 
+def test_one_axis_is_transposed_by_its_number() -> None:
+    assert wf.arange(4.0).transpose(0).shape == wf.transpose(wf.arange(4.0), -1).shape == (4,)
+    with pytest.raises(ValueError):
+        wf.ones((2, 3)).transpose(0)
+
+
 def test_bounds_of_slices_are_whole_numbers() -> None:
     with pytest.raises(TypeError):
         wf.arange(6.0)[1.5:3]

@@ -11,6 +11,7 @@ import faulthandler
 import importlib
 import subprocess
 import sys
+import traceback
 
 CHUNK = 100
 _AT = "at seed "
@@ -62,7 +63,10 @@ def _child(module: str, seeds: range) -> int:
     bad = 0
     for seed in seeds:
         print(f"{_AT}{seed}", flush=True)
-        trouble = check(seed)
+        try:
+            trouble = check(seed)
+        except Exception:
+            trouble = f"seed {seed}: {traceback.format_exc(limit=-3)}"
         if trouble:
             bad += 1
             print(trouble, flush=True)
