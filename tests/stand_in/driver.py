@@ -24,6 +24,7 @@ INVALID_HANDLE = 400
 NOT_FOUND = 500
 ILLEGAL_ADDRESS = 700
 ALIGNMENT = 512
+PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
 COOPERATIVE = 2  # a launch attribute
 
 # What an attribute of a device is asked by, and what it says.
@@ -91,6 +92,11 @@ class Memory:
         del self.blocks[at]
         self._starts.remove(at)
         return 0
+
+    def may_start(self, at: int) -> bool:
+        """Whether an array may start here: in a block, or before one by what it is padded with."""
+        k = bisect.bisect_right(self._starts, at + PADDING) - 1
+        return k >= 0 and at < self._starts[k] + self.blocks[self._starts[k]][2]
 
     def covers(self, at: int, size: int) -> bool:
         """Whether these bytes lie in one block."""

@@ -162,7 +162,7 @@ class RunningStandIn(StandIn):
 
     def _run(self, loaded: Loaded, started: Launched) -> int:
         self.launched.append(started)
-        if any(not self.memory.covers(started.arguments[k], 1) for k in loaded.pointers):
+        if any(not self.memory.may_start(started.arguments[k]) for k in loaded.pointers):
             self.memory.wrong.append(f"{loaded.name} was given an address where no memory is")
             return ILLEGAL_ADDRESS
         if loaded.host is None:
