@@ -12,10 +12,12 @@ from weft.codegen.obtain import Tally, is_loaded, obtain_function
 from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
+from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
 from weft.codegen.target import Target
 
 __all__ = [
     "OPS",
+    "SHORT_FOLD",
     "Function",
     "Kernel",
     "KernelBuilder",

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from weft.codegen import identity_of
 from weft.fusion.expr import Expr, constant, contiguous_strides, intern
 from weft.fusion.index_map import ZERO, Affine, Coordinates, broadcast, combine, decode_view, flatten, through_view
 
@@ -104,9 +105,12 @@ class BodyBuilder:
         Divisions that are left to be done when the kernel runs.
     """
 
-    def __init__(self, stored: Collection[Expr], root: Expr, loops: Sequence[Loop]) -> None:
+    def __init__(
+        self, stored: Collection[Expr], root: Expr, loops: Sequence[Loop], spread: Collection[Expr] = ()
+    ) -> None:
         self.stored = stored
         self.root = root
+        self.spread = spread  # short reductions that are written out where they are used
         self.extents = tuple(loop.extent for loop in loops)
         self.body: list[Instruction] = []
         self.known: dict[object, int] = {}
@@ -154,7 +158,7 @@ class BodyBuilder:
     # -- what a value needs, and the instruction that makes it ----------------------------------
 
     def _is_read(self, node: Expr) -> bool:
-        return node in self.stored and node is not self.root
+        return node in self.stored and node is not self.root and node not in self.spread
 
     def _needs(self, node: Expr, at: Coordinates) -> list[tuple[Expr, Coordinates]]:
         if self._is_read(node):
@@ -173,6 +177,8 @@ class BodyBuilder:
             case "update":
                 choices = self._choices(node, at)
                 return [choices] if isinstance(choices, tuple) else []
+            case "reduce" if node in self.spread:
+                return [(node.operands[0], place) for place in _folded_places(node, at)]
             case _:
                 return []
 
@@ -200,6 +206,8 @@ class BodyBuilder:
                 return operands[0] if operands else self._choose(node, at)
             case "empty":
                 return self._emit(Instruction("constant", constant(0, node.dtype)))
+            case "reduce":
+                return self._fold(node, operands)
             case kind:
                 raise AssertionError(f"{kind} is always stored")
 
@@ -209,6 +217,20 @@ class BodyBuilder:
             number = self.known[instruction] = len(self.body)
             self.body.append(instruction)
         return number
+
+    def _fold(self, node: Expr, operands: tuple[int, ...]) -> int:
+        """A reduction written out, in the order in which a loop folds."""
+        kind = accumulator_dtype(node)
+        total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))
+        for number in operands:
+            value = self._cast(number, node.operands[0].dtype, kind)
+            total = self._arithmetic(node.op, kind, (total, value))
+        return self._cast(total, kind, node.dtype)
+
+    def _cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
+        if kind == wanted:
+            return number
+        return self._emit(Instruction("map", intern("map", "cast", (), (kind,), (), wanted), ZERO, (number,)))
 
     # -- views and gathers ------------------------------------------------------------------------
 
@@ -412,7 +434,7 @@ class BodyBuilder:
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
         """What computes a value where conditions hold."""
-        side = BodyBuilder(self.stored, self.root, ())
+        side = BodyBuilder(self.stored, self.root, (), self.spread)
         side.extents = self.extents
         side.body, side.known = list(self.body), dict(self.known)
         side.ranges, side.divided, side.quotients = dict(self.ranges), dict(self.divided), self.quotients
@@ -430,3 +452,25 @@ class BodyBuilder:
 def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
     """The condition that holds where another does not."""
     return ("less_equal", form, bound - 1) if op == "greater_equal" else ("greater_equal", form, bound + 1)
+
+
+def accumulator_dtype(node: Expr) -> np.dtype:
+    """The dtype a fold runs in: its result's, but float32 for float16."""
+    return np.dtype(np.float32) if node.dtype == np.float16 else node.dtype
+
+
+def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:
+    """Coordinates of the elements that are folded into the one at `at`, in C order."""
+    axes, keepdims = node.attrs
+    shape = node.operands[0].shape
+    kept = iter(at)
+    fixed = [
+        (next(kept), ZERO)[1] if keepdims and k in axes else ZERO if k in axes else next(kept)
+        for k in range(len(shape))
+    ]
+    found: list[Coordinates] = [()]
+    for k, n in enumerate(shape):
+        found = [
+            (*place, form) for place in found for form in ([(i, ()) for i in range(n)] if k in axes else [fixed[k]])
+        ]
+    return found

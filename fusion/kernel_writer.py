@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.codegen import Kernel, KernelBuilder, Value, choose_index_dtype, fold, identity_of
-from weft.fusion.body import Branch, Instruction, Loop, all_instructions
+from weft.fusion.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
@@ -439,8 +439,3 @@ class KernelWriter:
         """The kernel as it is launched."""
         read, written = self.traffic()
         return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)
-
-
-def accumulator_dtype(node: Expr) -> np.dtype:
-    """The dtype a fold runs in: its result's, but float32 for float16."""
-    return np.dtype(np.float32) if node.dtype == np.float16 else node.dtype

@@ -15,6 +15,7 @@ from weft.fusion.expr import Expr
 from weft.fusion.group import Group, needed_values
 from weft.fusion.grouping import Grouping
 from weft.fusion.reference import topological
+from weft.fusion.stored import find_short
 from weft.fusion.task import Task, base_of, choose_stored, make_task
 
 
@@ -52,7 +53,7 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
 
     order = topological(outputs, is_known)
     stored = choose_stored([n for n in order if n not in known], outputs) | {n for n in order if n in known}
-    steps = _make_steps([n for n in order if n not in known], stored)
+    steps = _make_steps([n for n in order if n not in known], stored, set(outputs))
     kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
     groups = _group(sequence, set(outputs))
@@ -63,8 +64,9 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
 Step = tuple[Expr, Task | None]  # without a task: an opaque call
 
 
-def _make_steps(order: list[Expr], stored: set[Expr]) -> list[Step]:
+def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr]) -> list[Step]:
     steps: list[Step] = []
+    short = find_short(order, outputs)
     for node in order:
         if node not in stored or node.kind in ("leaf", "empty"):
             continue
@@ -72,10 +74,21 @@ def _make_steps(order: list[Expr], stored: set[Expr]) -> list[Step]:
             steps.append((node, None))
             continue
         first: list[Expr] = []
-        task = make_task(node, stored, first)
+        task = make_task(node, stored, first, short)
         steps.extend((value, make_task(value, stored, [])) for value in first)
         steps.append((node, task))
-    return steps
+    return _without_unread(steps, short) if short else steps
+
+
+def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
+    """The steps but for short reductions that were written out wherever they are used."""
+    kept: list[Step] = []
+    read: set[Expr] = set()
+    for step in reversed(steps):
+        if step[0] not in short or step[0] in read:
+            kept.append(step)
+            read.update(_reads(step))
+    return kept[::-1]
 
 
 def _reads(step: Step) -> list[Expr]:

@@ -7,7 +7,9 @@ computed where they are used. Always true: what a host function is handed, and w
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import prod
 
+from weft.codegen import SHORT_FOLD
 from weft.codegen.ops import find_op
 from weft.fusion.body import window_of
 from weft.fusion.expr import Expr
@@ -151,3 +153,17 @@ def _elements(way: object) -> int:
     for n in shape:
         total *= n
     return total
+
+
+def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+    """Reductions of few elements with one user, which does without their being stored."""
+    users: dict[Expr, int] = dict.fromkeys(outputs, 2)
+    for node in order:
+        for child in set(node.operands):
+            users[child] = users.get(child, 0) + 1
+
+    def is_short(node: Expr) -> bool:
+        folded = prod(node.operands[0].shape[axis] for axis in node.attrs[0])
+        return folded <= SHORT_FOLD and node.op not in ("argmin", "argmax") and users.get(node, 0) == 1
+
+    return {node for node in order if node.kind == "reduce" and is_short(node)}

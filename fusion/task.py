@@ -7,7 +7,7 @@ divided inside them where that can be helped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Literal
@@ -96,15 +96,15 @@ def gather_index(
 # -- tasks ------------------------------------------------------------------------------------
 
 
-def make_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
-    """The task that computes the stored `node`.
+def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
+    """The task that computes the stored `node`; reductions in `short` may be written out in its body.
 
     Values that have to be finished before this one overwrites what they read are added to `stored` and
     to `first`: their tasks come before this one.
     """
     match node.kind:
         case "reduce":
-            return _reduce_task(node, stored)
+            return _reduce_task(node, stored, short)
         case "scan":
             return _scan_task(node, stored)
         case "update":
@@ -137,14 +137,18 @@ def _domain(
 
 
 def _compute(
-    root: Expr, value: Expr, stored: set[Expr], roles: Sequence[Role] | Role = "parallel"
+    root: Expr,
+    value: Expr,
+    stored: set[Expr],
+    roles: Sequence[Role] | Role = "parallel",
+    spread: Collection[Expr] = (),
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
     """The loops over all of `value`, its coordinates in them, and the code that computes it there."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
         loops, at = _domain(value.shape, roles, cuts)
-        build = BodyBuilder(stored, root, loops)
+        build = BodyBuilder(stored, root, loops, spread)
         result = build.value(value, at)
         if best is None or len(build.quotients) < len(best[2].quotients):
             best = loops, at, build, result
@@ -185,13 +189,32 @@ def _cut(
     return result
 
 
-def _reduce_task(node: Expr, stored: set[Expr]) -> Task:
+# Instructions of a body into which short reductions may still be written out.
+SPREAD_LIMIT = 200
+
+
+def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
+    """A fold. Short reductions whose results it folds in turn are written out: one kernel, and nothing stored between."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     roles: list[Role] = ["reduce" if axis in axes else "parallel" for axis in range(len(operand.shape))]
-    loops, at, build, result = _compute(node, operand, stored, roles)
-    kept = tuple(ZERO if k in axes else c for k, c in enumerate(at) if keepdims or k not in axes)
-    return Task(node, "reduce", loops, build.body, result, flatten(kept, node.shape))
+    spread: set[Expr] = set()
+    task: Task | None = None
+    while True:
+        loops, at, build, result = _compute(node, operand, stored, roles, spread)
+        kept = tuple(ZERO if k in axes else c for k, c in enumerate(at) if keepdims or k not in axes)
+        found = Task(node, "reduce", loops, build.body, result, flatten(kept, node.shape))
+        if task is not None and found.size() > SPREAD_LIMIT:
+            return task
+        task = found
+        more = {
+            read
+            for read, index in task.reads()
+            if read in short and index is not None and any(loops[k].role == "reduce" for k, _ in index[1])
+        }
+        if not more:
+            return task
+        spread |= more
 
 
 def _scan_task(node: Expr, stored: set[Expr]) -> Task:

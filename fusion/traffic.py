@@ -11,6 +11,7 @@ from math import prod
 
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group
+from weft.fusion.index_map import Affine
 from weft.fusion.schedule import Schedule
 from weft.fusion.task import Task, base_of
 
@@ -26,20 +27,32 @@ def bytes_read(group: Group) -> dict[Expr, int]:
     """Bytes that a group reads of each value that it does not make."""
     if group.opaque is not None:
         return {base_of(child): child.nbytes for child in group.opaque.operands}
-    read: dict[Expr, int] = {}
+    forms: dict[Expr, set[Affine | None]] = {}
     own = {p.task.node for p in group.placed}
     for p in group.placed:
         for node, index in p.task.reads():
-            if node in own:
-                continue
-            elements = node.size
-            if index is not None:
-                elements = min(elements, _walked(p.task, (loop for loop, _ in index[1])))
-            read[node] = max(read.get(node, 0), elements * node.dtype.itemsize)
+            if node not in own:
+                forms.setdefault(node, set()).add(None if index is None else p.flat(index))
+    extents = [loop.extent for loop in group.loops]
+    read = {node: _elements(node, found, extents) * node.dtype.itemsize for node, found in forms.items()}
+    for p in group.placed:
         if p.task.kind == "rebuild":
             previous = p.task.node.operands[0]
-            read[previous] = read.get(previous, 0) + beside_bytes(p.task)
+            read[previous] = min(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
     return read
+
+
+def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
+    """How many elements are read at these flat indices: no more than lie between the first and the last."""
+    total, low, high = 0, node.size, 0
+    for form in forms:
+        if form is None:
+            return node.size
+        steps = [c * (extents[k] - 1) for k, c in form[1]]
+        total += prod(extents[k] for k, _ in form[1])
+        low = min(low, form[0] + sum(s for s in steps if s < 0))
+        high = max(high, form[0] + sum(s for s in steps if s > 0))
+    return max(0, min(node.size, total, high - low + 1))
 
 
 def bytes_written(task: Task) -> int:
