@@ -1,7 +1,7 @@
 """Indexing: views for basic indices, gathers and scatters for arrays of indices, masks.
 
 In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices
-are checked at once: an array of indices that is still pending is evaluated for that.
+are checked at once (`positions.py`); how many elements a mask takes is data, so a mask is evaluated.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.dsl.array import Array, as_operand, convert, expr_of, record, scalar, start, whole, write
 from weft.dsl.manipulation import window
+from weft.dsl.positions import Positions, flat_position, positions_of
 from weft.fusion import (
     Expr,
     Storage,
@@ -23,6 +24,7 @@ from weft.fusion import (
     cast,
     constant,
     current_epoch,
+    evaluate,
     gather,
     map_,
     operand,
@@ -35,12 +37,14 @@ _BOOLS = (bool, np.bool_)
 
 @dataclass(slots=True)
 class Index:
-    """An index taken apart: one entry an axis of the array."""
+    """An index taken apart."""
 
     shape: list[int]  # of the basic part, axis by axis
     strides: list[int]
     offset: int
-    advanced: list[tuple[int, np.ndarray, int, int]]  # place among the result's axes, positions, axis length, stride
+    advanced: list[Positions]
+    # an axis of the array each: (first, step, axis of the basic part), (first, 0, -1), or (0, 0, -2 - number among `advanced`)
+    axes: list[tuple[int, int, int]]
 
 
 def _expand(key: Any, ndim: int) -> list[Any]:
@@ -80,7 +84,7 @@ def _plain(item: Any) -> Any:
 def resolve(array: Array, key: Any) -> Index:
     """Take an index apart. Raises IndexError as NumPy does."""
     shape, strides, offset = array._view or whole(array._storage)
-    index = Index([], [], offset, [])
+    index = Index([], [], offset, [], [])
     axis = 0
     for item in _expand(key, array.ndim):
         if item is None:
@@ -90,16 +94,18 @@ def resolve(array: Array, key: Any) -> Index:
             begin, stop, step = slice(*map(_as_bound, (item.start, item.stop, item.step))).indices(shape[axis])
             length = len(range(begin, stop, step))
             index.offset += begin * strides[axis] if length else 0
+            index.axes.append((begin, step, len(index.shape)))
             index.shape.append(length)
             index.strides.append(step * strides[axis])
             axis += 1
         elif isinstance(item, _BOOLS):
             positions = np.zeros(1 if item else 0, np.int64)
-            index.advanced.append((len(index.shape), positions, 1, 0))
+            index.advanced.append(Positions(len(index.shape), 1, 0, positions.shape, positions))
         elif _is_integer(item):
             number = int(item.__index__())
             if not -shape[axis] <= number < shape[axis]:
                 raise IndexError(f"index {number} is out of bounds for axis {axis} with size {shape[axis]}")
+            index.axes.append((number % shape[axis], 0, -1))
             index.offset += number % shape[axis] * strides[axis]
             axis += 1
         else:
@@ -118,7 +124,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[int, ...], axis: int) -> int:
-    values = item.numpy() if isinstance(item, Array) else np.asarray(_plain(item))
+    values: Any = item if isinstance(item, Array) else np.asarray(_plain(item))
     if values.size == 0 and not isinstance(item, (Array, np.ndarray)):
         values = values.astype(np.int64)
     if values.dtype == bool:
@@ -127,19 +133,21 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
                 raise IndexError(
                     f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shape[axis + k]} but size of corresponding boolean axis is {n}"
                 )
+        if isinstance(values, Array):
+            evaluate([values._storage], aside=True)
+            values = values.numpy()
         for k, positions in enumerate(np.nonzero(values)):
-            index.advanced.append((len(index.shape), positions, shape[axis + k], strides[axis + k]))
+            index.axes.append((0, 0, -2 - len(index.advanced)))
+            index.advanced.append(
+                Positions(len(index.shape), shape[axis + k], strides[axis + k], positions.shape, positions)
+            )
         return axis + values.ndim
     if values.dtype.kind not in "iu":
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
         )
-    n = shape[axis]
-    if values.size and (values.min() < -n or values.max() >= n):
-        wrong = values[(values < -n) | (values >= n)].flat[0]
-        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {n}")
-    positions = np.where(values < 0, values + n, values).astype(np.int64)
-    index.advanced.append((len(index.shape), positions, n, strides[axis]))
+    index.axes.append((0, 0, -2 - len(index.advanced)))
+    index.advanced.append(positions_of(values, axis, shape[axis], strides[axis], len(index.shape)))
     return axis + 1
 
 
@@ -161,9 +169,16 @@ def getitem(array: Array, key: Any) -> Array:
         return window(array, shape, tuple(index.strides), index.offset)
     start()
     plan = _places(index, key, array.ndim)
-    base = operand(array._storage)
-    positions = _positions(index, plan)
-    return record(gather(base, [_index_expr(positions, plan.index_shape)], _terms(plan), plan.shape))
+    if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):
+        # in memory: one number an element says where
+        base = operand(array._storage)
+        return record(gather(base, [_flat_index(index, plan)], _flat_terms(index, plan), plan.shape))
+    base, which = expr_of(array), [_shaped(p.expr(), plan) for p in index.advanced]
+    terms = tuple(
+        (first, ((plan.result_axes[axis], step),) if axis >= 0 else (), -2 - axis if axis < -1 else -1)
+        for first, step, axis in index.axes
+    )
+    return record(gather(base, which, terms, plan.shape))
 
 
 def _element(storage: Storage, offset: int) -> Array:
@@ -178,27 +193,24 @@ class Places:
     """Where the axes of an indexing result come from."""
 
     shape: tuple[int, ...]
-    index_shape: tuple[int, ...]  # shape of the index operand: broadcastable to shape
-    steps: tuple[tuple[int, int], ...]  # result axis and stride in the storage
-    broadcast: tuple[int, ...]
+    result_axes: tuple[int, ...]  # of the basic part's axes
+    at: int  # where the axes of the index arrays begin
 
 
 def _places(index: Index, key: Any, ndim: int) -> Places:
     try:
-        common = broadcast_shapes(*(positions.shape for _, positions, _, _ in index.advanced))
+        common = broadcast_shapes(*(p.shape for p in index.advanced))
     except ValueError:
-        shapes = " ".join(str(p.shape).replace(" ", "") for _, p, _, _ in index.advanced)
+        shapes = " ".join(str(p.shape).replace(" ", "") for p in index.advanced)
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes} "
         ) from None
-    places = [place for place, _, _, _ in index.advanced]
+    places = [p.place for p in index.advanced]
     together = places[0] == places[-1] and not _separated(key, ndim)
     at = places[0] if together else 0
-    basic = list(zip(index.shape, index.strides, strict=True))
-    shape = tuple([n for n, _ in basic[:at]] + list(common) + [n for n, _ in basic[at:]])
-    steps = tuple((k if k < at else k + len(common), stride) for k, (_, stride) in enumerate(basic) if stride)
-    index_shape = (1,) * at + common + (1,) * (len(basic) - at)
-    return Places(shape, index_shape, steps, common)
+    shape = (*index.shape[:at], *common, *index.shape[at:])
+    axes = tuple(k if k < at else k + len(common) for k in range(len(index.shape)))
+    return Places(shape, axes, at)
 
 
 def _separated(key: Any, ndim: int) -> bool:
@@ -214,19 +226,20 @@ def _separated(key: Any, ndim: int) -> bool:
     return False
 
 
-def _positions(index: Index, plan: Places) -> np.ndarray:
-    total = np.full(plan.broadcast, index.offset, np.int64)
-    for _, positions, _, stride in index.advanced:
-        total = total + positions * stride
-    return total
+def _shaped(node: Expr, plan: Places) -> Expr:
+    """An index operand among the result's axes."""
+    common = len(plan.shape) - len(plan.result_axes)
+    own = (1,) * (common - len(node.shape)) + node.shape
+    return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
 
 
-def _index_expr(positions: np.ndarray, shape: tuple[int, ...]) -> Expr:
-    return reshape(expr_of(convert(positions)), shape)
+def _flat_index(index: Index, plan: Places) -> Expr:
+    return _shaped(flat_position(index.advanced), plan)
 
 
-def _terms(plan: Places) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]:
-    return ((0, plan.steps, 0),)
+def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]:
+    pairs = zip(plan.result_axes, index.strides, strict=True)
+    return ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
 
 
 def setitem(array: Array, key: Any, value: Any) -> None:
@@ -259,8 +272,8 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     storage = array._storage
     epoch = current_epoch(storage.device)
     previous = operand(storage, epoch)
-    positions = _index_expr(_positions(index, plan), plan.index_shape)
-    assign(storage, scatter(previous, node, [positions], _terms(plan), plan.shape, location=location), epoch)
+    positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
+    assign(storage, scatter(previous, node, [positions], terms, plan.shape, location=location), epoch)
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
@@ -300,9 +313,9 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     storage = array._storage
     epoch = current_epoch(storage.device)
     previous = operand(storage, epoch)
-    positions = _index_expr(_positions(index, plan), plan.index_shape)
+    positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     fitted = _fitted(node, plan.shape, array.dtype)
-    assign(storage, scatter(previous, fitted, [positions], _terms(plan), plan.shape, op, location), epoch)
+    assign(storage, scatter(previous, fitted, [positions], terms, plan.shape, op, location), epoch)
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:
@@ -313,7 +326,7 @@ def nonzero(a: Any) -> tuple[Array, ...]:
 
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """Elements at indices along an axis."""
-    from weft.dsl.manipulation import ravel
+    from weft.dsl.manipulation import clip, ravel
     from weft.dsl.reductions import normalize_axis
     from weft.dsl.ufunc import as_array, deliver
 
@@ -321,13 +334,17 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if axis is None:
         array, axis = ravel(array), 0
     place = normalize_axis(axis, array.ndim)
-    which = indices.numpy() if isinstance(indices, Array) else np.asarray(indices)
+    which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if mode == "wrap":
         which = which % array.shape[place]
     elif mode == "clip":
-        which = np.clip(which, 0, array.shape[place] - 1)
+        which = (
+            clip(which, 0, array.shape[place] - 1)
+            if isinstance(which, Array)
+            else np.clip(which, 0, array.shape[place] - 1)
+        )
     if which.ndim == 0:
-        which = int(which)  # type: ignore[assignment]
+        which = int(which)
     result = getitem(array, (slice(None),) * place + (which,))
     if isinstance(which, int):
         result = result.copy()  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ from weft.fusion.expr import (
     update,
     view,
 )
+from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
@@ -61,6 +62,7 @@ __all__ = [
     "opaque",
     "operand",
     "pending",
+    "range_of",
     "recording",
     "reduce_",
     "reset_statistics",

@@ -313,7 +313,8 @@ class BodyBuilder:
 
     def _quotient(self, form: Affine, divisor: int) -> Affine:
         found = self.bounds(form)
-        if found is not None and found[0] // divisor != found[1] // divisor and any(key < 0 for key, _ in form[1]):
+        correlated = len(form[1]) > 1 and any(key < 0 for key, _ in form[1])
+        if correlated and found is not None and found[0] // divisor != found[1] // divisor:
             found = self._tightened(form, found)
         if found is not None and found[0] // divisor == found[1] // divisor:
             return found[0] // divisor, ()

@@ -13,18 +13,24 @@ from weft.fusion.expr import leaf
 from weft.fusion.storage import Epoch, Storage, recording
 from weft.runtime import OutOfMemoryError
 
+# Evaluations beside a recording that goes on: each adds to what its plans are found by.
+ASIDE = 16
 
-def evaluate(storages: Iterable[Storage]) -> None:
-    """Realise `storages`, and with them the live values that they are computed from."""
+
+def evaluate(storages: Iterable[Storage], aside: bool = False) -> None:
+    """Realise `storages`, and with them the live values that they are computed from.
+
+    With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
+    """
     by_epoch: dict[Epoch, list[Storage]] = {}
     for storage in storages:
         if storage.buffer is None and storage.epoch is not None:
             by_epoch.setdefault(storage.epoch, []).append(storage)
     for epoch, members in by_epoch.items():
-        evaluate_epoch(epoch, members)
+        evaluate_epoch(epoch, members, aside)
 
 
-def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
+def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
     """Realise `storages`, all recorded in `epoch`."""
     with epoch.lock:
         live = epoch.live()
@@ -39,21 +45,25 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage]) -> None:
             except OutOfMemoryError as error:
                 # the frames in its traceback hold what the plan had made
                 raise error.with_traceback(None) from None
-            rest = False
+            rest = any(version not in outcome for version in versions)
+            stays = aside and rest and recording.epoch is epoch and epoch.asides < ASIDE
             for storage, version in zip(live, versions, strict=True):
                 buffer = outcome.get(version)  # type: ignore[arg-type]
-                if buffer is None:
-                    rest = True
-                elif storage.expr is version:
+                if buffer is not None and storage.expr is version:
                     buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
                     storage.buffer = buffer
-                    storage.epoch = storage.expr = None
+                    if not stays:
+                        storage.epoch = storage.expr = None
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection
             epoch.pending = [s for s in live if s.buffer is None]
             if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():
                     epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype, epoch.device.name)
+            if stays:
+                # what was computed goes on under the name that it has in what is still pending
+                epoch.asides += 1
+                return
     if recording.epoch is epoch:
         if not epoch.pending:
             epoch.forget()

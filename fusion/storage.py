@@ -62,7 +62,7 @@ class Storage:
 class Epoch:
     """One recording: bound slots and what is pending."""
 
-    __slots__ = ("bytes_held", "device", "first", "lock", "pending", "results", "slot_of", "slots")
+    __slots__ = ("asides", "bytes_held", "device", "first", "lock", "pending", "results", "slot_of", "slots")
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -72,6 +72,7 @@ class Epoch:
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
         self.first: Location | None = None
         self.bytes_held = 0
+        self.asides = 0  # evaluations after which recording went on here
         self.lock = threading.RLock()
 
     def bind(self, buffer: Buffer) -> int:

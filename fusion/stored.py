@@ -79,14 +79,14 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         for child in node.operands:
             users.setdefault(child, []).append(node)
     kept = set(outputs) | {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    inside = set(order)
     fresh: dict[Expr, int] = {}  # updates on nothing that is in memory -> parts so far
     for node in order:
         if node.kind == "update":
             below = node.operands[0]
-            count = (
-                fresh.get(below, 0) if below.kind in ("update", "empty") else -1 if below.kind in ALWAYS_STORED else 0
-            )
-            if (below.kind != "update" or below in fresh) and 0 <= count < PARTS_LIMIT and window_of(node) is not None:
+            exists = below not in inside or (below.kind in ALWAYS_STORED and below.kind not in ("update", "empty"))
+            count = -1 if exists or (below.kind == "update" and below not in fresh) else fresh.get(below, 0)
+            if 0 <= count < PARTS_LIMIT and window_of(node) is not None:
                 fresh[node] = count + 1
     parts: set[Expr] = set()
     for node in reversed(order):

@@ -1,0 +1,89 @@
+"""Arrays of indices: checked where they are used as one, and then part of the recorded program.
+
+In: what stands in an index for one axis. Out: `Positions`, from which expressions of numbers in range are made. Always
+true: an index that is out of bounds raises IndexError before anything is recorded with it. An array that is still
+pending is looked at only as far as its bounds need: not at all where its expression cannot leave them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.dsl.array import Array, convert, expr_of
+from weft.fusion import Expr, cast, constant, evaluate, map_, range_of
+
+_INT64 = np.dtype(np.int64)
+
+
+@dataclass(slots=True)
+class Positions:
+    """Indices along one axis: numbers on the host that are in range, or an array, some of whose elements may count
+    from the end.
+
+    `place` is where among the result's axes they stand, `length` and `stride` are those of the axis they go along.
+    """
+
+    place: int
+    length: int
+    stride: int
+    shape: tuple[int, ...]
+    numbers: np.ndarray | None
+    array: Array | None = None
+    wraps: bool = False
+
+    def expr(self) -> Expr:
+        """The positions in the current epoch, none of them negative."""
+        if self.numbers is not None:
+            return expr_of(convert(self.numbers))
+        assert self.array is not None
+        node = expr_of(self.array)
+        if not self.wraps:
+            return node
+        node = cast(node, _INT64)
+        below = map_("less", [node, constant(0, _INT64)])
+        return map_("where", [below, map_("add", [node, constant(self.length, _INT64)]), node])
+
+
+def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
+    """Indices along `axis`, which has `length` elements. Raises IndexError where one is out of bounds."""
+    if isinstance(values, np.ndarray):
+        if values.size:
+            _check(values, int(values.min()), int(values.max()), axis, length)
+        numbers = np.where(values < 0, values + length, values).astype(np.int64)
+        return Positions(place, length, stride, values.shape, numbers)
+    if not values.size:
+        return Positions(place, length, stride, values.shape, None, values)
+    low, high = (0, 0) if values._storage.expr is None else range_of(expr_of(values))
+    if values._storage.expr is None or low < -length or high >= length:
+        evaluate([values._storage], aside=True)
+        numbers = values.numpy()
+        low, high = int(numbers.min()), int(numbers.max())
+        _check(numbers, low, high, axis, length)
+    return Positions(place, length, stride, values.shape, None, values, low < 0)
+
+
+def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> None:
+    if low < -length or high >= length:
+        wrong = numbers[(numbers < -length) | (numbers >= length)].flat[0]
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
+
+
+def flat_position(positions: list[Positions]) -> Expr:
+    """Where the elements lie in memory, relative to where the basic part of the index begins."""
+    on_host = [p for p in positions if p.numbers is not None]
+    terms: list[Expr] = []
+    if on_host:
+        total = np.zeros(np.broadcast_shapes(*(p.shape for p in on_host)), np.int64)
+        for p in on_host:
+            total = total + p.numbers * p.stride  # type: ignore[operator]
+        terms.append(expr_of(convert(total)))
+    for p in positions:
+        if p.numbers is None:
+            node = cast(p.expr(), _INT64)
+            terms.append(node if p.stride == 1 else map_("multiply", [node, constant(p.stride, _INT64)]))
+    node = terms[0]
+    for term in terms[1:]:
+        node = map_("add", [node, term])
+    return node
