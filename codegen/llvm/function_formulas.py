@@ -131,12 +131,16 @@ class _Text:
         """The float with these bits."""
         return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
 
-    def polynomial(self, x: str, coefficients: tuple[float, ...]) -> str:
-        """By Horner, the constant term first in the tuple."""
-        text = self.number(coefficients[-1])
-        for c in reversed(coefficients[:-1]):
-            text = self.fma(text, x, self.number(c))
-        return text
+    def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:
+        """With the constant term first in the tuple: even and odd powers side by side, which takes half as long as all
+        after one another."""
+        halves = []
+        for part in (coefficients[::2], coefficients[1::2]):
+            text = self.number(part[-1])
+            for c in reversed(part[:-1]):
+                text = self.fma(text, square, self.number(c))
+            halves.append(text)
+        return self.fma(halves[1], x, halves[0])
 
     def clamp(self, x: str, low: float | None, high: float | None) -> str:
         """Into a range; NaN stays."""
@@ -177,7 +181,8 @@ class _Text:
 
     def grown(self, r: str) -> str:
         """e**r - 1."""
-        return self.fma(self.polynomial(r, self.format.exp), self.op("fmul", r, r), r)
+        square = self.op("fmul", r, r)
+        return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
         """2**(n + more) for n upon the anchor, where that is a normal number."""
@@ -218,8 +223,9 @@ class _Text:
 
     def rest_of_log(self, f: str) -> str:
         """log(1 + f) - f."""
-        bend = self.fma(self.polynomial(f, self.format.log), f, self.number(-0.5))
-        return self.op("fmul", self.op("fmul", f, f), bend)
+        square = self.op("fmul", f, f)
+        bend = self.fma(self.polynomial(f, square, self.format.log), f, self.number(-0.5))
+        return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
         """The result where x is positive and finite; what a logarithm is elsewhere."""
