@@ -69,6 +69,7 @@ def with_jax(program: Program, inputs: Arrays) -> Call:
     import jax
 
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_default_matmul_precision", "float32")  # as all others multiply
     device = jax.devices("gpu")[0]
     run = program.forms.get("jax", program.run)
     arrays = [jax.device_put(x, device) for x in inputs]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.fusion.test_arena import PROGRAMS
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.runtime import set_default_device
@@ -168,3 +169,35 @@ def test_pieces_of_transfers_are_not_overwritten(
     x, y = wf.asarray(a), wf.asarray(b)
     np.testing.assert_array_equal((x * 2 - y).numpy(), a * 2 - b)
     np.testing.assert_array_equal(x.numpy(), a)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_any_allocation_may_fail(device: RunningDevice, driver: RunningStandIn, program: Any) -> None:
+    source = np.random.default_rng(0)
+    a, b = source.random(100), source.random(100)
+    expected = program(np, a.copy(), b.copy())
+    driver.forget()
+    wf.evaluate(*program(wf, wf.asarray(a), wf.asarray(b)))
+    count = driver.count("cuMemAllocAsync")
+    assert count > 2
+    failed = 0
+    for after in range(count):
+        results = None
+        device.memory.empty()
+        driver.fail("cuMemAllocAsync", 2, after, 2)  # the retry fails too
+        try:
+            results = program(wf, wf.asarray(a), wf.asarray(b))
+            wf.evaluate(*results)
+        except wf.OutOfMemoryError as error:
+            assert error.total == driver.memory.total
+            failed += 1
+        driver.mend()
+        if results is None:  # it was an upload
+            continue
+        for found, right in zip(results, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(found), right, rtol=1e-12)
+    assert failed > 2
+    del results, found
+    gc.collect()
+    device.memory.empty()
+    assert device.memory.held == 0
