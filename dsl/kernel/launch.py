@@ -70,6 +70,8 @@ class Launch:
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
+            if hasattr(function, "origin"):
+                function.origin = self.kernel.py_func.__code__, 0  # for messages
         for _, host, number in self.copies:
             if number in found.written and not host.flags.writeable:
                 raise KernelTypeError(

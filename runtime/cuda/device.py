@@ -41,6 +41,7 @@ class CudaFunction:
         "dynamic",
         "handle",
         "name",
+        "origin",
         "prepared",
         "schedule",
     )
@@ -50,6 +51,7 @@ class CudaFunction:
         self._module = module
         self.handle = handle
         self.name = code.entry
+        self.origin: Any = None  # where the user wrote it, of explicit kernels
         self.schedule = BlockSchedule.of(code)  # of fused kernels; explicit ones are launched as the person says
         self.cooperative = bool(code.launch.get("cooperative"))
         self.prepared: dict[Any, Prepared] = {}  # by grid, block and shared bytes: how it was launched before

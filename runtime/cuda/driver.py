@@ -95,9 +95,12 @@ class Driver:
         """A call from a destructor: skipped on a lost device, in a forked child and at exit; it never raises."""
         if self.lost or self.silent:
             return
-        if int(self.table.cuCtxPushCurrent(self._context)[0]) == 0:
-            getattr(self.table, name)(*arguments)
+        code = int(self.table.cuCtxPushCurrent(self._context)[0])
+        if not code:
+            code = int(getattr(self.table, name)(*arguments)[0])
             self.table.cuCtxPopCurrent()
+        if code in STICKY:
+            self._lose(name, code)
 
     @property
     def context(self) -> int:
@@ -141,13 +144,18 @@ class Driver:
         if number == 0:
             return None if not results else results[0] if len(results) == 1 else tuple(results)
         if number == OUT_OF_MEMORY:
-            raise OutOfMemoryError(self.name, int(arguments[0]) if arguments else 0, 0)  # the pool says more
-        text = self._name_of(code)
+            asked = arguments[0] if arguments and name.startswith("cuMem") and isinstance(arguments[0], int) else 0
+            error = OutOfMemoryError(self.name, asked, 0)  # the pool says more
+            error.add_note(f"in {name}")
+            raise error
         if number in STICKY:
-            after = f"in or after kernel {self.doing}" if self.doing else f"in {name}"
-            self.lost = f"{self.name} is lost: {text} {after}; restart the process to use it again"
+            self._lose(name, number)
             raise DeviceLostError(self.lost)
-        raise CudaError(name, number, text)
+        raise CudaError(name, number, self._name_of(number))
+
+    def _lose(self, name: str, code: int) -> None:
+        after = f"in or after kernel {self.doing}" if self.doing else f"in {name}"
+        self.lost = f"{self.name} is lost: {self._name_of(code)} {after}; restart the process to use it again"
 
     def _name_of(self, code: Any) -> str:
         try:

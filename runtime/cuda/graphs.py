@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.records import Record, Start
-from weft.runtime.errors import CudaError, OutOfMemoryError
+from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError
 from weft.runtime.settings import setting
 
 # A graph pays from so many kernels on, ...
@@ -79,7 +79,7 @@ def consider(driver: Driver, record: Record, starts: Sequence[Start]) -> bool:
     if driver.graphs < LIMIT:
         try:
             graph = Graph(driver, record, len(starts))
-        except (CudaError, OutOfMemoryError):
+        except (CompileError, CudaError, OutOfMemoryError):
             return False  # it goes on being launched
         record.attach(graph, graph.nodes)
     return False

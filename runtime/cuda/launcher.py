@@ -41,7 +41,7 @@ class Prepared:
         self._launcher = launcher
         self.starts = starts
         self._spare: list[Record] = []  # records that do not run: two threads may be here at the same time
-        self._last = starts[-1]
+        self._last = starts[-1].doing()
         self._asks = graphs.pays(starts)
 
     def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
@@ -80,7 +80,7 @@ class Prepared:
             self._spare.append(record)
             self.run(table, stream)
             return
-        driver.doing = self.starts[failed] if failed >= 0 else self._last
+        driver.doing = self.starts[failed].doing() if failed >= 0 else self._last
         names = {ENTERING: "cuCtxPushCurrent", REPLAYING: "cuGraphLaunch"}
         driver.fail(names.get(failed, "cuLaunchKernelEx"), code)
 
@@ -140,7 +140,7 @@ class Launcher:
                 slots[slot] = table[place]
             base = slots.buffer_info()[0]
             pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
-            self.driver.doing = start
+            self.driver.doing = start.doing()
             with self.order.lock:
                 queue = self.order.enter(stream)
                 shape = (*start.grid, *start.block, start.shared_bytes, queue, ctypes.addressof(pointers))

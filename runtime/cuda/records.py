@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.runtime.live import show_place
 
@@ -27,6 +27,17 @@ COOPERATIVE = (2, 1, 0, 0, 0, 0, 0, 0, 0)  # a CUlaunchAttribute
 ENTERING, REPLAYING = -1, -2
 
 Triple = tuple[int, int, int]
+
+
+class Doing(NamedTuple):
+    """A kernel's name, and where the user's program asked for it: what is left of a launch that a message may need."""
+
+    name: str
+    origin: Any
+
+    def __str__(self) -> str:
+        place = show_place(self.origin)
+        return f"{self.name} ({place})" if place else self.name
 
 
 @dataclass(slots=True)
@@ -62,9 +73,9 @@ class Start:
     nbytes: int = 0
     origin: Any = None
 
-    def __str__(self) -> str:
-        place = show_place(self.origin)
-        return f"{self.function.name} ({place})" if place else str(self.function.name)
+    def doing(self) -> Doing:
+        """What messages say of it."""
+        return Doing(self.function.name, self.origin or self.function.origin)
 
 
 class Record:

@@ -70,10 +70,25 @@ def lose(driver: StandIn) -> None:
         print("cpu", float((wf.ones(10) + 1).sum()))
 
 
+def hang(driver: StandIn) -> None:
+    """A kernel that never ends: the process does, with arrays, streams and graphs alive."""
+    import weft as wf
+    from weft import cuda
+
+    x = wf.asarray(np.arange(1000.0))
+    for _ in range(5):
+        kept = [(x * k).sum() for k in range(4)]
+        wf.evaluate(*kept)
+    globals().update(kept=kept, stream=cuda.stream(), x=x)
+    driver.fail("cuEventQuery", 600)
+    driver.fail("cuStreamQuery", 600)
+    print("hang", len(kept))
+
+
 if __name__ == "__main__":
     made = StandIn()
     load_library(Path(sys.argv[1]), made)
     # the stand-in is compiled here; who else needs the compiler is to be seen
     for name in [name for name in sys.modules if name.partition(".")[0] == "llvmlite"]:
         del sys.modules[name]
-    {"work": work, "lose": lose}[sys.argv[2]](made)
+    {"work": work, "lose": lose, "hang": hang}[sys.argv[2]](made)

@@ -53,3 +53,7 @@ def test_a_lost_device(tmp_path: Path) -> None:
     assert "restart the process" in said["lost"]
     assert said["silent"] == "True"
     assert said["cpu"] == "20.0"
+
+
+def test_a_process_ends_while_a_kernel_does_not(tmp_path: Path) -> None:
+    assert child(tmp_path, "hang")["hang"] == "4"

@@ -95,6 +95,21 @@ def test_a_kernel_of_the_users(device: RunningDevice, driver: RunningStandIn) ->
         assert np.array_equal(out.numpy(), np.arange(1000.0) + 1 + k)
 
 
+def test_a_kernel_of_the_users_loses_the_device(device: RunningDevice, driver: RunningStandIn) -> None:
+    @wf.kernel
+    def outside(out):  # type: ignore[no-untyped-def]
+        out[cuda.grid(1)] = 1.0
+
+    out = wf.zeros(64)
+    outside[1, 32](out)
+    device.synchronize()
+    line = outside.py_func.__code__.co_firstlineno
+    driver.fail("cuEventQuery", 700)
+    with pytest.raises(DeviceLostError, match=rf"kernel outside \(test_cuda_programs.py:{line}\)"):
+        out.numpy()
+    driver.mend()
+
+
 def test_the_device_is_lost(device: RunningDevice, driver: RunningStandIn) -> None:
     x = wf.asarray(np.arange(1000.0))
     (x + 1).numpy()

@@ -25,6 +25,7 @@ NOT_FOUND = 500
 ILLEGAL_ADDRESS = 700
 ALIGNMENT = 512
 PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
+FILLED = 1 << 20  # bytes of a block that say that nobody wrote them
 COOPERATIVE = 2  # a launch attribute
 
 # What an attribute of a device is asked by, and what it says.
@@ -76,7 +77,8 @@ class Memory:
         """The address of a new block, or 0."""
         if size <= 0 or self.held + size > self.total:
             return 0
-        memory = np.full(size + ALIGNMENT, 0xCD, np.uint8)
+        memory = np.empty(size + ALIGNMENT, np.uint8)
+        memory[:FILLED] = 0xCD
         at = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
         self.blocks[at] = (kind, memory, size)
         bisect.insort(self._starts, at)
@@ -88,7 +90,7 @@ class Memory:
         if found is None or found[0] != kind:
             self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
             return INVALID_VALUE
-        found[1].fill(0xDD)
+        found[1][:FILLED] = 0xDD
         del self.blocks[at]
         self._starts.remove(at)
         return 0
