@@ -255,6 +255,8 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
     count = abs(exponent[0])
     whole = exponent[1].is_(0) & count.test("equal", count.of("floor")) & (count < 100.0)
     product, factor = (base[0].like(1.0), base[0].like(0.0)), base
+    squared = _parts(b, pairs.square(b, _pair(base)))
+    cubed = _parts(b, pairs.multiply(b, _pair(base), _pair(squared)))
     left = whole.choose(count, 0.0)
     for bit in range(7):
         half = (left * 0.5).of("floor")
@@ -263,11 +265,15 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
         product = odd.choose(more[0], product[0]), odd.choose(more[1], product[1])
         left = half
         if bit < 6:
-            factor = _parts(b, pairs.square(b, _pair(factor)))
+            factor = squared if bit == 0 else _parts(b, pairs.square(b, _pair(factor)))
     inverse = _parts(b, pairs.divide(b, (product[0].like(1.0).value, product[0].like(0.0).value), _pair(product)))
     below = exponent[0] < 0
     raised = below.choose(inverse[0], product[0]), below.choose(inverse[1], product[1])
     real, imag = whole.choose(raised[0], general[0]), whole.choose(raised[1], general[1])
+    # a product that begins with 1 is NaN where its first factor has an infinite part
+    for number, direct in ((1.0, base), (2.0, squared), (3.0, cubed)):
+        fits = exponent[0].is_(number) & exponent[1].is_(0)
+        real, imag = fits.choose(direct[0], real), fits.choose(direct[1], imag)
     # 0 to the 0 is 1, to a power with a positive real part 0, to anything else undefined
     nought = base[0].is_(0) & base[1].is_(0)
     never = exponent[0].is_(0) & exponent[1].is_(0)

@@ -62,3 +62,13 @@ def test_powers() -> None:
         with np.errstate(all="ignore"):
             theirs, ours = np.power(z, exponent), np.asarray(wf.asarray(z) ** exponent)
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300, err_msg=f"to the {exponent}")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_whole_powers_are_exact_at_infinities_too(dtype: str) -> None:
+    z = grid(dtype)
+    for exponent in (1, 2, 3, 4, 7, -1, -2, -3, 99):
+        exponents = np.full(z.shape, exponent, dtype)
+        with np.errstate(all="ignore"):
+            theirs, ours = z**exponents, np.asarray(wf.asarray(z) ** exponents)
+        np.testing.assert_array_equal(ours.view(z.real.dtype), theirs.view(z.real.dtype), f"to the {exponent}")
