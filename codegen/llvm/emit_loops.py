@@ -9,7 +9,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 # Operations of a body from which on its loads are fetched ahead: the machine looks less than a turn ahead itself, and what
 # it is asked for in advance costs nothing beside so many.
-LONG = 100
+LONG = 50
 ROLLED = 1000  # from here on metadata nodes are those of loops
 
 

@@ -84,3 +84,16 @@ def test_what_fits_the_caches_is_left_there(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(host_target, "_last_cache", lambda: 1 << 20)
     assert not exceeds_caches(resolve_target("sm_90"), 1 << 40)
     assert not exceeds_caches(resolve_target("host"), 1 << 10)
+
+
+@pytest.mark.parametrize(("length", "fetched"), [(5, False), (60, True)])
+def test_long_bodies_fetch_ahead(length: int, fetched: bool) -> None:
+    """Whatever the size: the machine looks less than one of their turns ahead itself."""
+    more = "\n".join(f"    %a{k}: float32 = add(%{f'a{k - 1}' if k else 2}, %2)" for k in range(length))
+    text = (
+        _KERNEL.format(streams="")
+        .replace("    %3: float32 = add(%2, %2)", more)
+        .replace("%1, %3)", f"%1, %a{length - 1})")
+    )
+    stages = lower_stages(parse_kernel(text), resolve_target("host"))
+    assert ("llvm.prefetch" in stages["llvm"]) == fetched
