@@ -110,6 +110,10 @@ def _masked(op: str, node: Expr, where: Any) -> Expr:
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
 
 
+# Running folds of bools and complex numbers that kernels do as NumPy does.
+_EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
+
+
 def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
     """Running fold along an axis."""
     location = start()
@@ -118,11 +122,13 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
         node, axis = reshape(node, (node.size,)), 0
     place = normalize_axis(axis, len(node.shape))
     kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
-    if find_op(op).identity is None or kind.kind in "bc" or kind.char == "e":
+    if find_op(op).identity is None or kind.char == "e" or (kind.kind in "bc" and op not in _EXACT_SCANS):
         from weft.dsl.numpy_face import call_numpy
 
         forced = {} if dtype is None else {"dtype": dtype}
         return call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
+    if kind.kind == "b" and op in ("add", "multiply"):
+        op = {"add": "logical_or", "multiply": "logical_and"}[op]
     return deliver(op, scan(op, cast(node, kind), place, kind, location), out)
 
 

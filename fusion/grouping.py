@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from weft.fusion.body import Loop, Role
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values, too_long
 from weft.fusion.index_map import Affine
 from weft.fusion.nest import make_nest
-from weft.fusion.task import Loop, Task, base_of
+from weft.fusion.stored import base_of
+from weft.fusion.task import Task
 
 MAX_INSTRUCTIONS = 400
 MAX_BUFFERS = 24
@@ -86,10 +88,11 @@ class Grouping:
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
         """The task placed in `group`, or why not."""
-        if group.opaque is not None or task.kind in ("scan", "scatter"):
-            return None, "a scan, scatter or library call runs alone"
-        if any(p.task.kind in ("scan", "scatter") for p in group.placed):
-            return None, "a scan or scatter runs alone"
+        kinds = {task.kind, *(p.task.kind for p in group.placed)}
+        if group.opaque is not None or "scatter" in kinds:
+            return None, "a scatter or library call runs alone"
+        if "scan" in kinds and "reduce" in kinds:
+            return None, "a scan goes along its rows in order, a reduction does not"
         if group.size() + len(task.body) > MAX_INSTRUCTIONS or len(group.buffers() | set(reads)) > MAX_BUFFERS:
             return None, "the kernel would grow too large"
         stored = group.stored_at()
@@ -119,12 +122,12 @@ class Grouping:
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
         """Ways to identify the task's loops with the group's; the task's new loops get new numbers."""
-        reducing = task.kind == "reduce"
-        group_reduces = any(p.task.kind == "reduce" for p in group.placed)
+        folding = task.kind in ("reduce", "scan")
+        group_folds = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
-        inner = [k for k, loop in enumerate(group.loops) if loop.role == "reduce"]
+        inner = [k for k, loop in enumerate(group.loops) if loop.role != "parallel"]
         own_outer = [k for k, loop in enumerate(task.loops) if loop.role == "parallel"]
-        own_inner = [k for k, loop in enumerate(task.loops) if loop.role == "reduce"]
+        own_inner = [k for k, loop in enumerate(task.loops) if loop.role != "parallel"]
         hints = _hints(task, produced, stored)
         found: list[Placed] = []
 
@@ -135,14 +138,14 @@ class Grouping:
                     return
             found.append(Placed(task, loops, int(is_inner)))
 
-        if reducing and group_reduces:
+        if folding and group_folds:
             attempt([(own_outer, outer), (own_inner, inner)], True)
-        elif reducing:
+        elif folding:
             # the group's loops become this reduction's own: rows and columns of what it stored
             attempt([(own_outer + own_inner, outer)], True)
         else:
             attempt([(own_outer, outer)], False)
-            if group_reduces:
+            if group_folds:
                 attempt([(own_outer, outer + inner)], True)
         return found
 
@@ -240,14 +243,15 @@ def _fold_order_alone(task: Task) -> tuple[object, ...]:
 
 def commit_loops(group: Group, placed: Placed) -> None:
     """Give the group the roles that a joining reduction brings."""
-    if placed.task.kind != "reduce" or any(loop.role == "reduce" for loop in group.loops):
+    if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
-    reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role == "reduce"}
+    reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if not reduced:
         return  # it folds axes of one element, and what there is keeps its stages
     order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
     moved = {old: new for new, old in enumerate(order)}
-    group.loops = [Loop(group.loops[k].extent, "reduce" if k in reduced else "parallel") for k in order]
+    role: Role = "scan" if placed.task.kind == "scan" else "reduce"
+    group.loops = [Loop(group.loops[k].extent, role if k in reduced else "parallel") for k in order]
     for p in group.placed:
         p.loops = {own: moved[theirs] for own, theirs in p.loops.items()}
         p.stage = int(p.inner or bool(reduced))

@@ -425,7 +425,9 @@ class KernelWriter:
                 position += width
                 following.extend(next_values)
                 if p.task.kind == "scan":
-                    self.store_later(p, self.finished(p, next_values))
+                    value = self.finished(p, next_values)
+                    self.results[p.task.node] = (value, len(self.indices))
+                    self.store_later(p, value)
             else:
                 self.point(p)
         self.flush_stores()

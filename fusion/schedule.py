@@ -177,7 +177,7 @@ def _group(sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr]) -> list[G
 
 def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
     """Values that a kernel has in registers wherever they are read, and that nobody else reads."""
-    made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce")}
+    made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
     for p in group.placed:
         private.discard(p.task.previous)
