@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
@@ -364,7 +364,22 @@ def _take(step: Take, table: list[Any], device: Device) -> None:
     table[step.place] = fresh
 
 
+def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:
+    """A product of matrices by the device's own library, where it has one."""
+    multiply = getattr(device, "multiply", None)
+    if multiply is None:
+        return False
+    operands = []
+    for place, node, window in step.operands:
+        strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
+        operands.append((table[place].address + offset * node.dtype.itemsize, node.shape, strides))
+    done: bool = multiply(table[step.out], *operands, step.node.dtype)
+    return done
+
+
 def _call_host(step: Call, table: list[Any], device: Device) -> None:
+    if step.node.op == "matmul" and _multiply_there(step, table, device):
+        return
     arrays = []
     for place, node, window in step.operands:
         if window:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as face
+from weft.runtime.cuda.blas import Blas, Matrices
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.linker import newest_ptx, obtain_cubin
@@ -26,6 +27,7 @@ from weft.runtime.listening import Listening
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 from weft.runtime.settings import setting
 
+Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 # Dynamic shared memory that a kernel may have without asking the driver for more.
 ORDINARY_SHARED = 48 << 10
 
@@ -95,6 +97,7 @@ class CudaDevice(GpuServices):
         self._order = Order(self._driver, self._stream)
         self.memory = MemoryPool(self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
+        self._blas = Blas(self._driver, self._order)
         self._launcher = Launcher(self._driver, self._order)
         self._target: Any = None
         if setting("nvtx") and not any(isinstance(listener, Ranges) for listener in Listening.listeners):
@@ -153,6 +156,11 @@ class CudaDevice(GpuServices):
             befriend(self._driver, source._driver)
             copy_from_peer(self._order, own.address, source._order, buffer.address, buffer.nbytes)
         return own
+
+    def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
+        """The product of matrices (address, shape, strides in elements) by cuBLAS; False where it is not there or
+        cannot take them."""
+        return self._blas.multiply(out.address, Matrices(*left), Matrices(*right), dtype)
 
     # -- kernels --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ CUDA_HOME (or CUDA_PATH), then the places where installers put it; the first one
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -59,6 +60,18 @@ def find_tool(name: str) -> str | None:
         if os.access(path, os.X_OK):
             return str(path)
     return shutil.which(name)
+
+
+def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
+    """The first shared library of these names that loads: the system's own, then those of the toolkit."""
+    folders = [folder / part for folder in toolkit_folders() for part in ("lib", "lib64")]
+    for name in names:
+        for path in (name, *(str(folder / name) for folder in folders if (folder / name).exists())):
+            try:
+                return ctypes.CDLL(path)
+            except OSError:
+                continue
+    return None
 
 
 def find_libdevice() -> Path | None:

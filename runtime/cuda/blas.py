@@ -1,0 +1,199 @@
+"""Products of matrices by cuBLAS, where it is installed.
+
+In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream. Always true:
+full precision of the dtype (float16 sums in float32; no TensorFloat-32); what cuBLAS cannot take is refused, not copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import warnings
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.streams import Order
+from weft.runtime.cuda.toolkit import find_library
+from weft.runtime.errors import CudaError, PerformanceWarning
+
+NAMES = ("libcublas.so.13", "libcublas.so.12")
+PLAIN, TRANSPOSED = 0, 1
+DEFAULT_ALGORITHM = -1
+INVALID, UNSUPPORTED = 7, 15
+MOST = 2**31 - 1
+MISSING = (
+    "products of matrices go by way of the host: cuBLAS is not installed (pip install 'weft[cuda13]' or nvidia-cublas)"
+)
+# cudaDataType, cublasComputeType, and the dtype of the factors, by the dtype's name.
+KINDS: dict[str, tuple[int, int, np.dtype]] = {
+    "float16": (2, 68, np.dtype(np.float32)),
+    "bfloat16": (14, 68, np.dtype(np.float32)),
+    "float32": (0, 68, np.dtype(np.float32)),
+    "float64": (1, 70, np.dtype(np.float64)),
+    "complex64": (4, 68, np.dtype(np.complex64)),
+    "complex128": (5, 70, np.dtype(np.complex128)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """An operand: matrices along the last two axes, or one vector.
+
+    Attributes
+    ----------
+    address : int
+        Of the first element.
+    shape, strides : tuple of int
+        Strides in elements.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Blas:
+    """cuBLAS on one device.
+
+    Parameters
+    ----------
+    driver : Driver
+    order : Order
+    library : optional
+        Its functions; found on this machine unless a test brings its own.
+    """
+
+    def __init__(self, driver: Driver, order: Order, library: Any = None) -> None:
+        self._driver = driver
+        self._order = order
+        self._library = library
+        self._handle: Any = None
+        self._missing = False
+        self._lock = threading.Lock()
+
+    def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
+        """Write the product, as `numpy.matmul` has it, to `out` in C order; whether that could be done.
+
+        Raises CudaError where cuBLAS fails.
+        """
+        kind = KINDS.get(dtype.name)
+        a, b = _as_matrix(left, row=True), _as_matrix(right, row=False)
+        n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if not (n * m * prod(lead)):
+            return True
+        first, second = _layout(a), _layout(b)
+        if kind is None or first is None or second is None or not k or max(n, m, k, first[1], second[1]) > MOST:
+            return False
+        if not self._ready():
+            return False
+        steps = _lead_strides(a, lead), _lead_strides(b, lead)
+        count = lead[-1] if lead else 1
+        inner = [s[-1] if s else 0 for s in steps]
+        factors = np.array([1, 0], kind[2])
+        one, zero = factors.ctypes.data, factors.ctypes.data + kind[2].itemsize
+        size = dtype.itemsize
+        for number, index in enumerate(product(*(range(extent) for extent in lead[:-1]))):
+            at = [
+                matrix.address + size * sum(i * s for i, s in zip(index, step, strict=False))
+                for matrix, step in zip((a, b), steps, strict=True)
+            ]
+            # the library counts columns first: what it writes as (m, n) are our rows
+            code = self._call(
+                "cublasGemmStridedBatchedEx",
+                *(ctypes.c_int(v) for v in (second[0], first[0], m, n, k)),
+                ctypes.c_void_p(one),
+                *(ctypes.c_void_p(at[1]), ctypes.c_int(kind[0]), ctypes.c_int(second[1]), ctypes.c_longlong(inner[1])),
+                *(ctypes.c_void_p(at[0]), ctypes.c_int(kind[0]), ctypes.c_int(first[1]), ctypes.c_longlong(inner[0])),
+                ctypes.c_void_p(zero),
+                ctypes.c_void_p(out + size * n * m * count * number),
+                *(ctypes.c_int(kind[0]), ctypes.c_int(m), ctypes.c_longlong(n * m)),
+                *(ctypes.c_int(v) for v in (count, kind[1], DEFAULT_ALGORITHM)),
+            )
+            if code in (INVALID, UNSUPPORTED) and not number:
+                return False
+            if code:
+                raise CudaError("cublasGemmStridedBatchedEx", code, f"cuBLAS status {code}")
+        return True
+
+    def _ready(self) -> bool:
+        """Whether the library is there, with a handle."""
+        with self._lock:
+            if self._handle is not None or self._missing:
+                return not self._missing
+            if self._library is None:
+                self._library = find_library(NAMES)
+                if self._library is None:
+                    warnings.warn(MISSING, PerformanceWarning, stacklevel=2)
+            handle = ctypes.c_void_p()
+            self._missing = self._library is None or bool(
+                self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle)))
+            )
+            self._handle = handle
+            return not self._missing
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        """Call a function in the calling thread's stream."""
+        with self._order.lock:
+            queue = self._order.enter(None)
+
+            def call() -> int:
+                code = int(self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(int(queue))))
+                return code or int(getattr(self._library, name)(self._handle, *arguments))
+
+            return self._within(call)
+
+    def _within(self, call: Any) -> int:
+        """Call with the device's context current."""
+        self._driver.call("cuCtxPushCurrent", self._driver.context)
+        try:
+            return int(call())
+        finally:
+            self._driver.call("cuCtxPopCurrent")
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None and not (
+            self._driver.lost or self._driver.silent or self._missing
+        ):
+            self._library.cublasDestroy_v2(self._handle)
+
+
+def _as_matrix(given: Matrices, row: bool) -> Matrices:
+    """A vector as a matrix of one row or one column."""
+    if len(given.shape) > 1:
+        return given
+    (length,), (step,) = given.shape, given.strides
+    if row:
+        return Matrices(given.address, (1, length), (length * max(step, 1), step))
+    return Matrices(given.address, (length, 1), (step, 1))
+
+
+def _layout(matrix: Matrices) -> tuple[int, int] | None:
+    """How the library reads a matrix of ours as its transpose: as it is or transposed, and the leading dimension."""
+    rows, columns = matrix.shape[-2:]
+    down, right = matrix.strides[-2:]
+    if columns == 1:
+        right = 1
+    if rows == 1 and right == 1:
+        down = max(columns, 1)
+    if right == 1 and down >= columns:
+        return PLAIN, down
+    if rows == 1:
+        down = 1
+    if down == 1 and right >= rows:
+        return TRANSPOSED, right
+    return None
+
+
+def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
+    """Strides along the leading axes of the result; 0 along those that are broadcast."""
+    own = len(matrix.shape) - 2
+    missing = len(lead) - own
+    return [0] * missing + [
+        matrix.strides[axis] if matrix.shape[axis] == lead[missing + axis] != 1 else 0 for axis in range(own)
+    ]

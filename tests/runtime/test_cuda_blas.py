@@ -1,0 +1,186 @@
+"""Products of matrices on a CUDA device, by a library that does what cuBLAS documents, as late as it may."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+import weft as wf
+from tests.stand_in import RunningDevice, RunningStandIn
+from weft.runtime import CudaError, set_default_device
+from weft.runtime.cuda.blas import Blas
+
+DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.complex128}
+
+
+class Library:
+    """The functions of cuBLAS that are used, over host memory: columns first."""
+
+    def __init__(self, driver: RunningStandIn) -> None:
+        self.driver = driver
+        self.stream = 0
+        self.calls = 0
+        self.made = self.destroyed = 0
+        self.code = 0
+
+    def cublasCreate_v2(self, handle: Any) -> int:
+        ctypes.cast(handle, ctypes.POINTER(ctypes.c_void_p))[0] = 4711
+        self.made += 1
+        return 0
+
+    def cublasDestroy_v2(self, handle: Any) -> int:
+        self.destroyed += 1
+        return 0
+
+    def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
+        assert handle.value == 4711
+        self.stream = stream.value
+        return 0
+
+    def cublasGemmStridedBatchedEx(self, handle: Any, *given: Any) -> int:
+        self.calls += 1
+        (ta, tb, m, n, k, alpha, a, kind_a, lda, step_a, b, kind_b, ldb, step_b, beta, c, kind_c, ldc, step_c) = (
+            v.value for v in given[:19]
+        )
+        count, compute, _ = (v.value for v in given[19:])
+        if self.code:
+            return self.code
+        assert kind_a == kind_b == kind_c and lda >= (k if ta else m) and ldb >= (n if tb else k) and ldc >= m
+        dtype = np.dtype(DTYPES[kind_a])
+        factor = np.float32 if dtype == np.float16 else dtype.type
+        assert compute == (70 if dtype.itemsize == 16 or dtype == np.float64 else 68)
+        size = np.dtype(factor).itemsize
+        read = [np.frombuffer((ctypes.c_char * size).from_address(at), factor)[0] for at in (alpha, beta)]
+        assert read == [1, 0]
+
+        def columns(at: int, rows: int, width: int, lead: int) -> np.ndarray:
+            span = (lead * (width - 1) + rows) * dtype.itemsize
+            assert self.driver.memory.covers(at, span), "outside the memory"
+            flat = np.frombuffer((ctypes.c_char * span).from_address(at), dtype)
+            return as_strided(flat, (rows, width), (dtype.itemsize, lead * dtype.itemsize))
+
+        def work() -> int:
+            for i in range(count):
+                left = columns(a + i * step_a * dtype.itemsize, *((k, m) if ta else (m, k)), lda)
+                right = columns(b + i * step_b * dtype.itemsize, *((n, k) if tb else (k, n)), ldb)
+                wide = np.float32 if dtype == np.float16 else dtype
+                found = (left.T if ta else left).astype(wide) @ (right.T if tb else right).astype(wide)
+                columns(c + i * step_c * dtype.itemsize, m, n, ldc)[...] = found
+            return 0
+
+        return self.driver.queues.give(self.stream, work)
+
+
+@pytest.fixture
+def driver() -> Iterator[RunningStandIn]:
+    made = RunningStandIn()
+    yield made
+    gc.collect()
+    assert not made.memory.wrong
+    made.close()
+
+
+@pytest.fixture
+def library(driver: RunningStandIn) -> Iterator[Library]:
+    device = RunningDevice(driver)
+    found = Library(driver)
+    device._blas = Blas(device._driver, device._order, found)
+    set_default_device(device)
+    yield found
+    set_default_device(None)
+
+
+def check(a: np.ndarray, b: np.ndarray, views: Any = lambda x, y: (x, y)) -> None:
+    x, y = views(wf.asarray(a), wf.asarray(b))
+    u, v = views(a, b)
+    found = (x @ y).numpy()
+    expected = u @ v
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=5e-3 if a.dtype == np.float16 else 1e-5)
+
+
+def values(*shape: int, dtype: Any = np.float64) -> np.ndarray:
+    source = np.random.default_rng(sum(shape))
+    found = source.integers(-4, 5, shape).astype(dtype)
+    return found + 1j * source.integers(-4, 5, shape) if np.dtype(dtype).kind == "c" else found  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+def test_dtypes(library: Library, dtype: Any) -> None:
+    check(values(5, 7, dtype=dtype), values(7, 3, dtype=dtype).astype(dtype))
+    assert library.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((4, 6), (6, 5)), ((1, 6), (6, 5)), ((4, 1), (1, 5)), ((4, 6), (6, 1)), ((6,), (6, 5)), ((4, 6), (6,)), ((6,), (6,)),
+     ((3, 4, 6), (3, 6, 5)), ((3, 4, 6), (6, 5)), ((4, 6), (3, 6, 5)), ((2, 3, 4, 6), (3, 6, 5)), ((2, 1, 4, 6), (1, 3, 6, 5)),
+     ((2, 3, 4, 6), (2, 1, 6, 5)), ((3, 1, 6), (3, 6, 1)), ((3, 4, 6), (6,))],
+)  # fmt: skip
+def test_shapes(library: Library, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    check(values(*left), values(*right))
+    assert library.calls
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        lambda x, y: (x.T, y),
+        lambda x, y: (x, y.T),
+        lambda x, y: (x.T, y.T),
+        lambda x, y: (x[1:5, 2:7], y[3:8, 1:4]),
+        lambda x, y: (x[1:5, 2:7].T, y[3:7, 1:4]),
+        lambda x, y: (x[2], y[:, 3]),
+        lambda x, y: (x[2, 1:5], y[1:5, 2:4]),
+        lambda x, y: (x[2:3, 1:5], y[1:5, 2:3]),
+        lambda x, y: (x[:, 1:2], y[4:5]),
+    ],
+)
+def test_views_are_not_copied(library: Library, driver: RunningStandIn, views: Any) -> None:
+    check(values(8, 8), values(8, 8), views)
+    assert library.calls == 1
+    assert driver.count("cuMemcpyDtoHAsync") == 1, "the result alone came to the host"
+
+
+@pytest.mark.parametrize(
+    "views", [lambda x, y: (x[::2, :4], y[::2, ::2]), lambda x, y: (x[:, ::-1], y), lambda x, y: (x[:3, :0], y[:0, :3])]
+)
+def test_what_the_library_cannot_take(library: Library, views: Any) -> None:
+    check(values(8, 8), values(8, 8), views)
+    assert library.calls <= 1
+
+
+def test_integers_go_another_way(library: Library) -> None:
+    check(values(3, 4, dtype=np.int64), values(4, 5, dtype=np.int64))
+    assert not library.calls
+
+
+def test_in_a_plan_and_in_streams(library: Library) -> None:
+    a, b = values(20, 30), values(30, 10)
+    with wf.stream():
+        x = wf.asarray(a)
+        with wf.stream():
+            y = wf.maximum((x * 2 + 1) @ wf.asarray(b) - 3, 0).sum(axis=0)
+    expected = np.maximum((a * 2 + 1) @ b - 3, 0).sum(axis=0)
+    np.testing.assert_allclose(y.numpy(), expected)
+    assert library.calls == 1 and library.made == 1
+
+
+def test_failures(library: Library) -> None:
+    library.code = 15  # not supported: the host does it
+    check(values(3, 4), values(4, 5))
+    library.code = 13
+    with pytest.raises(CudaError, match="cublasGemmStridedBatchedEx failed with cuBLAS status 13"):
+        (wf.asarray(values(3, 4)) @ wf.asarray(values(4, 5))).numpy()
+
+
+def test_without_the_library(driver: RunningStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.runtime.cuda.blas.find_library", lambda names: None)
+    with wf.device(RunningDevice(driver)), pytest.warns(wf.PerformanceWarning, match="cuBLAS is not installed"):
+        check(values(3, 4), values(4, 5))
