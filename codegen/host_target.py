@@ -21,10 +21,15 @@ _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "fla
 def host_target() -> Target:
     """This machine's CPU, with as many threads as the settings say."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _with_threads(setting("threads") or usable)
+
+
+@lru_cache(maxsize=8)
+def _with_threads(threads: int) -> Target:
     triple, arch, features = _describe()
     known = {name[1:] for name in features.split(",") if name.startswith("+")}
     vector = 64 if {"avx512f", "avx512vl", "avx512dq"} <= known else 32 if "avx2" in known else 16
-    return Target("host", "cpu", triple, arch, features, vector, setting("threads") or usable)
+    return Target("host", "cpu", triple, arch, features, vector, threads)
 
 
 @lru_cache(maxsize=1)

@@ -370,10 +370,10 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
                     if other._view is None:
                         second = other._storage
                         if second.epoch is epoch or _bind(second, epoch, code, at):
-                            key = (op, reflected, storage.expr, second.expr, code, at)
+                            key = (op, reflected, storage.expr, second.expr, id(code), at)
                 elif (kind is float or kind is int) and other:
                     # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
-                    key = (op, kind, reflected, storage.expr, other, code, at)
+                    key = (op, kind, reflected, storage.expr, other, id(code), at)
                 if key is not None:
                     node = INTERNED.get(key)
                     if node is not None:
@@ -391,7 +391,10 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
                         return array
                     slow_array = slow(self, other, code, at)
                     if slow_array is not NotImplemented and recording.epoch is epoch:
-                        INTERNED[key] = slow_array._storage.expr
+                        node = slow_array._storage.expr
+                        # the node keeps the code, whose own hash goes through all its constants
+                        if node.location is not None and node.location[0] is code:
+                            INTERNED[key] = node
                     return slow_array
         return slow(self, other, code, at)
 
