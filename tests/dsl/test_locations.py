@@ -14,9 +14,9 @@ def test_code_in_the_place_of_code_that_is_gone_is_not_taken_for_it() -> None:
     x = wf.asarray(np.ones(3))
     for number in range(50):
         names: dict[str, Any] = {}
-        exec(compile("def add(x):\n    return x + x", f"source {number}", "exec"), names)
+        exec(compile(f"def add{number}(x):\n    return x + x", f"source {number}", "exec"), names)
         for _ in range(2):
-            code, _ = names["add"](x)._storage.expr.location
+            code, _ = names[f"add{number}"](x)._storage.expr.location
             assert code.co_filename == f"source {number}"
         del code, names
         gc.collect()
