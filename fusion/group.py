@@ -47,6 +47,9 @@ class Group:
     number: int
     loops: list[Loop] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
+    made: dict[Expr, Placed] = field(default_factory=dict)  # value -> where it is computed
+    read: set[Expr] = field(default_factory=set)  # stored values that it reads, its own too
+    instructions: int = 0
     opaque: Expr | None = None
     before: int = 0  # bit set of the groups that run before this one
     reason: str = ""  # why it is a kernel of its own
@@ -56,18 +59,16 @@ class Group:
         """Number of parallel loops."""
         return sum(loop.role == "parallel" for loop in self.loops)
 
-    def stored_at(self) -> dict[Expr, Placed]:
-        """Value -> where it is stored."""
-        return {p.task.node: p for p in self.placed}
-
-    def size(self) -> int:
-        """Instructions in all."""
-        return sum(len(p.task.body) for p in self.placed)
+    def place(self, placed: Placed) -> None:
+        """Take a task in."""
+        self.placed.append(placed)
+        self.made[placed.task.node] = placed
+        self.read.update(node for node, _ in placed.task.reads())
+        self.instructions += placed.task.size()
 
     def buffers(self) -> set[Expr]:
         """Stored values that it reads or writes in memory."""
-        everything = {p.task.node for p in self.placed} | {node for p in self.placed for node, _ in p.task.reads()}
-        return everything - self.private
+        return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
         """How often the kernel goes over a row."""

@@ -15,7 +15,7 @@ from weft.fusion.body import Loop, Role
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values, too_long
 from weft.fusion.index_map import Affine
-from weft.fusion.nest import make_nest
+from weft.fusion.nest import Nest, make_nest
 from weft.fusion.stored import base_of
 from weft.fusion.task import Task
 
@@ -31,6 +31,7 @@ class Grouping:
         self.groups: list[Group] = []
         self.home: dict[Expr, int] = {}  # stored value -> its group
         self.readers: dict[Expr, set[int]] = {}  # stored value -> the groups that read it
+        self.followers: list[set[int]] = []  # group -> groups that have to come after it, not only by way of others
 
     def add_opaque(self, node: Expr) -> None:
         """A host call: a step of its own."""
@@ -61,28 +62,31 @@ class Grouping:
 
     def _append(self, group: Group, node: Expr, reads: list[Expr]) -> None:
         self.groups.append(group)
+        self.followers.append(set())
         self.home[node] = group.number
         for read in reads:
             self.readers.setdefault(read, set()).add(group.number)
         self._order(group, {self.home[r] for r in reads if r in self.home})
 
     def _join(self, group: Group, placed: Placed, reads: list[Expr], needs: set[int]) -> None:
-        group.placed.append(placed)
+        group.place(placed)
         self.home[placed.task.node] = group.number
         for read in reads:
             self.readers.setdefault(read, set()).add(group.number)
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
+        """Put `group`, and with it all that follow, behind the groups `needs`."""
         added = 0
-        for number in needs:
-            if number != group.number:
-                added |= self.groups[number].before | 1 << number
-        if added & ~group.before:
-            group.before |= added
-            for other in self.groups:
-                if other.before >> group.number & 1:
-                    other.before |= group.before
+        for number in needs - {group.number}:
+            added |= self.groups[number].before | 1 << number
+            self.followers[number].add(group.number)
+        changed = [group] if added & ~group.before else []
+        while changed:
+            current = changed.pop()
+            current.before |= added
+            followers = (self.groups[number] for number in self.followers[current.number])
+            changed.extend(other for other in followers if added & ~other.before)
 
     # -- whether a task fits a group --------------------------------------------------------
 
@@ -93,13 +97,13 @@ class Grouping:
             return None, "a scatter or library call runs alone"
         if "scan" in kinds and "reduce" in kinds:
             return None, "a scan goes along its rows in order, a reduction does not"
-        if group.size() + len(task.body) > MAX_INSTRUCTIONS or len(group.buffers() | set(reads)) > MAX_BUFFERS:
+        if group.instructions + task.size() > MAX_INSTRUCTIONS or len(group.buffers().union(reads)) > MAX_BUFFERS:
             return None, "the kernel would grow too large"
-        stored = group.stored_at()
+        stored = group.made
         produced = [(node, index) for node, index in task.reads() if node in stored]
         if any(index is None for _, index in produced):
             return None, "it reads the values at computed positions"
-        if not produced and not (related or self._shares(task, group)):
+        if not produced and not related and group.read.isdisjoint(reads):
             return None, "they read nothing in common"
         reason = ""
         for placed in self._placements(task, group, produced, stored):
@@ -112,11 +116,6 @@ class Grouping:
                 return placed, ""
             reason = reason or trouble
         return None, reason or "they run over different loops"
-
-    @staticmethod
-    def _shares(task: Task, group: Group) -> bool:
-        ours = {node for node, _ in task.reads()}
-        return any(node in ours for p in group.placed for node, _ in p.task.reads())
 
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
@@ -202,7 +201,7 @@ def start_group(group: Group, task: Task) -> None:
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}
     alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
-    group.placed.append(Placed(task, loops, int(alone)))
+    group.place(Placed(task, loops, int(alone)))
 
 
 def walks_along(placed: Placed, group: Group) -> bool:
@@ -221,15 +220,17 @@ def changes_sums(placed: Placed, group: Group) -> bool:
 
     The order depends on the loops of the kernel. Who asks for a sum gets the same bits, whatever else is computed.
     """
+    if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
+        return False
     trial = Group(group.number, list(group.loops), [replace(p, loops=dict(p.loops)) for p in group.placed])
     own = replace(placed, loops=dict(placed.loops))
     commit_loops(trial, own)
     trial.placed.append(own)
-    return any(_fold_order(p, trial) != _fold_order_alone(p.task) for p in trial.placed if p.task.rounds())
+    nest = make_nest(trial)
+    return any(_fold_order(p, nest) != _fold_order_alone(p.task) for p in trial.placed if p.task.rounds())
 
 
-def _fold_order(placed: Placed, group: Group) -> tuple[object, ...]:
-    nest = make_nest(group)
+def _fold_order(placed: Placed, nest: Nest) -> tuple[object, ...]:
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role == "reduce"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
@@ -238,7 +239,7 @@ def _fold_order(placed: Placed, group: Group) -> tuple[object, ...]:
 def _fold_order_alone(task: Task) -> tuple[object, ...]:
     alone = Group(0)
     start_group(alone, task)
-    return _fold_order(alone.placed[0], alone)
+    return _fold_order(alone.placed[0], make_nest(alone))
 
 
 def commit_loops(group: Group, placed: Placed) -> None:

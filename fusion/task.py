@@ -24,7 +24,7 @@ CUTS = 3
 SHORTEST = 8
 
 
-@dataclass(slots=True)
+@dataclass
 class Task:
     """How one stored value is computed: its loops, its body, and where the result is written.
 
@@ -41,16 +41,19 @@ class Task:
     indices: tuple[int, ...] = ()  # scatter: instructions with computed positions
     factors: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        everything = list(all_instructions(self.body))
+        self._size = len(everything)
+        self._reads: list[tuple[Expr, Affine | None]] = [(i.node, i.index) for i in everything if i.kind == "read"]
+        self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
+
     def reads(self) -> list[tuple[Expr, Affine | None]]:
         """Stored values that the body reads and where; None: at computed positions."""
-        everything = list(all_instructions(self.body))
-        return [(i.node, i.index) for i in everything if i.kind == "read"] + [
-            (i.node, None) for i in everything if i.kind == "gather"
-        ]
+        return self._reads
 
     def size(self) -> int:
         """Instructions, those of all branches."""
-        return sum(1 for _ in all_instructions(self.body))
+        return self._size
 
     @property
     def previous(self) -> Expr | None:
