@@ -12,6 +12,8 @@ from weft.codegen.obtain import Tally, is_loaded, obtain_function
 from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
+from weft.codegen.passes.join_kernels import join_kernels
+from weft.codegen.passes.map_axes_joined import can_join
 from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
 from weft.codegen.target import Target
 
@@ -30,6 +32,7 @@ __all__ = [
     "Type",
     "Value",
     "add_function_row",
+    "can_join",
     "choose_index_dtype",
     "code_version",
     "compile_kernel",
@@ -41,6 +44,7 @@ __all__ = [
     "identity_of",
     "interpret_kernel",
     "is_loaded",
+    "join_kernels",
     "lower_stages",
     "obtain_function",
     "parse_kernel",

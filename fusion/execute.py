@@ -79,6 +79,7 @@ class Plan:
     schedule: Schedule
     slots: int  # of the epoch, when the plan was made
     scalars: list[int]  # slots that hold numbers which kernels take
+    ticket: int | None = None  # place of what blocks of a launch count in
 
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
@@ -131,6 +132,7 @@ class PlanWriter:
         self.steps: list[Step] = []
         self.partial_places: dict[int, int] = {}
         self.scalars: dict[int, None] = {}
+        self.ticket: int | None = None
 
     def write(self) -> Plan:
         """The plan."""
@@ -154,7 +156,7 @@ class PlanWriter:
                     self.steps.append(self.place_of[node])
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
         steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
-        return Plan(gather_launches(self.device, steps), places, listed, self.schedule, self.slots, [*self.scalars])
+        return Plan(gather_launches(self.device, steps), places, listed, self.schedule, self.slots, [*self.scalars], self.ticket)
 
     def place(self, node: Expr) -> int:
         """Where the table holds a stored value."""
@@ -213,6 +215,11 @@ class PlanWriter:
                     patches.append((k, self.place(value), offset))
                 case "partial":
                     patches.append((k, self.partial_places[value], 0))
+                case "ticket":
+                    if self.ticket is None:
+                        self.ticket = self.places
+                        self.places += 1
+                    patches.append((k, self.ticket, 0))
                 case "scalar":
                     scalars.append((k, value))
                     self.scalars[value] = None
@@ -270,6 +277,8 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     table += [None] * (plan.places - len(table))
     if device.streaming:
         _claim(table, device)
+    if plan.ticket is not None:
+        table[plan.ticket] = device.ticket()
     for place in plan.scalars:
         table[place] = pack_scalar(table[place])
     for step in plan.steps:

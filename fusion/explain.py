@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from weft.codegen import Kernel, Target, describe_shapes, find_op, print_kernel
+from weft.codegen import Kernel, Target, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
+from weft.fusion.kernels import lower_for
 from weft.fusion.lower import is_split, lower_group
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule
@@ -183,11 +184,11 @@ def inputs_of(group: Group) -> list[Expr]:
 def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> list[Kernel]:
     """The logical kernels that evaluating `storages` would launch now, with what a target's schedules have to know."""
     return [
-        lowered.kernel if target is None else describe_shapes(lowered.kernel, lowered.sizes(), target, exact=True)
+        lowered.kernel
         for schedule in schedules_of(storages)
         for group in schedule.groups
         if group.opaque is None
-        for lowered in lower_group(group)
+        for lowered in (lower_group(group) if target is None else lower_for(target, group, special=True))
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.codegen import Kernel, KernelBuilder, Value, choose_index_dtype, fold, identity_of
+from weft.codegen import Kernel, KernelBuilder, Parameter, Value, choose_index_dtype, fold, identity_of
 from weft.fusion.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
@@ -23,8 +23,9 @@ from weft.fusion.nest import Nest, fold_position
 from weft.fusion.traffic import traffic
 
 # What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
-# ("int", value, 0), ("number", NumPy scalar, 0) or ("scalar", slot, 0).
-Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar"], Any, int]
+# ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0) or
+# ("ticket", 0, 0): what the blocks of a launch count in.
+Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar", "ticket"], Any, int]
 
 
 @dataclass(slots=True)
@@ -39,10 +40,13 @@ class Lowered:
     bytes_read: int = 0
     bytes_written: int = 0
 
+    def bound(self) -> list[tuple[Parameter, Binding]]:
+        """Each parameter with what it is bound to."""
+        return list(zip(self.kernel.parameters, self.bindings, strict=True))
+
     def sizes(self) -> dict[str, int]:
         """The values of the parameters that are extents and strides."""
-        pairs = zip(self.kernel.parameters, self.bindings, strict=True)
-        return {p.value.name: value for p, (kind, value, _) in pairs if kind == "int"}
+        return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
 class KernelWriter:

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.codegen import describe_shapes, exceeds_caches, is_loaded, obtain_function, print_kernel
+from weft.codegen import (
+    Target,
+    can_join,
+    describe_shapes,
+    exceeds_caches,
+    is_loaded,
+    join_kernels,
+    obtain_function,
+    print_kernel,
+)
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.lower import lower_group
@@ -25,12 +34,12 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
     nothing.
     """
-    general = _lowered(device, group, special=False)
+    general = lower_for(device.target, group, special=False)
     chosen = general
     if device.target.scheduled_for.kind == "cuda" or any(
         binding[0] == "number" for lowered in general for binding in lowered.bindings
     ):
-        special = _lowered(device, group, special=True)
+        special = lower_for(device.target, group, special=True)
         skeleton = "".join(print_kernel(lowered.kernel) for lowered in general)
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
@@ -40,14 +49,32 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     return [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
 
 
-def _lowered(device: Device, group: Group, *, special: bool) -> list[Lowered]:
-    """The group's kernels, for these numbers and sizes or for any of their class.
+def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
+    """The group's kernels for a target, for these numbers and sizes or for any of their class.
 
-    Those that go through more memory than the device's caches hold are marked.
+    Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
     """
     found = lower_group(group, parametric=not special)
+    if target.scheduled_for.kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
+        found = [_joined(*found)]
     for lowered in found:
-        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), device.target, exact=special)
-        if exceeds_caches(device.target, lowered.bytes_read + lowered.bytes_written):
+        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
+        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written):
             lowered.kernel.attributes["streams"] = True
     return found
+
+
+def _joined(first: Lowered, second: Lowered) -> Lowered:
+    """Folds of chunks, and the fold of those, as one kernel."""
+    written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
+    same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
+    own = [binding for p, binding in second.bound() if p.value.name not in same]
+    return Lowered(
+        join_kernels(first.kernel, second.kernel, same),
+        [*first.bindings, *own, ("ticket", 0, 0)],
+        first.parallel,
+        first.work,
+        first.partials,
+        first.bytes_read,
+        second.bytes_written,
+    )

@@ -66,6 +66,10 @@ class Device(Services, Protocol):
         """Uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
         ...
 
+    def ticket(self) -> Buffer:
+        """A 32-bit zero that the blocks of a launch count in, and leave at zero: the calling thread's own, or its stream's."""
+        ...
+
     def upload(self, values: np.ndarray) -> Buffer:
         """A new buffer with the elements of `values` in C order."""
         ...

@@ -111,6 +111,7 @@ class Kernel:
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
     ``explicit`` (True), ``launch_bounds`` (threads a block, blocks a multiprocessor), ``max_registers``,
     ``line_info``, ``file``, ``watch``; an operation's attribute ``line`` is the user's line.
+    With ``joined`` what follows the body's first parallel loop is done when all of that is through.
     With ``device`` (the name of one of `functions`) there is no kernel, only that function for others to call.
     """
 
@@ -193,7 +194,9 @@ STRUCTURAL: dict[str, str] = {
         "(pointer, index, expected, value) {scope=device} -> the old element; writes `value` if its bits were those of "
         "`expected`"
     ),
-    "fence": "() {scope: block, device or system} orders this thread's writes before those that follow",
+    "fence": (
+        "() {scope: block, device or system; order=seq_cst or acq_rel} orders this thread's accesses before those that follow"
+    ),
     # threaded level, between threads. Masks are uint32, bit k for lane k
     "barrier_vote": "(condition) {kind: count, and, or} -> int32, the same in every thread of the block",
     "grid_barrier": "() waits for every thread of the grid (cooperative launch)",

@@ -71,6 +71,7 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
     ("atomic", "scope"): ("device", "block", "system"),
     ("atomic_cas", "scope"): ("device", "block", "system"),
     ("fence", "scope"): (None, *_SCOPES),
+    ("fence", "order"): ("seq_cst", "acq_rel"),
     ("barrier_vote", "kind"): (None, "count", "and", "or"),
     ("shuffle_xor", "mask"): (None, 1, 2, 4, 8, 16),
     ("shuffle", "mode"): (None, "idx", "up", "down", "xor"),

@@ -80,6 +80,15 @@ def verify_kernel(kernel: Kernel) -> None:
         verifier.fail(None, f"there is no function {device!r} for others to call")
 
 
+def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
+    """The operations of a block; of a joined kernel's body those up to its first parallel loop, and the rest."""
+    operations = block.operations
+    if not kernel.attributes.get("joined") or block is not kernel.body:
+        return [operations]
+    loops = [k for k, o in enumerate(operations) if o.opcode == "for" and o.attributes.get("role") == "parallel"]
+    return [operations[: loops[0] + 1], operations[loops[0] + 1 :]] if loops else [operations]
+
+
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -159,13 +168,14 @@ class _Verifier:
                 continue
             self.operation(operation)
             self.define(operation, operation.results)
-        self._parallel_alone(block)
+        for part in parts_of(self.kernel, block):
+            self._parallel_alone(part)
         return last
 
-    def _parallel_alone(self, block: Block) -> None:
+    def _parallel_alone(self, operations: list[Operation]) -> None:
         """A parallel loop is cut into chunks that run at once: nothing with an effect may stand beside it."""
-        loops = [o for o in block.operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
-        if loops and any(o.regions or o.opcode in ("store", "atomic") for o in block.operations if o is not loops[0]):
+        loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
+        if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")
 
     def region(self, o: Operation, number: int, parameters: list[Type], yields: list[Type]) -> None:

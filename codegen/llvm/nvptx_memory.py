@@ -127,7 +127,7 @@ def atomic_cas(emitter: Emitter, operation: Operation) -> None:
 
 def fence(emitter: Emitter, operation: Operation) -> None:
     """Order accesses to memory."""
-    emitter.do(f"fence {_SCOPES[operation.attributes['scope']]}seq_cst")
+    emitter.do(f"fence {_SCOPES[operation.attributes['scope']]}{operation.attributes.get('order', 'seq_cst')}")
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:

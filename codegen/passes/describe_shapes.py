@@ -21,7 +21,9 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes_elements import describe_line
+from weft.codegen.passes.map_axes_joined import describe_joined
 from weft.codegen.passes.map_axes_nest import find_nest
+from weft.codegen.passes.map_axes_planes import describe_plane
 from weft.codegen.passes.map_axes_rows import describe_row
 from weft.codegen.passes.map_axes_tiles import describe_tile
 from weft.codegen.passes.unroll_folds import describe_folds
@@ -40,7 +42,14 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
         return describe_folds(kernel, sizes)
     inlined = inline_rows(kernel, straight=True)
     nest = find_nest(inlined)
-    found = describe_row(inlined, nest, sizes) or describe_tile(inlined, nest, sizes)
+    if "joined" in kernel.attributes:
+        found = describe_joined(inlined, sizes)
+    else:
+        found = (
+            describe_row(inlined, nest, sizes)
+            or describe_tile(inlined, nest, sizes)
+            or describe_plane(inlined, nest, sizes)
+        )
     if not found:
         found = describe_line(inlined, nest, sizes)
     elif exact:

@@ -31,7 +31,9 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
+from weft.codegen.passes.map_axes_joined import map_joined
 from weft.codegen.passes.map_axes_nest import find_nest, has_loops
+from weft.codegen.passes.map_axes_planes import map_plane_of_rows
 from weft.codegen.passes.map_axes_rows import map_rows
 from weft.codegen.passes.map_axes_tiles import map_tiles
 from weft.codegen.target import Target
@@ -49,9 +51,13 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     """
     if target.kind != "cuda" or kernel.level != "logical":
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")
+    if "joined" in kernel.attributes:
+        return map_joined(kernel)
     nest = find_nest(kernel)
     if "tile" in kernel.attributes:
         return map_tiles(kernel, nest)
+    if "plane" in kernel.attributes:
+        return map_plane_of_rows(kernel, nest)
     if not has_loops(nest.item) and nest.levels:
         lanes, aligned = vector_lanes(kernel, nest)
         return map_line(kernel, nest, lanes, aligned, target) if lanes > 1 else map_plane(kernel, nest)

@@ -8,7 +8,8 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.map_axes_lanes import ACCESS_BYTES, LaneWriter
+from weft.codegen.passes.known_multiples import ACCESS_BYTES
+from weft.codegen.passes.map_axes_lanes import LaneWriter
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 from weft.codegen.target import Target

@@ -17,10 +17,8 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.known_multiples import ACCESS_BYTES
 from weft.codegen.passes.map_axes_writer import ThreadWriter
-
-# Bytes of the widest access of a thread.
-ACCESS_BYTES = 16
 
 
 @dataclass(slots=True)

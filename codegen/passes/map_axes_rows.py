@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.fold_identities import fold_identities
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import known_multiples
+from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.passes.map_axes_folds import fold_all, shuffled, split_item
-from weft.codegen.passes.map_axes_lanes import ACCESS_BYTES, LaneWriter, Slot, lanes_of
+from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.passes.map_axes_nest import Nest, fold_chain, has_loops, is_spread
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
@@ -60,6 +60,10 @@ class RowNest:
         """Elements of a vector."""
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
+    def walks(self) -> list[tuple[list[Operation], Value]]:
+        """What is done along the row, with the index of each loop."""
+        return [(list(program_order(o.regions[0].operations)), o.regions[0].parameters[0]) for o in self.loops]
+
     def loads(self) -> list[Operation]:
         """Everything that is read along the row."""
         return [o for o in program_order(self.loops) if o.opcode == "load"]
@@ -68,7 +72,7 @@ class RowNest:
 def find_row(nest: Nest) -> RowNest | None:
     """The item as loops over a row; None where it is anything else."""
     parts = split_item(nest)
-    if parts is None or not nest.levels:
+    if parts is None:
         return None
     loops = [o for o in parts[0] if is_spread(o)]
     zeros = {
@@ -120,7 +124,7 @@ def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[s
     found: dict[str, Any] = {"row": (threads, slots)}
     if length % lanes == 0:
         found["whole"] = True
-        found["vectors"] = aligned_pointers(kernel, nest, row.loops, sizes, lanes)
+        found["vectors"] = aligned_pointers(kernel, row.walks(), sizes, lanes)
     return found
 
 
@@ -147,30 +151,6 @@ def _share(length: int, lanes: int, kept: int) -> tuple[int, int]:
     return threads, slots if slots <= most else 0
 
 
-def aligned_pointers(
-    kernel: Kernel, nest: Nest, loops: Sequence[Operation], sizes: Mapping[str, int], lanes: int
-) -> tuple[str, ...]:
-    """Pointers whose accesses that step by one along the innermost loops begin at whole vectors, all of them."""
-    known = {p.value: sizes.get(p.value.name, 1) or lanes for p in kernel.parameters}
-    known |= {loop.regions[0].parameters[0]: lanes for loop in loops}
-    multiples = known_multiples(kernel.body.operations, known)
-    align = {p.value: p.align for p in kernel.parameters}
-    good: set[str] = set()
-    bad: set[str] = set()
-    for loop in loops:
-        inside = list(program_order(loop.regions[0].operations))
-        steps = index_steps(inside, loop.regions[0].parameters[0])
-        for o in inside:
-            if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
-                continue
-            pointer, index = o.operands[:2]
-            assert isinstance(pointer.type, Pointer)
-            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
-            fits = multiples.get(index, 1) % lanes == 0 and align[pointer] % wanted == 0
-            (good if fits and pointer.type.dtype.kind != "c" else bad).add(pointer.name)
-    return tuple(sorted(good - bad)) if lanes > 1 else ()
-
-
 # -- the schedule -------------------------------------------------------------------------------
 
 
@@ -178,42 +158,69 @@ def map_rows(kernel: Kernel, nest: Nest) -> Kernel:
     """The threaded form of a kernel with a ``row`` attribute."""
     row = find_row(nest)
     assert row is not None
-    threads, _ = kernel.attributes["row"]
+    threads, kept = kernel.attributes["row"]
     w = ThreadWriter(kernel, nest, max(threads, BLOCK))
     items = w.product(w.extents())
+    known = RowFacts(
+        kept,
+        bool(kernel.attributes.get("whole")),
+        kernel.attributes.get("vectors", ()),
+        w.exact.get(row.stop.name),
+    )
     if threads == w.threads:
         w.bind(nest.levels, w.block)
-        _Row(w, row, threads, w.thread).write()
+        RowWriter(w, row, threads, w.thread, known).write(nest)
         return w.finish("rows", 1, every=True)
     warp, lane = w.split(w.thread, threads)
     together = w.threads // threads
     item = w.compute("add", w.compute("multiply", w.block, together), warp)
     with w.when(w.test("less", item, items)):
         w.bind(nest.levels, item)
-        _Row(w, row, threads, lane).write()
+        RowWriter(w, row, threads, lane, known).write(nest)
     return w.finish("rows", together, every=True)
 
 
-class _Row:
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What is known of a row.
+
+    `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
+    the pointers `vectors`. `length`: of the row, where that is known.
+    """
+
+    kept: int = 0
+    whole: bool = False
+    vectors: Sequence[str] = ()
+    length: int | None = None
+    lanes: int | None = None  # elements of a vector, where that is not the row's own
+
+
+class RowWriter:
     """Writes what is done for one row by `threads` threads, this one being number `part`."""
 
-    def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value) -> None:
-        attributes = w.builder.kernel.attributes
+    def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value, known: RowFacts) -> None:
         self.w = w
         self.row = row
         self.threads = threads
         self.part = part
-        self.lanes = row.lanes()
-        self.whole = bool(attributes.get("whole"))
-        self.writer = LaneWriter(w, self.lanes, attributes.get("vectors", ()))
-        self.kept = attributes["row"][1]
-        self.start, self.stop = w.map.get(row.start, w.number(0)), w.map.get(row.stop)
+        self.lanes = known.lanes or row.lanes()
+        self.known = known
+        self.writer = LaneWriter(w, self.lanes, known.vectors)
         self.slots: list[Slot] = []
 
-    def write(self) -> None:
+    @property
+    def start(self) -> Value:
+        """Where the row begins."""
+        return self.w.map.get(self.row.start) or self.w.number(0)
+
+    @property
+    def stop(self) -> Value:
+        """Where it ends."""
+        return self.w.map[self.row.stop]
+
+    def write(self, nest: Nest) -> None:
         """Everything that is done for the row, in order."""
-        w = self.w
-        for level in w.nest.levels[1:]:
+        for level in nest.levels[1:]:
             for operation in level.before:
                 self.writer.point(operation)
         read = written = False
@@ -223,7 +230,9 @@ class _Row:
                 self._meet()
                 read = written = False
             self._part(part)
-            read, written = read or loads, written or stores
+            # who gives away what a fold found has read everything before
+            folds = is_spread(part[0]) and bool(part[0].results)
+            read, written = (read or loads) and not folds, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
         """Whether a part reads what somebody may write, and whether it writes."""
@@ -257,7 +266,7 @@ class _Row:
         types = [v.type for v in loop.results]
         initial = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
         accumulators = [list(initial) for _ in range(self.lanes)] if combine else []
-        if self.kept:
+        if self.known.kept:
             self.slots = self.slots or self._kept_slots()
             accumulators = self._turn(loop, self.slots, accumulators)
         else:
@@ -314,11 +323,12 @@ class _Row:
     def _kept_slots(self) -> list[Slot]:
         """All vectors of this thread."""
         w = self.w
-        assert self.stop is not None
         length = w.compute("subtract", self.stop, self.start)
-        known = w.exact.get(self.row.stop.name)
+        known = self.known.length
         return [
-            self._slot(k, self.start, length, known) for k in range(self.kept) if known is None or k * self.span < known
+            self._slot(k, self.start, length, known)
+            for k in range(self.known.kept)
+            if known is None or k * self.span < known
         ]
 
     @property
@@ -333,7 +343,7 @@ class _Row:
         offset = w.compute("add", own, k * self.span) if k else own
         if known is not None and (k + 1) * self.span <= known:
             return self.writer.slot(w.compute("add", base, offset))
-        if self.whole:
+        if self.known.whole:
             valid = w.test("less", offset, length)
             at = w.compute("minimum", offset, w.compute("subtract", length, self.lanes))
             return self.writer.slot(w.compute("add", base, at), [valid] * self.lanes)
@@ -343,15 +353,15 @@ class _Row:
         return Slot(indices, [w.test("less", at, length) for at in offsets])
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """The row tile by tile: whole tiles, then what is left."""
+        """The row tile by tile: whole tiles, then what is left. Without vectors each thread stops by itself."""
         w = self.w
-        assert self.stop is not None
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
-        unroll = max(1, TILE_LOADS // max(1, loads))
+        alone = self.lanes == 1
+        unroll = 1 if alone else max(1, TILE_LOADS // max(1, loads))
         tile = self.span * unroll
         length = w.compute("subtract", self.stop, self.start)
         rest = w.builder.op("bitwise_and", length, w.number(tile - 1))
-        end = w.compute("subtract", self.stop, rest)
+        end = self.stop if alone else w.compute("subtract", self.stop, rest)
         first = w.compute("add", self.start, w.compute("multiply", self.part, self.lanes))
         flat = [v for lane in accumulators for v in lane]
         width = len(loop.results)
@@ -370,8 +380,7 @@ class _Row:
             after = self._turn(loop, slots, nested(opened.carried))
             opened.yield_(*(v for lane in after for v in lane))
         whole = list(opened.results)
-        known = w.exact.get(self.row.stop.name)
-        if known is not None and known % tile == 0:
+        if alone or (self.known.length is not None and self.known.length % tile == 0):
             return nested(whole)
 
         def left() -> list[Value]:
@@ -406,4 +415,4 @@ class _Row:
         return found[0]
 
 
-__all__ = ["RowNest", "aligned_pointers", "describe_row", "find_row", "map_rows"]
+__all__ = ["RowFacts", "RowNest", "RowWriter", "describe_row", "find_row", "map_rows"]

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import known_multiples
-from weft.codegen.passes.map_axes_lanes import ACCESS_BYTES, LaneWriter, Slot
+from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
@@ -74,7 +74,10 @@ def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[
     if min(height, width) < SINGLE_SIDE // 2:
         return {}
     lanes = 2 if widest == 8 else 4
-    vectors = _aligned(kernel, crossing, sizes, lanes)
+    straight = [o for o in crossing.operations if o not in crossing.loads]
+    across = [o for o in crossing.operations if o.opcode not in ("load", "store") or o in crossing.loads]
+    walks = [(straight, crossing.columns), (across, crossing.rows)]
+    vectors = aligned_pointers(kernel, walks, sizes, lanes)
     accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
     heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * REGISTERS
     if height % lanes or width % lanes or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
@@ -82,26 +85,6 @@ def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[
     if len(crossing.loads) * side * (side + 1) * widest > 40_000:
         return {}
     return {"tile": (side, lanes), "vectors": vectors, "whole": not (height % side or width % side)}
-
-
-def _aligned(kernel: Kernel, crossing: Crossing, sizes: Mapping[str, int], lanes: int) -> tuple[str, ...]:
-    """Pointers whose vectors along their own memory are aligned, all of them."""
-    align = {p.value: p.align for p in kernel.parameters}
-    good: set[str] = set()
-    bad: set[str] = set()
-    for index, own in ((crossing.columns, False), (crossing.rows, True)):
-        known = {p.value: sizes.get(p.value.name, 1) or lanes for p in kernel.parameters} | {index: lanes}
-        multiples = known_multiples(kernel.body.operations, known)
-        steps = index_steps(crossing.operations, index)
-        for o in crossing.operations:
-            if o.opcode not in ("load", "store") or (o in crossing.loads) != own or steps.get(o.operands[1]) != 1:
-                continue
-            pointer = o.operands[0]
-            assert isinstance(pointer.type, Pointer)
-            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
-            fits = multiples.get(o.operands[1], 1) % lanes == 0 and align[pointer] % wanted == 0
-            (good if fits and pointer.type.dtype.kind != "c" else bad).add(pointer.name)
-    return tuple(sorted(good - bad))
 
 
 def map_tiles(kernel: Kernel, nest: Nest) -> Kernel:

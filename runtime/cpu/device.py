@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from array import array
 from math import prod
 from typing import Any
@@ -29,6 +30,7 @@ class CpuDevice(Immediate):
 
     def __init__(self) -> None:
         self.memory = Pool(self.name)
+        self._own = threading.local()
 
     @property
     def target(self) -> Any:
@@ -40,6 +42,14 @@ class CpuDevice(Immediate):
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
         block = self.memory.allocate(max(nbytes, 1))
         return Buffer(self, block.address, nbytes, block)
+
+    def ticket(self) -> Buffer:
+        """A zero of the calling thread's: what a launch that failed may have left there is gone."""
+        found: Buffer | None = getattr(self._own, "ticket", None)
+        if found is None:
+            found = self._own.ticket = self.allocate(np.dtype(np.uint32).itemsize)
+        _view(found, np.dtype(np.uint32), (1,))[0] = 0
+        return found
 
     def upload(self, values: np.ndarray) -> Buffer:
         """A copy of `values` in C order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -99,6 +100,7 @@ class CudaDevice(GpuServices):
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
         self._launcher = Launcher(self._driver, self._order)
+        self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()
         self._target: Any = None
         if setting("nvtx") and not any(isinstance(listener, Ranges) for listener in Listening.listeners):
             Listening.add(Ranges())
@@ -121,6 +123,14 @@ class CudaDevice(GpuServices):
         """Uninitialised memory, from the blocks kept or from the driver."""
         block = self.memory.allocate(nbytes)
         return Buffer(self, block.address, nbytes, block)
+
+    def ticket(self) -> Buffer:
+        """A zero of the stream that the calling thread works in: its kernels follow one another."""
+        stream = self._order.current
+        found = self._tickets.get(stream)
+        if found is None:
+            found = self._tickets[stream] = self.upload(np.zeros(1, np.uint32))
+        return found
 
     def upload(self, values: np.ndarray) -> Buffer:
         """A copy of `values` in C order."""

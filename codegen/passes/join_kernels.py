@@ -1,0 +1,57 @@
+"""Two kernels as one launch: folds of chunks, and the fold of what those found.
+
+In: two logical kernels of which the second reads what the first one writes. Out: one with the operations of both; the attribute
+``joined`` says so. A GPU's last block to end the first part does the second (`map_axes_joined`), told by
+the parameter ``ticket``: a 32-bit zero that blocks count in, and that the last one leaves at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Block, Kernel, Parameter, Pointer, Value
+from weft.codegen.passes.rewrite import Rewriter
+
+TICKET = "ticket"
+
+
+class _Renaming(Rewriter):
+    """A copy in which every value has a name of its own."""
+
+    def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        new = tuple(self.builder.fresh(value.type) for value in values)
+        self.map.update(zip(values, new, strict=True))
+        return new
+
+
+def join_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
+    """Both kernels in order; `same` are pointers of the second one that are the first's: name -> name there.
+
+    The parameters are the first's, the second's others, and ``ticket``.
+    """
+    names = {p.value.name: p for p in first.parameters}
+    renamed: list[Parameter] = []
+    values: dict[Value, Value] = {}
+    for p in second.parameters:
+        if p.value.name in same:
+            values[p.value] = names[same[p.value.name]].value
+        else:
+            values[p.value] = Value(f"{p.value.name}b", p.value.type)
+            renamed.append(replace(p, value=values[p.value]))
+    ticket = Parameter(Value(TICKET, Pointer(np.dtype(np.uint32))), writable=True, noalias=True, align=4)
+    operations = [o for o in first.body.operations if o.opcode != "yield"]
+    both = Kernel(
+        "joined",
+        [*first.parameters, *renamed, ticket],
+        Block(),
+        first.index_dtype,
+        "logical",
+        {**first.attributes, "joined": True},
+    )
+    both.body.operations = [*operations, *second.body.operations]
+    rewriter = _Renaming(both, lambda b, operation, operands: None)
+    rewriter.map.update(values)
+    return rewriter.run()

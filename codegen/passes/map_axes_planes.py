@@ -1,0 +1,125 @@
+"""Planes: pointwise kernels over several loops, with broadcasts, slices, stencils, whose rows are long enough for many threads.
+
+In: a logical kernel without loops in its items, and its ``plane`` attribute (`describe_plane`). Out: the threaded kernel: threads lie
+side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
+neighbouring rows have in common is still in the cache. A block finds its place by one division, a thread by none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot, lanes_of
+from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256
+# Threads along a row: the whole block, or these where rows are short; below LEAST of them the schedule for any rows does better.
+SHORT_ALONG = 64
+LEAST = 48
+# Rows that a thread does, and 32-bit registers that their values may take.
+ROWS = 4
+REGISTERS = 64
+
+
+def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``plane`` (threads along a row, elements of a vector, rows a thread), ``vectors`` and ``whole`` for these sizes."""
+    if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
+        return {}
+    operations = _operations(nest)
+    index = nest.levels[-1].index
+    length = sizes[nest.levels[-1].extent.name]
+    rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
+    lanes = lanes_of(operations, index)
+    vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes)
+    if length % lanes or not _pays(operations, index, vectors):
+        lanes, vectors = 1, ()
+    if length < LEAST * lanes or rows < ROWS:
+        return {}
+    along = THREADS if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
+    deep = ROWS if len(nest.levels) == 2 else 1
+    while deep > 1 and deep * lanes * pressure(operations) > 2 * REGISTERS:
+        deep //= 2
+    whole = not length % (along * lanes) and not rows % (THREADS // along * deep)
+    return {"plane": (along, lanes, deep), "vectors": vectors, "whole": whole}
+
+
+def _operations(nest: Nest) -> list[Operation]:
+    return [o for o in nest.operations if o.opcode != "yield"]
+
+
+def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -> bool:
+    """Whether most of what is read and written along the rows moves as whole vectors."""
+    steps = index_steps(operations, index)
+    balance = 0
+    for o in operations:
+        if o.opcode in ("load", "store") and steps.get(o.operands[1], 0) != 0:
+            assert isinstance(o.operands[0].type, Pointer)
+            size = o.operands[0].type.dtype.itemsize
+            balance += size if o.operands[0].name in vectors else -size
+    return balance > 0
+
+
+def map_plane_of_rows(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``plane`` attribute."""
+    along, lanes, deep = kernel.attributes["plane"]
+    w = ThreadWriter(kernel, nest, THREADS)
+    whole = bool(kernel.attributes.get("whole"))
+    extents = w.extents()
+    rows, length = w.product(extents[:-1]), extents[-1]
+    height, width = THREADS // along, along * lanes
+    across = w.parts(length, width)
+    down, right = w.split(w.thread, along)
+    column = w.compute("multiply", right, lanes)
+
+    def at(tile: Value) -> None:
+        vertical, horizontal = w.split(tile, across)
+        first = w.compute("add", w.compute("multiply", vertical, height * deep), down)
+        start = w.compute("add", w.compute("multiply", horizontal, width), column)
+        _rows(
+            w,
+            nest,
+            lanes,
+            [w.compute("add", first, k * height) if k else first for k in range(deep)],
+            start,
+            rows,
+            whole,
+        )
+
+    if whole:
+        at(w.block)
+    else:
+        count = w.compute("multiply", across, w.parts(rows, height * deep))
+        with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
+            at(opened.index)
+    return w.finish("planes", THREADS * lanes * deep, every=whole)
+
+
+def _rows(
+    w: ThreadWriter, nest: Nest, lanes: int, numbers: list[Value], start: Value, rows: Value, whole: bool
+) -> None:
+    """This thread's vectors at `start` of the rows with these numbers."""
+    writer = LaneWriter(w, lanes, w.builder.kernel.attributes.get("vectors", ()))
+    operations, level = _operations(nest), nest.levels[-1]
+    length = w.map[level.extent]
+    inside = None if whole else w.test("less", start, length)
+    at = start if whole else w.compute("minimum", start, w.compute("subtract", length, lanes))
+    slots: list[Slot] = []
+    for number in numbers:
+        valid = None
+        if inside is not None:
+            valid = w.builder.op("bitwise_and", inside, w.test("less", number, rows))
+            number = w.compute("minimum", number, w.compute("subtract", rows, 1))
+        slot = writer.slot(at, [valid] * lanes)
+        writer.begin([slot], level.index)
+        w.bind(nest.levels[:-1], number)
+        for values in slot.values:
+            values.update((outer.index, w.map[outer.index]) for outer in nest.levels[:-1])
+        slots.append(slot)
+    writer.copy(operations, slots, level.index)
