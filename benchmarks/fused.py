@@ -49,6 +49,11 @@ class Result:
         """Median milliseconds of one who took part."""
         return statistics.median(self.turns_ms[name])
 
+    def spread(self, name: str) -> float:
+        """Half of the range that the middle half of the turns lies in."""
+        times = sorted(self.turns_ms[name])
+        return (times[(3 * len(times) - 1) // 4] - times[len(times) // 4]) / 2
+
     @property
     def best(self) -> str | None:
         """The peer with the least median."""
@@ -252,7 +257,7 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
 def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
     """A table: medians in milliseconds, ratios, and the share of the copy's bandwidth."""
     names = [WEFT.name, *dict.fromkeys(n for r in results for n in (*r.first_ms, *r.problems) if n != WEFT.name)]
-    head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "share of copy"]
+    head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "GB/s", "share of copy"]
     lines = [
         ", ".join(f"{key} {value}" for key, value in facts.items()),
         "",
@@ -260,13 +265,20 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
         "|" + " --- |" * len(head),
     ]
     for r in results:
-        cells = [f"{r.median(n):.2f}" if n in r.turns_ms else "-" for n in names]
+        cells = [f"{r.median(n):.2f} ± {r.spread(n):.2f}" if n in r.turns_ms else "-" for n in names]
         best = r.best
         cells += [best or "-", f"{r.ratio(best):.2f}" if best else "-", f"{r.quickest(best):.2f}" if best else "-"]
         cells.append(f"{r.ratio('NumPy'):.1f}" if best and "NumPy" in r.turns_ms else "-")
+        cells.append(f"{r.moved / r.median(WEFT.name) / 1e6:.1f}" if WEFT.name in r.turns_ms else "-")
         cells.append(f"{100 * r.share():.0f} %" if WEFT.name in r.turns_ms else "-")
         lines.append(f"| {r.program} | {' | '.join(cells)} |")
     lines += ["", *(f"- {key}: {value}" for key, value in summary(results).items())]
+    if any(r.events_ms for r in results):
+        lines += ["", "By the GPU's clock (ms):", "", f"| program | {' | '.join(names)} |"]
+        lines.append("|" + " --- |" * (len(names) + 1))
+        for r in results:
+            cells = [f"{statistics.median(r.events_ms[n]):.3f}" if n in r.events_ms else "-" for n in names]
+            lines.append(f"| {r.program} | {' | '.join(cells)} |")
     lines += [
         "",
         "First call, with compiling (ms):",

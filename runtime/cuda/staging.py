@@ -8,7 +8,10 @@ there; while the GPU moves one piece the host copies the other. Ctrl-C works in 
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 
@@ -19,6 +22,30 @@ from weft.runtime.errors import CudaError, OutOfMemoryError
 PIECE = 4 << 20
 PIECES = 4
 PORTABLE = 1
+HANDS = 4  # threads that copy on the host: one alone is slower than the bus
+WORTH = 1 << 20  # bytes from which on they do
+
+
+@cache
+def _hands() -> ThreadPoolExecutor | None:
+    count = min(HANDS, (os.cpu_count() or 1) - 1)
+    return ThreadPoolExecutor(count, thread_name_prefix="weft-copy") if count > 1 else None
+
+
+def copy_on_host(to: int, source: int, nbytes: int) -> None:
+    """Copy host memory, a large piece in several threads."""
+    hands = _hands() if nbytes >= WORTH else None
+    if hands is None:
+        ctypes.memmove(to, source, nbytes)
+        return
+    part = -(-nbytes // HANDS)
+    moves = [
+        hands.submit(ctypes.memmove, to + begin, source + begin, min(part, nbytes - begin))
+        for begin in range(part, nbytes, part)
+    ]
+    ctypes.memmove(to, source, part)
+    for move in moves:
+        move.result()
 
 
 class Piece:
@@ -70,7 +97,7 @@ class Staging:
                     self._move("cuMemcpyHtoDAsync", address, start, size, stream)
                     stream.synchronize()
                     return
-                ctypes.memmove(piece.address, start + offset, length)
+                copy_on_host(piece.address, start + offset, length)
                 self._move("cuMemcpyHtoDAsync", address + offset, piece.address, length, stream)
                 piece.used.record(stream)
 
@@ -100,4 +127,4 @@ class Staging:
     def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
         """Wait for a piece and copy it to where it belongs."""
         piece.used.synchronize()
-        ctypes.memmove(start + offset, piece.address, min(PIECE, size - offset))
+        copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from tests.runtime.test_cuda_launch import EXPLICIT, MAIN, Driver, launch, order
 from weft.runtime import OutOfMemoryError
+from weft.runtime.cuda import staging
 from weft.runtime.cuda.device import CudaDevice
 from weft.runtime.cuda.memory import KEPT_BYTES, FreeList, size_class
 from weft.runtime.cuda.staging import PIECE
@@ -291,6 +293,18 @@ def test_there_and_back(size: int) -> None:
     for name, to, source, length, _ in table.named("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"):
         host = source if name == "cuMemcpyHtoDAsync" else to
         assert any(low <= host and host + length <= high for low, high in pinned), "every copy is of pinned memory"
+
+
+@pytest.mark.parametrize("hands", [None, 3])
+@pytest.mark.parametrize("size", [1, staging.WORTH - 1, staging.WORTH, 3 * staging.WORTH + 5])
+def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, hands: int | None, size: int) -> None:
+    with ThreadPoolExecutor(hands or 1) as pool:
+        monkeypatch.setattr(staging, "_hands", lambda: pool if hands else None)
+        source = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
+        to = np.zeros(size + 2, np.uint8)
+        staging.copy_on_host(to.ctypes.data + 1, source.ctypes.data, size)
+    np.testing.assert_array_equal(to[1:-1], source)
+    assert to[0] == to[-1] == 0
 
 
 def test_an_upload_does_not_wait_for_the_device() -> None:
