@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from array import array
 from math import prod
@@ -14,7 +13,7 @@ import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import Pool
-from weft.runtime.cpu.pool import CHUNKS, GRAIN, chunk_of, workers
+from weft.runtime.cpu.pool import CHUNKS, GRAIN, chunk_of, copy_bytes, workers
 from weft.runtime.device import Buffer
 from weft.runtime.immediate import Immediate
 from weft.runtime.object_code import ObjectCode
@@ -68,7 +67,7 @@ class CpuDevice(Immediate):
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes."""
-        ctypes.memmove(destination.address, source.address, nbytes)
+        copy_bytes(source.address, destination.address, nbytes, self.target.threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
         """A copy, here, of a buffer of another device."""

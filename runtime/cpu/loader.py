@@ -15,7 +15,7 @@ from weft.runtime.cpu.watching import FULL, LOG
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 # Functions and memory of ours that host code may use.
 _OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_watch_log": LOG, "weft_watch_full": FULL}
 
@@ -69,7 +69,7 @@ def load_object(code: ObjectCode) -> HostFunction:
     if missing:
         raise CompileError(f"this machine's C library has no {', '.join(missing)}")
     memory, (address,) = link_symbols(code.code, outside, (code.entry,))
-    call = _ENTRY(address)
+    call = ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]
     return HostFunction(call, address, code)
 

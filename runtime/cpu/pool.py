@@ -10,15 +10,19 @@ import ctypes
 import os
 import signal
 import threading
+from array import array
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.runtime.cpu import pool_code
-from weft.runtime.cpu.loader import HostFunction, link_symbols
+from weft.runtime.cpu.loader import ENTRY, HostFunction, link_symbols
 from weft.runtime.errors import CompileError
 
 # Elements that are worth a thread of their own.
 GRAIN = 1 << 15
+# Bytes whose copy is.
+COPY_GRAIN = 1 << 19
 # Chunks that a thread's share is cut into: others take over what a thread that is held up leaves.
 CHUNKS = 8
 # Indices that chunks are a multiple of where they are long: two threads do not write to the same line.
@@ -40,6 +44,21 @@ _RUN = ctypes.CFUNCTYPE(
 _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
+class Entry(NamedTuple):
+    """A function that does part of a job: to be called, and its address."""
+
+    call: Callable[[int, int, int], None]
+    address: int
+
+
+class _Code(NamedTuple):
+    """The function that runs a job, the address of what a worker does, and a kernel that copies bytes."""
+
+    run: Any
+    thread: int
+    copy: Entry
+
+
 class Workers:
     """A pool of threads that lives as long as the process; a forked child starts its own."""
 
@@ -51,7 +70,7 @@ class Workers:
         self._handles: list[ctypes.c_void_p] = []
         self._avoided = -1  # the processor that the workers keep off
 
-    def split(self, function: HostFunction, slots: int, extent: int, parts: int, chunk: int) -> None:
+    def split(self, function: HostFunction | Entry, slots: int, extent: int, parts: int, chunk: int) -> None:
         """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one."""
         if not self._lock.acquire(blocking=False):
             function.call(slots, 0, extent)
@@ -63,8 +82,7 @@ class Workers:
             if (here := _processor()) != self._avoided:
                 self._keep_off(here)
             self._number += 1
-            run, _ = _code()
-            run(self._address, self._number, function.address, slots, extent, chunk, parts)
+            _code().run(self._address, self._number, function.address, slots, extent, chunk, parts)
         finally:
             self._lock.release()
 
@@ -72,7 +90,7 @@ class Workers:
         if not self._address:
             self._address = _fresh_memory()
         libc = ctypes.CDLL(None)
-        _, thread = _code()
+        thread = _code().thread
         # signals go to threads that Python knows
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _OF_THE_THREAD)
         try:
@@ -116,18 +134,29 @@ def _asked() -> Any:
 
 
 @cache
-def _code() -> tuple[Any, int]:
-    """The function that runs a job, and the address of what a worker does."""
+def _code() -> _Code:
+    """The pool's own code, loaded."""
     libc = ctypes.CDLL(None)
     outside = {}
     for symbol in pool_code.SYMBOLS:
         if not hasattr(libc, symbol):
             raise CompileError(f"this machine's C library has no {symbol}")
         outside[symbol] = ctypes.cast(getattr(libc, symbol), ctypes.c_void_p).value or 0
-    memory, addresses = link_symbols(pool_code.object_code().code, outside, (pool_code.RUN, pool_code.THREAD))
+    names = (pool_code.RUN, pool_code.THREAD, pool_code.COPY)
+    memory, (run, thread, copy) = link_symbols(pool_code.object_code().code, outside, names)
     _keep_for_ever(memory)
-    run, thread = addresses
-    return _RUN(run), thread
+    return _Code(_RUN(run), thread, Entry(ENTRY(copy), copy))
+
+
+def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
+    """Copy memory, in up to `parts` threads where it is long."""
+    parts = min(parts, nbytes // COPY_GRAIN)
+    if parts < 2:
+        ctypes.memmove(target, source, nbytes)
+        return
+    slots = array("q", (source, target))
+    chunk = -(-nbytes // (parts * CHUNKS * COPY_GRAIN)) * COPY_GRAIN
+    workers().split(_code().copy, slots.buffer_info()[0], nbytes, parts, chunk)
 
 
 def _fresh_memory() -> int:

@@ -1,7 +1,7 @@
 """The code of the worker threads: they wait, take parts of a kernel's work, and never meet the interpreter.
 
-In: the layout below, which `pool` fills in. Out: an object file with `RUN` and `THREAD`, from the disk cache or made by LLVM
-now. Always true: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
+In: the layout below, which `pool` fills in. Out: an object file with `RUN`, `THREAD` and `COPY`, from the disk cache or made by
+LLVM now. Always true: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
 job is closed, and nobody is counted in, when `RUN` returns.
 """
 
@@ -13,7 +13,7 @@ from importlib import import_module
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.object_code import ObjectCode
 
-RUN, THREAD = "weft_pool_run", "weft_pool_thread"
+RUN, THREAD, COPY = "weft_pool_run", "weft_pool_thread", "weft_pool_copy"
 
 # Bytes from the start of a pool's memory to what it holds; what threads write at the same time lies on lines of its own.
 OPEN, INSIDE, SLEEPERS, WAITING = (
@@ -28,6 +28,7 @@ LINES, LINE = 1024, 64  # a part's line: the next index, the end; then for a wor
 MOST_PARTS = 256
 
 SYMBOLS = (
+    "memcpy",
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "pthread_cond_wait",
@@ -51,12 +52,13 @@ def text() -> str:
     """The module."""
     declaration, pause = _pause()
     return f"""
+declare ptr @memcpy(ptr, ptr, i64)
 declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 {declaration}
-{_work()}{_thread(pause)}{_run(pause)}"""
+{_work()}{_thread(pause)}{_run(pause)}{_copy()}"""
 
 
 def _work() -> str:
@@ -261,6 +263,22 @@ wake:
   store atomic i64 0, ptr %waiting seq_cst, align 8
   br label %over
 over:
+  ret void
+}}
+"""
+
+
+def _copy() -> str:
+    """A kernel like others: copies bytes from the address in its first slot to that in its second."""
+    return f"""
+define void @{COPY}(ptr %slots, i64 %begin, i64 %end) {{
+  %target_at = getelementptr i64, ptr %slots, i64 1
+  %source = load ptr, ptr %slots, align 8
+  %target = load ptr, ptr %target_at, align 8
+  %from = getelementptr i8, ptr %source, i64 %begin
+  %to = getelementptr i8, ptr %target, i64 %begin
+  %count = sub i64 %end, %begin
+  call ptr @memcpy(ptr %to, ptr %from, i64 %count)
   ret void
 }}
 """

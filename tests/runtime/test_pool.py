@@ -11,6 +11,7 @@ from array import array
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from weft.runtime.cpu import pool
@@ -112,6 +113,16 @@ def test_a_forked_child_has_threads_of_its_own_and_both_end() -> None:
         [sys.executable, "-W", "ignore", "-c", _CHILDREN], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 100, pool.COPY_GRAIN * 2 - 1, pool.COPY_GRAIN * 2, 5_000_001])
+def test_copies(nbytes: int) -> None:
+    source = np.random.default_rng(0).integers(0, 256, nbytes + 2).astype(np.uint8)
+    target = np.zeros_like(source)
+    pool.copy_bytes(source.ctypes.data + 1, target.ctypes.data + 1, nbytes, 3)
+    assert np.array_equal(target[1:-1], source[1:-1])
+    assert target[0] == 0
+    assert target[-1] == 0
 
 
 def test_chunks_are_worth_their_trouble_and_keep_to_lines() -> None:
