@@ -10,14 +10,17 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
 from weft.runtime.errors import CudaError, OutOfMemoryError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 PIECE = 4 << 20
 PIECES = 4
@@ -29,6 +32,8 @@ WORTH = 1 << 20  # bytes from which on they do
 @cache
 def _hands() -> ThreadPoolExecutor | None:
     count = min(HANDS, (os.cpu_count() or 1) - 1)
+    from concurrent.futures import ThreadPoolExecutor  # loaded with the first large transfer
+
     return ThreadPoolExecutor(count, thread_name_prefix="weft-copy") if count > 1 else None
 
 
