@@ -7,7 +7,7 @@ nothing; two values share bytes of the arena only if one is given up before the 
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,8 +63,8 @@ class Gaps:
     def take_back(self, offset: int, nbytes: int) -> None:
         """Somebody else may have these bytes."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
-        insort(self._free, (offset, size))
-        k = next(i for i, gap in enumerate(self._free) if gap[0] == offset)
+        k = bisect_left(self._free, (offset, size))
+        self._free.insert(k, (offset, size))
         if k + 1 < len(self._free) and offset + size == self._free[k + 1][0]:
             size += self._free.pop(k + 1)[1]
         if k and sum(self._free[k - 1]) == offset:
