@@ -36,7 +36,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
             continue
         taken |= {operation, *inside}
         width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
-        lanes = FOLD_LANES if _rounds(operation) else max(4, min(64, 2 * target.vector_bytes // width))
+        lanes = FOLD_LANES if _rounds(operation) else max(4, min(64, _vectors(inside) * target.vector_bytes // width))
         _mark(kernel, operation, lanes)
     return kernel
 
@@ -52,6 +52,19 @@ def _rounds(operation: Operation) -> bool:
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in ("minimum", "maximum", "argmin", "argmax") for name in operation.attributes.get("combine", ())
     )
+
+
+# Values that all lanes share, most of them constants, from which on a turn takes one vector instead of two: they fill the
+# registers, and the machine has enough to do with the turns that follow.
+SHARED = 16
+
+
+def _vectors(inside: list[Operation]) -> int:
+    """How many vectors a turn takes at once: two keep a machine busy while it waits for results."""
+    own = {v for o in inside for v in o.results}
+    read = {v for o in inside if o.opcode not in STRUCTURAL for v in o.operands}
+    shared = [v for v in read - own if isinstance(v.type, np.dtype) and v.type.kind == "f"]
+    return 1 if len(shared) > SHARED else 2
 
 
 def _itemsize(value: Value) -> int:
