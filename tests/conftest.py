@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,15 +16,29 @@ from weft.runtime import override, set_default_device
 def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder: Path = tmp_path_factory.getbasetemp() / "weft-cache"
     on_gpu = request.node.get_closest_marker("gpu") is not None
-    set_default_device(None if on_gpu else request.config.getoption("--device"))
+    set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
     with override(cache_dir=str(folder)):
         yield
     set_default_device(None)
 
 
+@cache
+def _device(name: str) -> Any:
+    """The device that ``--device`` names."""
+    if name != "stand-in":
+        return name
+    from tests.stand_in import RunningDevice, RunningStandIn
+
+    return RunningDevice(RunningStandIn(4 << 30))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
-    parser.addoption("--device", default="cpu", help="where tests run that do not say it: cpu, simt, simt:sm_80")
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="where tests run that do not say it: cpu, simt, simt:sm_80, stand-in (CUDA, on a driver that runs kernels here)",
+    )
 
 
 @pytest.fixture
