@@ -185,6 +185,8 @@ class MemoryPool:
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
         size = size_class(nbytes)
         with self._lock:
+            if stream.free is None:
+                stream.free = FreeList()
             found = self._kept_block(stream, size)
             address, size = found or self._fresh(stream, size, nbytes)
             self.held += size
@@ -193,7 +195,7 @@ class MemoryPool:
         return Block(self, address, size, stream)
 
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
-        found = stream.free.take(size) if stream.free is not None else None
+        found: tuple[int, int] | None = stream.free.take(size)
         if found is None and not stream.is_main:
             found = self._order.own.free.take(size)  # what the stream does next comes behind the device's own work
         if found is None:
@@ -233,6 +235,8 @@ class MemoryPool:
 
     def give_back(self, block: Block) -> None:
         """Keep a block for reuse, or free it where enough are kept."""
+        if self._driver.silent:
+            return  # memory goes with the process
         with self._lock:
             size, home = block.size, block.home
             self.held -= size
@@ -242,8 +246,6 @@ class MemoryPool:
                 self._free(block.address, home)
                 return
             else:
-                if home.free is None:
-                    home.free = FreeList()
                 home.free.put(block.address, size)
             self.kept += size
 
