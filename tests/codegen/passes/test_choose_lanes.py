@@ -10,6 +10,7 @@ from tests.codegen.kernels import HOST, numbers
 from weft.codegen import Kernel, KernelBuilder, interpret_kernel, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.passes import choose_lanes
+from weft.codegen.target import Target
 
 
 def marked(kernel: Kernel) -> list[Operation]:
@@ -70,3 +71,19 @@ def test_marked_kernels_compute_the_same() -> None:
         interpret_kernel(form, [x, 7, 30, *out])
         results.append([o.tobytes() for o in out])
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("constants", "lanes"), [(3, 16), (20, 8)])
+def test_constants_that_fill_the_registers_leave_one_vector_a_turn(constants: int, lanes: int) -> None:
+    b = KernelBuilder("polynomial", np.int64)
+    n, x = b.scalar("n", np.int64), b.pointer("x", np.float64, noalias=True)
+    out = b.pointer("out", np.float64, writable=True)
+    factors = [b.constant(1.0 + k, np.float64) for k in range(constants)]
+    with b.loop(n, "parallel") as loop:
+        y = at = b.load(x, loop.index)
+        for factor in factors:
+            y = b.op("add", b.op("multiply", y, at), factor)
+        b.store(out, loop.index, y)
+    target = Target("host", "cpu", "x86_64-unknown-linux-gnu", "x86-64", "", 64, 1)
+    (loop_made,) = (o for o in choose_lanes(b.finish(), target).body.operations if o.opcode == "for")
+    assert loop_made.attributes["lanes"] == lanes
