@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen import (
+    Pointer,
     Target,
     can_join,
     describe_shapes,
@@ -58,10 +59,19 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     if target.scheduled_for.kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
         found = [_joined(*found)]
     for lowered in found:
+        if target.scheduled_for.kind == "cpu":
+            _forget_alignment(lowered)
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written):
             lowered.kernel.attributes["streams"] = True
     return found
+
+
+def _forget_alignment(lowered: Lowered) -> None:
+    """Make kernels alike that differ in the alignment of pointers alone, which host code does not use."""
+    for parameter in lowered.kernel.parameters:
+        if isinstance(parameter.value.type, Pointer):
+            parameter.align = parameter.value.type.dtype.itemsize
 
 
 def _joined(first: Lowered, second: Lowered) -> Lowered:

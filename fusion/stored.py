@@ -21,6 +21,8 @@ from weft.fusion.index_map import decode_view
 RECOMPUTE_LIMIT = 24
 # Inlined operations of one value at most: bounds the size of a kernel and the time to compile it.
 INLINE_LIMIT = 400
+# Values in memory that a value is computed from: a kernel has at most 24 pointers (`grouping.py`), and writes some too.
+READS_LIMIT = 20
 # Parts of values put together that are chosen from where they are read, and what each choice costs.
 PARTS_LIMIT = 8
 PART_COST = 2
@@ -38,14 +40,35 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     for node in order:
         _note_uses(node, stored, parts, maps)
     inlined: dict[Expr, frozenset[Expr]] = {}
+    reads: dict[Expr, frozenset[Expr]] = {}  # what each inlined value reads from memory
     for node in order:
         if node.kind in ALWAYS_STORED and node not in parts:
+            _bound_reads(node, stored, parts, inlined, reads)
             continue
+        reads[node] = _bound_reads(node, stored, parts, inlined, reads)
         members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
         if node not in stored and (len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()))):
             _store(node, stored, parts, inlined)
         inlined[node] = frozenset() if node in stored else members
     return stored
+
+
+def _bound_reads(
+    node: Expr,
+    stored: set[Expr],
+    parts: set[Expr],
+    inlined: dict[Expr, frozenset[Expr]],
+    reads: dict[Expr, frozenset[Expr]],
+) -> frozenset[Expr]:
+    """What computing a value reads; of its operands those that read most get memory until it is not too much."""
+    while True:
+        found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))
+        if len(found) <= READS_LIMIT:
+            return found
+        inside = [c for c in node.operands if c not in stored and len(reads.get(c, ())) > 1]
+        if not inside:
+            return found
+        _store(max(inside, key=lambda c: len(reads[c])), stored, parts, inlined)
 
 
 def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
