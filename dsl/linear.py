@@ -1,4 +1,9 @@
-"""Products of matrices: calls of the BLAS that NumPy brings, on whole arrays."""
+"""Products of matrices and other contractions.
+
+Those with much arithmetic for each byte are calls of the BLAS that NumPy brings, on whole arrays; the others, and those
+of dtypes that it does not know, are sums of products like any other, and fuse with what is around them. Which of the
+two depends on shapes and dtypes alone.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,33 @@ import numpy as np
 
 from weft.dsl.array import Array, expr_of, start
 from weft.dsl.creation import asarray
-from weft.dsl.manipulation import moveaxis, reshape
+from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, window
 from weft.dsl.reductions import normalize_axis
 from weft.dsl.ufunc import deliver
-from weft.fusion import broadcast_shapes, cast, opaque
+from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
+
+# A sum of so few products moves more bytes than it computes with; so do matrices this small, many at once.
+SHORT_SUM = 8
+SMALL_MATRIX = 8
+
+
+def _is_fused(array: Array, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
+    """Whether a product of matrices, on the device of `array`, is a sum of products in a kernel."""
+    if kind.char not in "fdFD" or length <= SHORT_SUM or rows == columns == 1:
+        return True
+    if 1 in (rows, columns):
+        # a matrix and a vector: on the host BLAS is faster by half, and is handed them where they lie
+        return array.device.name != "cpu"
+    return batch > 1 and max(rows, columns, length) <= SMALL_MATRIX
+
+
+def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
+    """The product of operands that broadcast, summed over axes."""
+    times, plus = ("logical_and", "logical_or") if kind.kind == "b" else ("multiply", "add")
+    product = cast(factors[0], kind)
+    for factor in factors[1:]:
+        product = map_(times, [product, cast(factor, kind)], location=location)
+    return reduce_(plus, product, axes, kind, False, location) if axes else product
 
 
 def _matmul(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
@@ -35,8 +63,25 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = lead + x.shape[-2:-1] + (y.shape[-1:] if y.ndim > 1 else ())
     kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
-    node = opaque(_matmul, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
+    rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
+    if _is_fused(x, kind, rows, columns, inner, _product(lead)):
+        left, right = x, y
+        if y.ndim > 1:
+            left = expand_dims(x, -2)
+            right = swapaxes(y, -1, -2)
+            right = expand_dims(right, -3) if x.ndim > 1 else right
+            left = left if x.ndim > 1 else reshape(x, (1, inner))
+        node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
+    else:
+        node = opaque(_matmul, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
     return deliver("multiply", node, out)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    total = 1
+    for n in shape:
+        total *= n
+    return total
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
@@ -80,6 +125,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes, as `numpy.tensordot`."""
+    location = start()
     x, y = asarray(a), asarray(b)
     if isinstance(axes, (int, np.integer)):
         first, second = list(range(x.ndim - axes, x.ndim)), list(range(axes))
@@ -91,22 +137,24 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         raise ValueError("shape-mismatch for sum")
     x_free = [k for k in range(x.ndim) if k not in first]
     y_free = [k for k in range(y.ndim) if k not in second]
-    left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (_size(x, x_free), _size(x, first)))
-    right = reshape(moveaxis(y, second, list(range(len(second)))), (_size(y, second), _size(y, y_free)))
+    terms = ["".join(map(chr, range(97, 97 + x.ndim))), "".join(map(chr, range(65, 65 + y.ndim)))]
+    for k, j in zip(first, second, strict=True):
+        terms[1] = terms[1].replace(chr(65 + j), terms[0][k])
+    kind = np.result_type(x.dtype, y.dtype)
+    free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
+    fused = _contract(terms, free, [x, y], kind, location)
+    if fused is not None:
+        return deliver("multiply", fused, None)
+    sizes = [_product(tuple(a.shape[k] for k in axes)) for a, axes in ((x, x_free), (y, y_free), (x, first))]
+    left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
+    right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))
     return reshape(matmul(left, right), tuple(x.shape[k] for k in x_free) + tuple(y.shape[k] for k in y_free))
-
-
-def _size(array: Array, axes: list[int]) -> int:
-    total = 1
-    for k in axes:
-        total *= array.shape[k]
-    return total
 
 
 @lru_cache(maxsize=512)
 def _einsum_call(subscripts: str) -> Any:
     def einsum_host(out: np.ndarray, *operands: np.ndarray) -> None:
-        out[...] = np.einsum(subscripts, *operands, optimize=True)
+        np.einsum(subscripts, *operands, out=out, optimize=True)
 
     return einsum_host
 
@@ -122,8 +170,51 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
+    fused = None
+    if "." not in subscripts and len(found) <= 2:
+        fused = _contract(*_einsum_terms(subscripts), found, kind, location)
+    if fused is not None:
+        return deliver("multiply", fused, out)
     node = opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location)
     return deliver("multiply", node, out)
+
+
+def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Expr | None:
+    """One or two operands, a letter an axis, as a sum of products; None where BLAS is the better way."""
+    sizes: dict[str, int] = {}
+    for term, array in zip(terms, found, strict=True):
+        for letter, n in zip(term, array.shape, strict=True):
+            if n == 1 and (term.count(letter) > 1 or len(found) > 1):
+                return None  # lengths of 1 broadcast
+            sizes[letter] = n
+    if len(terms) == 2:
+        first, second = set(terms[0]), set(terms[1])
+        parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
+        rows, columns, length, batch = (_product(tuple(sizes[letter] for letter in part)) for part in parts)
+        if not _is_fused(found[0], kind, rows, columns, length, batch):
+            return None
+    letters = result + "".join(sorted(set("".join(terms)) - set(result)))
+    factors = []
+    for term, array in zip(terms, found, strict=True):
+        _, strides, offset = layout(array)
+        steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
+        seen = window(
+            array,
+            tuple(sizes[c] if c in steps else 1 for c in letters),
+            tuple(steps.get(c, 0) for c in letters),
+            offset,
+        )
+        factors.append(expr_of(seen))
+    return _sum_of_products(factors, tuple(range(len(result), len(letters))), kind, location)
+
+
+def _einsum_terms(subscripts: str) -> tuple[list[str], str]:
+    """The letters of each operand, and of the result."""
+    terms, arrow, result = subscripts.replace(" ", "").partition("->")
+    if not arrow:
+        letters = terms.replace(",", "")
+        result = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    return terms.split(","), result
 
 
 @lru_cache(maxsize=512)
@@ -131,18 +222,15 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     """The result's shape: each letter's length, read off arrays that have one element a letter."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
-    terms, arrow, result = subscripts.replace(" ", "").partition("->")
-    if "." in terms:
+    if "." in subscripts:
         return np.einsum(subscripts, *operands).shape
+    terms, result = _einsum_terms(subscripts)
     sizes: dict[str, int] = {}
-    for term, shape in zip(terms.split(","), shapes, strict=True):
+    for term, shape in zip(terms, shapes, strict=True):
         for letter, n in zip(term, shape, strict=True):
             if sizes.get(letter, 1) not in (1, n) and n != 1:
                 raise ValueError(f"operands could not be broadcast together with remapped shapes for {subscripts!r}")
             sizes[letter] = max(sizes.get(letter, 1), n)
-    if not arrow:
-        letters = terms.replace(",", "")
-        result = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     return tuple(sizes[letter] for letter in result)
 
 

@@ -65,6 +65,10 @@ class CpuDevice(Immediate):
         values.flags.writeable = False
         return values
 
+    def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """The leading elements where they lie, to be written to."""
+        return _view(buffer, dtype, shape)
+
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes."""
         copy_bytes(source.address, destination.address, nbytes, self.target.threads)

@@ -1,0 +1,81 @@
+"""Products of matrices: those that are a kernel of their own kind, and those that BLAS does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import reset_statistics, statistics
+
+RANDOM = np.random.default_rng(7)
+
+Program = Callable[[Any, Any, Any], Any]
+
+# shapes of two operands, the program, and its kernels (0 of them: one call of a library)
+PROGRAMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Program, int]] = {
+    "dot": ((300,), (300,), lambda xp, x, y: (x * 2) @ y + 1, 1),
+    "short sums": ((40, 3), (3, 50), lambda xp, x, y: xp.maximum((x * 2) @ (y + 1) - 1, 0), 1),
+    "transposed": ((40, 8), (50, 8), lambda xp, x, y: x @ y.T * 2, 1),
+    "many small ones": ((30, 4, 5), (30, 5, 6), lambda xp, x, y: x @ y + 1, 1),
+    "broadcast": ((30, 4, 5), (5, 6), lambda xp, x, y: x @ y + 1, 1),
+    "small by vectors": ((30, 4, 5), (5,), lambda xp, x, y: x @ y + 1, 1),
+    "vector by small ones": ((5,), (30, 5, 4), lambda xp, x, y: x @ y + 1, 1),
+    "outer": ((40,), (50,), lambda xp, x, y: xp.einsum("i,j->ij", x * 2, y) + 1, 1),
+    "einsum of short sums": ((40, 3), (50, 3), lambda xp, x, y: xp.einsum("ik,jk->ij", x, y) * 2, 1),
+    "rows by rows": ((40, 30), (40, 30), lambda xp, x, y: xp.einsum("ij,ij->i", x, y) + 1, 1),
+    "all": ((40, 30), (40, 30), lambda xp, x, y: xp.einsum("ij,ij", x, y) + 1, 1),
+    "diagonals": ((40, 40), (40, 40), lambda xp, x, y: xp.einsum("ii,ii->i", x, y) + 1, 1),
+    "trace": ((40, 40), (2,), lambda xp, x, y: xp.einsum("ii", x * 2), 1),
+    "permuted": ((4, 5, 6), (2,), lambda xp, x, y: xp.einsum("ijk->kji", x * 2) + 1, 1),
+    "tensordot": ((4, 5, 6), (7, 6, 3), lambda xp, x, y: xp.tensordot(x, y, ((2,), (1,))) + 1, 1),
+    "tensordot of two axes": ((4, 2, 3), (3, 2, 5), lambda xp, x, y: xp.tensordot(x, y, ((1, 2), (1, 0))) + 1, 1),
+    "inner": ((4, 8), (5, 8), lambda xp, x, y: xp.inner(x, y) + 1, 1),
+    "large": ((40, 30), (30, 50), lambda xp, x, y: x @ y, 0),
+    "large, einsum": ((40, 30), (30, 50), lambda xp, x, y: xp.einsum("ij,jk->ik", x, y), 0),
+    "large, around": ((40, 30), (50, 30), lambda xp, x, y: (x * 2) @ y.T + 1, 2),
+    "with lengths of one": ((40, 1), (1, 50), lambda xp, x, y: xp.einsum("ij,jk->ik", x, y), 0),
+    "empty sums": ((4, 0), (0, 5), lambda xp, x, y: x @ y + 1, 1),
+    "no rows": ((0, 4), (4, 5), lambda xp, x, y: x @ y + 1, 0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_against_numpy(name: str, dtype: type) -> None:
+    shape, other, program, kernels = PROGRAMS[name]
+    x, y = (RANDOM.standard_normal(s).astype(dtype) for s in (shape, other))
+    if name == "short sums" and dtype is np.complex128:
+        pytest.skip("complex numbers have no maximum in kernels")
+    wanted = program(np, x, y)
+    with wf.device("cpu"):
+        result = program(wf, wf.asarray(x), wf.asarray(y))
+        reset_statistics()
+        found = np.asarray(result)
+        assert statistics()["kernels"] == kernels
+    assert found.dtype == np.asarray(wanted).dtype
+    assert found.shape == np.shape(wanted)
+    # float64 says how far NumPy itself is from the sum
+    np.testing.assert_allclose(found, wanted, rtol=1e-4 if dtype is np.float32 else 1e-11, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint32, bool])
+def test_integers_and_bools_to_the_bit(dtype: type) -> None:
+    x, y = (RANDOM.integers(0, 100, s).astype(dtype) for s in ((33, 47), (47, 29)))
+    with wf.device("cpu"):
+        a, b = wf.asarray(x), wf.asarray(y)
+        np.testing.assert_array_equal(a @ b, x @ y, strict=True)
+        np.testing.assert_array_equal(wf.einsum("ij,jk->ki", a, b), np.einsum("ij,jk->ki", x, y), strict=True)
+        np.testing.assert_array_equal(wf.tensordot(a, b, 1), np.tensordot(x, y, 1), strict=True)
+
+
+def test_a_vector_stays_on_a_gpu() -> None:
+    x, y = RANDOM.standard_normal((40, 30)), RANDOM.standard_normal(30)
+    with wf.device("simt"):
+        result = wf.asarray(x) @ wf.asarray(y) + 1
+        reset_statistics()
+        np.testing.assert_allclose(np.asarray(result), x @ y + 1, rtol=1e-12)
+        assert statistics()["kernels"] == 1
