@@ -71,7 +71,7 @@ class Memory:
     @property
     def held(self) -> int:
         """Bytes that are given."""
-        return sum(size for _, _, size in self.blocks.values())
+        return sum(size for kind, _, size in self.blocks.values() if kind != "registered")
 
     def give(self, kind: str, size: int) -> int:
         """The address of a new block, or 0."""
@@ -83,6 +83,13 @@ class Memory:
         self.blocks[at] = (kind, memory, size)
         bisect.insort(self._starts, at)
         return at
+
+    def register(self, at: int, size: int) -> int:
+        """Memory of the host's that the driver is told of (again, where it was not told of its end); the driver's code."""
+        if at not in self.blocks:
+            bisect.insort(self._starts, at)
+        self.blocks[at] = ("registered", np.empty(0, np.uint8), size)
+        return 0
 
     def take(self, kind: str, at: int) -> int:
         """Take a block back; the driver's code."""
@@ -179,6 +186,8 @@ class StandIn:
             "cuFuncGetAttribute": lambda a: put32(a[0], 32),
             "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: put32(a[0], 8),
             "cuOccupancyMaxPotentialBlockSize": lambda a: put32(a[0], 264) or put32(a[1], 768),
+            "cuMemHostRegister": lambda a: self.memory.register(a[0], a[1]),
+            "cuMemHostUnregister": lambda a: self.memory.take("registered", a[0]),
             "cuGetProcAddress": self._find,
             "cuModuleLoadData": self._load,
             "cuModuleLoadDataEx": self._load,
