@@ -34,10 +34,13 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
     """Realise `storages`, all recorded in `epoch`."""
     with epoch.lock:
         live = epoch.live()
-        known = set(live)
-        live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
-        asked = set(storages)
-        wanted = frozenset([k for k, s in enumerate(live) if s in asked])
+        if live == storages:
+            wanted = frozenset(range(len(live)))
+        else:
+            known = set(live)
+            live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
+            asked = set(storages)
+            wanted = frozenset([k for k, s in enumerate(live) if s in asked])
         if wanted:
             versions = [s.expr for s in live]
             try:

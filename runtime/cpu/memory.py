@@ -10,6 +10,7 @@ import ctypes
 import gc
 import mmap
 import threading
+from functools import lru_cache
 
 from weft.runtime.immediate import machine_memory
 from weft.runtime.live import out_of_memory
@@ -34,6 +35,7 @@ class Block:
         self._pool.give_back(self._raw, self.address, self.size)
 
 
+@lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
     """Bytes that a request is rounded up to: quarters of powers of two, so that little is wasted."""
     if nbytes <= 256:
