@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.codegen import resolve_target
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.llvm.emit import Emitter
-from weft.codegen.llvm.function_formulas import FORMULAS
+from weft.codegen.llvm.function_formulas import FORMULAS, has_fma
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.target import Target
 
 STRIDE = 4099  # of all float32 bit patterns, which is about a million of them
 MOST = 3.0  # units in the last place, as the module says
+
+pytestmark = pytest.mark.skipif(not has_fma(resolve_target("host")), reason="this machine calls the C library")
 
 
 def computed(name: str, values: np.ndarray, device: str = "cpu") -> np.ndarray:
