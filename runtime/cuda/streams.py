@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.errors import DeviceMismatchError
 
 if TYPE_CHECKING:
     from weft.runtime.cuda.memory import Block
@@ -228,6 +229,11 @@ class Order:
                 self.join()
             stream.turn = next(self._count)
             return self.main
+        if stream._order is not self:
+            raise DeviceMismatchError(
+                f"a stream of {stream._order.driver.name} was given work of {self.driver.name}: "
+                f"make one there, with weft.stream({self.driver.name!r})"
+            )
         with self.lock:
             stream.follow(self.own)
             stream.turn = next(self._count)

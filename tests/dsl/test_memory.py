@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft import cuda
 from tests.runtime.test_cuda_launch import order
 from tests.runtime.test_cuda_memory import Copies
 from weft.runtime.cuda.device import CudaDevice
@@ -207,6 +208,17 @@ def test_transfers_in_streams_of_a_gpu(pair: Pair) -> None:
         other.wait(one)
         assert order(pair) == [("wait", other.handle, one.handle)]
         np.testing.assert_array_equal(y.numpy(), np.arange(1000.0) * 2)
+
+
+def test_a_stream_of_another_gpu(pair: Pair) -> None:
+    with wf.device("cuda:1"):
+        x = cuda.to_device(np.arange(10.0))
+    with pytest.raises(
+        wf.DeviceMismatchError, match=r"a stream of cuda:0 was given work of cuda:1.*weft.stream\('cuda:1'\)"
+    ):
+        x.copy_to_host(stream=wf.stream("cuda:0"))
+    with wf.stream("cuda:0"):
+        np.testing.assert_array_equal(x.numpy(), np.arange(10.0))
 
 
 def test_threads_have_streams_of_their_own(pair: Pair) -> None:
