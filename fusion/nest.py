@@ -26,18 +26,18 @@ class Nest:
         return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
 
 
-def all_forms(group: Group) -> list[tuple[Affine, int]]:
-    """Every flat index of the group in its own loops, with its weight in bytes (writes count twice)."""
-    forms: list[tuple[Affine, int]] = []
+def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
+    """Every flat index of the group in its own loops, with the bytes of an element and how much it counts (writes twice)."""
+    forms: list[tuple[Affine, int, int]] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
             if i.kind in ("read", "gather"):
-                forms.append((p.flat(i.index), i.node.dtype.itemsize))
+                forms.append((p.flat(i.index), i.node.dtype.itemsize, 1))
             elif i.kind == "iota":
-                forms.append((p.flat(i.index), 0))
-        forms.append((p.flat(p.task.target), 2 * p.task.node.dtype.itemsize))
+                forms.append((p.flat(i.index), 1, 1))
+        forms.append((p.flat(p.task.target), p.task.node.dtype.itemsize, 2))
         if p.task.node.op in ("argmin", "argmax"):
-            forms.append((fold_position(group, p), 0))
+            forms.append((fold_position(group, p), 1, 1))
     return forms
 
 
@@ -64,7 +64,8 @@ def make_nest(group: Group) -> Nest:
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
 
     def step_bytes(k: int) -> int:
-        return sum(min(abs(c) * max(weight, 1), PAGE) for (_, terms), weight in forms for loop, c in terms if loop == k)
+        steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
+        return sum(times * min(step, PAGE) for step, times in steps)
 
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
@@ -72,7 +73,7 @@ def make_nest(group: Group) -> Nest:
     outer.sort(key=lambda k: -step_bytes(k))
     if not ordered:
         inner.sort(key=lambda k: -step_bytes(k))
-    coefficients = [dict(terms) for (_, terms), _ in forms]
+    coefficients = [dict(terms) for (_, terms), _, _ in forms]
     position: dict[int, int] = {}
     result: list[list[Loop]] = []
     for names in (outer, inner):

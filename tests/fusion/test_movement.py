@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import print_kernel
+from weft.codegen.passes.index_steps import index_steps
 from weft.fusion import kernels_of, range_of, reset_statistics, statistics
 from weft.fusion.symbolic_index import bound_form
 
@@ -250,3 +251,16 @@ def test_ranges(make: Callable[[Any], Any], wanted: tuple[int, int] | None) -> N
         low, high = range_of(node)
         assert low <= np.asarray(found).min()
         assert high >= np.asarray(found).max()
+
+
+@pytest.mark.parametrize("n", [64, 2048])
+def test_transposed_values_are_written_in_order(n: int) -> None:
+    with wf.device("cpu"):
+        x = wf.zeros((n, n), np.float32)
+        wf.evaluate(x)
+        result = x.T * 2 + 1
+        (kernel,) = kernels_of([result._storage])
+    *_, inner = (o for o in kernel.walk() if o.opcode == "for")
+    steps = index_steps(inner.regions[0].operations, inner.regions[0].parameters[0])
+    (store,) = (o for o in kernel.walk() if o.opcode == "store")
+    assert steps[store.operands[1]] == 1
