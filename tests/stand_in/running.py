@@ -71,6 +71,7 @@ class RunningStandIn(StandIn):
             "cuStreamSynchronize": lambda a: queues.drain(a[0]),
             "cuCtxSynchronize": lambda a: queues.finish(),
             "cuStreamWaitEvent": lambda a: queues.wait(a[0], a[1]),
+            "cuLaunchHostFunc": lambda a: self._call_host(a[0], a[1], a[2]),
         }
         launches = {
             "cuLaunchKernel": lambda a: self._launch(a[0], a[1:4], a[4:7], a[7], a[8], a[9]),
@@ -98,6 +99,16 @@ class RunningStandIn(StandIn):
             return self.queues.give(given[stream], lambda: body(given))
 
         return put_off
+
+    def _call_host(self, stream: int, function: int, given: int) -> int:
+        """Call a function of the host's; nobody has to wait for it, so that the work before it is done now."""
+
+        def call() -> int:
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
+            return 0
+
+        self.queues.give(stream, call)
+        return self.queues.drain(stream)
 
     # -- copies ---------------------------------------------------------------------------------------
 
