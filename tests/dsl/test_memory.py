@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft import cuda
 from tests.runtime.test_cuda_launch import order
 from tests.runtime.test_cuda_memory import Copies
+from weft import cuda
 from weft.runtime.cuda.device import CudaDevice
 
 registry = import_module("weft.runtime.devices")
