@@ -27,6 +27,8 @@ from benchmarks.programs import PROGRAMS, Arrays, Program
 
 TURNS = 9
 SECONDS = 12.0  # that a program's turns may take, once there are three of them
+FILLED = 1.0  # milliseconds that a turn lasts at least, by calls one after another
+MOST_TIMES = 200
 PAUSE = 0.005  # before a turn: the threads of whoever was at it have gone to sleep
 COMPILE_SECONDS = 60.0  # that a first call may take
 COPIED = 1 << 26  # bytes of the copy that bandwidth is measured with
@@ -184,8 +186,9 @@ def take_turns(
     events: dict[str, list[float]],
     seconds: float = SECONDS,
 ) -> None:
-    """Everybody once a turn; the first turn warms up and does not count."""
+    """Everybody once a turn, who is quick as often as fills a millisecond; the first turn warms up and does not count."""
     begin = time.perf_counter()
+    times = dict.fromkeys(calls, 1)
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -197,12 +200,15 @@ def take_turns(
                 timer = timers.get(name)
                 if timer is not None:
                     timer.start()
-                found = milliseconds(call)
-                on_device = timer.stop() if timer is not None else None
+                found = sum(milliseconds(call) for _ in range(times[name])) / times[name]
+                on_device = timer.stop() / times[name] if timer is not None else None
                 if turn:
                     taken.setdefault(name, []).append(found)
                     if on_device is not None:
                         events.setdefault(name, []).append(on_device)
+                else:
+                    warm = min(milliseconds(call) for _ in range(2))
+                    times[name] = min(MOST_TIMES, max(1, round(FILLED / max(warm, 1e-6))))
     finally:
         if enabled:
             gc.enable()
