@@ -61,7 +61,6 @@ def main(arguments: list[str] | None = None) -> int:
     end = time.monotonic() + 60 * options.minutes
     facts = describe()
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
-    done = []
     for name in options.suite or (WHOLE if on_gpu else sorted(FIGURES)):
         left = (end - time.monotonic()) / 60
         if left < 0.25 and options.suite is None:
@@ -75,8 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
                 run_sizes(options, facts, minutes)
             case _:
                 run_figures(name, options, facts)
-        done.append(name)
-    write(options.out, "README.md", as_index(done, facts))
+    if options.out is not None:
+        write(options.out, "README.md", as_index(options.out, facts))
     return 0
 
 
@@ -123,8 +122,9 @@ def write(folder: Path | None, name: str, text: str) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def as_index(suites: list[str], facts: dict[str, Any]) -> str:
-    """What lies in the folder."""
+def as_index(folder: Path, facts: dict[str, Any]) -> str:
+    """What lies in the folder, from this run and others."""
+    suites = sorted({path.stem.partition("-")[0] for path in folder.glob("*.json")})
     lines = ["# Measured", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
     return "\n".join([*lines, f"Suites: {', '.join(suites)}; a Markdown table and everything as JSON for each."]) + "\n"
 
