@@ -1,25 +1,27 @@
 """Give the loops of a logical kernel to the threads of a GPU.
 
-In: a logical kernel. Out: a threaded kernel with the same effect for any number of blocks, and its launch
-data as attributes:
+In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
+its launch data as attributes:
 
-scheme     "elements", "rows", "columns" or "items"
+scheme     "elements", "planes", "tiles", "rows", "joined", "columns" or "items"
 block      threads of a block
 per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
-           is as right, since every block goes on by the size of the grid
-shared     bytes of shared memory, all of it in `shared` operations (static)
-aligned    pointer parameters whose accesses inside a loop with ``lanes=V`` start at a multiple of 16 bytes, or of
-           V elements where those are smaller
+           is as right, since every block goes on by the size of the grid. With 0 for most_blocks each block does its own
+           items and no more: all of them have to run
+shared     bytes of shared memory of "columns" and of folds of any rows, all of it in `shared` operations (static)
 
-The threaded kernel uses one axis (0) of blocks and threads. A loop ``for {role=serial, lanes=V,
-whole=True}`` runs exactly V times: an emitter does its body for V consecutive indices at once. Barriers stand in flow that is the same for
+The threaded kernel uses one axis (0) of blocks and threads. Barriers stand in flow that is the same for
 the whole block, shuffles in flow that is the same for the whole warp, by conditions that follow from shapes
 alone. The tree of a fold depends on the shape only.
 
-elements   No loops in the body. One loop over whole vectors: each thread does V consecutive elements, the last ones
-           one by one. Otherwise: tiles of rows by columns; division once a tile.
-rows       Folds over side-by-side elements: up to a warp, or the block, for each item.
+elements   No loops in the body. One loop over whole vectors: each thread does one, in straight code; what is left over is
+           done one by one. Without sizes, or for short rows: tiles of rows by columns; division once a tile.
+planes     The same over several loops with long rows: vectors where they are aligned, a few rows a thread.
+tiles      Operands that lie across go through squares in shared memory.
+rows       Folds over side-by-side elements: a warp or the block has a row, in registers where it fits. Without sizes,
+           or for short rows and nested folds: up to a warp, or the block, for each item.
+joined     Long folds: chunks as rows, and the last block that is through folds what all found.
 columns    Folds across side-by-side items: 32 columns a block.
 items      Anything else: loops in order inside one thread for each point.
 """

@@ -1,0 +1,207 @@
+"""Machine code of the GPU schedules, without a GPU: instructions, registers, widths of accesses, for five architectures.
+
+`HAND` is what NVIDIA's compiler (nvcc 13.5.37, -O3 -fmad=false, sm_90) makes of hand-written CUDA C++ that does the same: rows in
+registers with 256 threads of float4, folds by shuffles and one barrier, the last block folding what all blocks found,
+64 x 64 tiles of float4. Divisions are exact, as ours are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.runtime import disassemble, find_tool
+
+pytest.importorskip("cuda.bindings.nvjitlink")
+pytestmark = pytest.mark.skipif(
+    find_tool("nvdisasm") is None and find_tool("cuobjdump") is None, reason="no disassembler"
+)
+
+# A disassembler takes half a second: one architecture every day (`test_nvptx` assembles for all), the others now and then.
+ARCHITECTURES = [
+    "sm_90",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("sm_75", "sm_80", "sm_100", "sm_120")),
+]
+SIDE = 4096
+MANY = 1 << 24
+
+
+@cache
+def floats(*shape: int, number: int = 0) -> wf.Array:
+    return wf.asarray(np.zeros(shape, np.float32))
+
+
+def exponentials(x: Any) -> Any:
+    return wf.exp(x - x.max(axis=1, keepdims=True))
+
+
+def softmax(x: Any) -> Any:
+    e = exponentials(x)
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def softmax_reciprocal(x: Any) -> Any:
+    e = exponentials(x)
+    return e * (1 / e.sum(axis=1, keepdims=True))
+
+
+def layer_norm(x: Any) -> Any:
+    d = x - x.mean(axis=1, keepdims=True)
+    return d / wf.sqrt((d * d).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def jacobi(a: Any) -> Any:
+    return 0.25 * (a[1:-1, 2:] + a[1:-1, :-2] + a[2:, 1:-1] + a[:-2, 1:-1])
+
+
+class Limits(NamedTuple):
+    """At most so many instructions (slow paths of divisions included) and registers on sm_90."""
+
+    instructions: int
+    registers: int
+
+
+PROGRAMS: dict[str, Callable[[], wf.Array]] = {
+    "chain": lambda: (lambda x: 2.5 * x + 1.5 * x * x - 0.5)(floats(MANY)),
+    "chain of arrays": lambda: (lambda x, c: 2.5 * x + 1.5 * x * x - c)(floats(MANY), floats(MANY, number=1)),
+    "softmax": lambda: softmax(floats(SIDE, SIDE)),
+    "softmax by reciprocals": lambda: softmax_reciprocal(floats(SIDE, SIDE)),
+    "layer norm": lambda: layer_norm(floats(SIDE, SIDE)),
+    "sums of rows": lambda: floats(SIDE, SIDE).sum(axis=1),
+    "squared differences": lambda: ((floats(MANY) - floats(MANY, number=1)) ** 2).sum(),
+    "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
+    "stencil": lambda: jacobi(floats(SIDE, SIDE)),
+}
+HAND = {
+    "chain": Limits(37, 18),
+    "chain of arrays": Limits(39, 22),
+    "softmax": Limits(574, 40),
+    "softmax by reciprocals": Limits(327, 32),
+    "layer norm": Limits(500, 38),
+    "sums of rows": Limits(69, 26),
+    "squared differences": Limits(153, 26),
+    "transpose": Limits(117, 32),
+    "stencil": Limits(138, 20),
+}
+# What we allow ourselves. nvJitLink compiles as if more code was to come: a kernel that calls a slow path (of a division)
+# keeps the registers of a call, 40 for 32.
+OURS = {
+    "chain": Limits(38, 18),
+    "chain of arrays": Limits(41, 20),
+    "softmax": Limits(630, 44),
+    "softmax by reciprocals": Limits(340, 40),
+    "layer norm": Limits(550, 41),
+    "sums of rows": Limits(75, 28),
+    "squared differences": Limits(190, 32),
+    "transpose": Limits(110, 42),
+    "stencil": Limits(110, 40),
+}
+
+
+class Code(NamedTuple):
+    """One kernel's machine code."""
+
+    resources: dict[str, int]
+    instructions: list[str]
+
+    def names(self) -> Counter[str]:
+        """How often each instruction occurs, predicates and operands left out."""
+        return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
+
+    def count(self, prefix: str) -> int:
+        """Instructions whose names begin so."""
+        return sum(n for name, n in self.names().items() if name.startswith(prefix))
+
+
+@cache
+def code_of(name: str, arch: str) -> Code:
+    (kernel,) = wf.compile(PROGRAMS[name](), target=arch)
+    found: list[str] = []
+    for section in disassemble(kernel.cubin).split(".section\t.text.")[1:]:
+        texts = [m[1].strip() for m in re.finditer(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", section)]
+        while texts and texts[-1].startswith("NOP"):
+            texts.pop()
+        found += texts[:-1]  # the last one keeps the processor from running on
+    return Code(kernel.resources, found)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_few_instructions_and_registers_as_by_hand(name: str) -> None:
+    code, limits = code_of(name, "sm_90"), OURS[name]
+    assert len(code.instructions) <= limits.instructions
+    assert code.resources["registers"] <= limits.registers
+
+
+def test_what_we_allow_ourselves_is_near_what_hands_write() -> None:
+    for name, limits in OURS.items():
+        assert limits.instructions <= 1.25 * HAND[name].instructions, name
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_spills_and_no_index_is_64_bits_wide(name: str, arch: str) -> None:
+    code = code_of(name, arch)
+    assert code.resources["spills"] == code.resources["stack"] == 0
+    assert not code.count("LDL")
+    assert not code.count("STL")
+    # neither divisions of indices
+    assert not code.count("I2F")
+    assert not code.count("F2I")
+    # nor 64-bit products: of two halves each, at least three multiplications
+    assert not code.count("IMAD.WIDE.U32.X")
+    assert code.resources["registers"] <= 48
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "stencil"])
+def test_accesses_are_sixteen_bytes_wide(name: str, arch: str) -> None:
+    code = code_of(name, arch)
+    narrow = 1 if name == "squared differences" else 0  # the partial results
+    assert code.count("LDG.E.128") >= 1
+    assert code.count("LDG") - code.count("LDG.E.128") == narrow
+    if not name.startswith("s") or "softmax" in name:
+        assert code.count("STG.E.128") == code.count("STG") >= 1
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "loads"), [("softmax", 4), ("layer norm", 4), ("sums of rows", 4)])
+def test_a_row_is_read_once(name: str, loads: int, arch: str) -> None:
+    # 4096 elements, 256 threads, vectors of four
+    assert code_of(name, arch).count("LDG") == loads
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_warps_fold_by_shuffles_and_blocks_meet_once_a_fold(arch: str) -> None:
+    code = code_of("softmax", arch)
+    assert code.count("SHFL.BFLY") == 2 * 5
+    assert code.count("BAR.SYNC") == 2
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_long_fold_is_one_launch(arch: str) -> None:
+    code = code_of("squared differences", arch)
+    assert code.count("ATOMG") == 1
+    assert code.count("MEMBAR") >= 2
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_maxima_are_one_instruction(arch: str) -> None:
+    if arch == "sm_75":
+        return  # which has none that NaN wins
+    names = code_of("softmax", arch).names()
+    assert names["FMNMX.NAN"] + names["FMNMX3.NAN"] > 0
+    assert not names["FSEL"]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_tiles_go_through_shared_memory(arch: str) -> None:
+    code = code_of("transpose", arch)
+    assert code.count("STS") == code.count("LDS") == 16
+    assert code.resources["shared"] >= 64 * 65 * 4

@@ -1,0 +1,144 @@
+"""The GPU schedules of the planner's kernels, run on device `simt`: against NumPy, and against themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import resolve_target
+from weft.fusion import kernels_of
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def _device() -> Iterator[None]:
+    with wf.device("simt"):
+        yield
+
+
+def attributes(result: wf.Array) -> dict[str, Any]:
+    (kernel,) = kernels_of([result._storage], resolve_target("sm_90"))
+    return kernel.attributes
+
+
+def softmax(xp: Any, x: Any) -> Any:
+    e = xp.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+# -- rows -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "length"), [(1, 64), (9, 100), (3, 1023), (64, 1028), (64, 4096), (64, 4097), (64, 20_002)]
+)
+def test_rows_that_are_gone_over_three_times(rows: int, length: int) -> None:
+    x = RNG.standard_normal((rows, length)).astype(np.float32)
+    found = np.asarray(softmax(wf, wf.asarray(x)))
+    np.testing.assert_allclose(found, softmax(np, x.astype(np.float64)), rtol=1e-5)
+
+
+def test_the_schedule_of_a_row_follows_from_its_length() -> None:
+    def threads(length: int) -> tuple[int, int]:
+        found: tuple[int, int] = attributes(softmax(wf, wf.asarray(np.zeros((64, length), np.float32))))["row"]
+        return found
+
+    assert threads(1000) == (32, 8)  # a warp, eight vectors a thread in registers
+    assert threads(4096) == (256, 4)
+    assert threads(30_000)[1] == 0  # too long to keep
+
+
+def test_whole_vectors_need_rows_of_whole_vectors() -> None:
+    even = attributes(softmax(wf, wf.asarray(np.zeros((3, 1000), np.float32))))
+    odd = attributes(softmax(wf, wf.asarray(np.zeros((3, 1001), np.float32))))
+    assert len(even["vectors"]) == 2
+    assert "vectors" not in odd
+
+
+@pytest.mark.parametrize("length", [260, 1300, 4100])
+def test_sizes_that_are_compiled_in_change_no_bit(length: int) -> None:
+    x = RNG.standard_normal((5, length)).astype(np.float32)
+    a = wf.asarray(x)
+    first = np.asarray(softmax(wf, a))
+    # the same kernel for another length of its class, and then for this one again
+    other = wf.asarray(np.ascontiguousarray(x[:, : length - 4]))
+    np.asarray(softmax(wf, other))
+    padded = wf.asarray(np.pad(x, ((0, 0), (0, 4))))
+    general = np.asarray(softmax(wf, padded[:, :length]))  # rows lie further apart: these sizes are new
+    assert first.tobytes() == general.tobytes()
+
+
+def test_many_lengths_share_few_kernels() -> None:
+    found = set()
+    for length in range(1, 2000, 37):
+        known = dict(attributes(softmax(wf, wf.asarray(np.zeros((2, length), np.float32)))))
+        known.pop("exact", None)
+        found.add(str(sorted(known.items())))
+    assert len(found) <= 12
+
+
+# -- long folds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [65_537, 100_000, 131_072])
+def test_long_folds_are_one_launch(size: int) -> None:
+    x = RNG.integers(-1000, 1000, size)
+    a = wf.asarray(x)
+    assert attributes(a.sum())["joined"]
+    assert int(a.sum()) == x.sum()
+    assert int(a.argmax()) == x.argmax()
+
+
+def test_sums_have_the_same_bits_every_time() -> None:
+    a = wf.asarray(RNG.standard_normal(200_003).astype(np.float32))
+    assert len({float((a * a).sum()) for _ in range(5)}) == 1
+
+
+def test_several_folds_of_the_same_elements_are_one_kernel() -> None:
+    x = RNG.standard_normal(100_000)
+    a = wf.asarray(x)
+    most, mean, squares = a.max(), a.mean(), (a * a).sum()
+    wf.evaluate(most, mean, squares)
+    assert float(most) == x.max()
+    np.testing.assert_allclose([float(mean), float(squares)], [x.mean(), (x * x).sum()], rtol=1e-9)
+
+
+# -- elements ------------------------------------------------------------------------------------------
+
+SHAPES = [(64, 128), (16, 1024), (33, 47), (100, 60), (7, 515)]
+POINTWISE: dict[str, Callable[[Any, Any], Any]] = {
+    "crossing": lambda x, y: x + y.T,
+    "crossing twice": lambda x, y: (x.T + y) * x.T,
+    "rows": lambda x, y: x * 2 + x[0],
+    "columns": lambda x, y: x - x[:, :1],
+    "stencil": lambda x, y: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] - x[:-2, 1:-1],
+    "backwards": lambda x, y: x[:, ::-1] + x[0],
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_pointwise_programs_have_numpys_bits(name: str, dtype: Any) -> None:
+    for shape in SHAPES:
+        x, y = (RNG.random(s).astype(dtype) for s in (shape, shape[::-1]))
+        found = np.asarray(POINTWISE[name](wf.asarray(x), wf.asarray(y)))
+        np.testing.assert_array_equal(found, POINTWISE[name](x, y))
+
+
+def test_transposes_go_through_tiles() -> None:
+    x = wf.asarray(np.zeros((128, 128), np.float32))
+    found = attributes(x + wf.asarray(np.zeros((128, 128), np.float32)).T)
+    assert found["tile"] == (64, 4)
+    assert found["whole"]
+    assert attributes(x[1:, 1:].T * 2)["tile"] == (32, 1)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 1023, 1025])
+def test_lines_have_numpys_bits(size: int) -> None:
+    x = RNG.random(size).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(wf.asarray(x) * 3 - 1), x * 3 - 1)
