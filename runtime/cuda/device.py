@@ -22,7 +22,7 @@ from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
-from weft.runtime.errors import CompileError
+from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
 from weft.runtime.object_code import BlockSchedule, ObjectCode
@@ -176,13 +176,18 @@ class CudaDevice(GpuServices):
 
     def load(self, code: ObjectCode) -> CudaFunction:
         """Load a kernel: assembled by nvJitLink where that is installed, else by the driver's own compiler."""
-        image = code.code
+        image, why = code.code, ""
         if code.kind == "ptx":
             try:
                 image = obtain_cubin(code, self.architecture).code
-            except CompileError:
-                image = code.code + b"\0"
-        module = self._driver.call("cuModuleLoadData", image)
+            except CompileError as error:
+                image, why = code.code + b"\0", f"the driver compiled {code.entry} itself: {error}"
+        try:
+            module = self._driver.call("cuModuleLoadData", image)
+        except CudaError as error:
+            if why:
+                error.add_note(why)
+            raise
         try:
             handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
         except BaseException:

@@ -24,6 +24,7 @@ def work(driver: StandIn) -> None:
     """Fused kernels often enough for a graph, an explicit kernel, streams, memory."""
     import weft as wf
     from weft import cuda
+    from weft.fusion.execute import _plans
     from weft.runtime import default_device, probe
 
     print("probe", probe().status, probe().devices[0].name)
@@ -45,6 +46,9 @@ def work(driver: StandIn) -> None:
     for queue in (0, stream):
         add[4, 256, queue](x, x, wf.zeros(1000))
     stream.synchronize()
+    _plans.clear()
+    gc.collect()
+    print("destroyed", driver.count("cuGraphExecDestroy"), driver.count("cuGraphDestroy"))
     print("bytes", x.numpy().shape, np.array_equal(cuda.to_device(np.arange(7)).copy_to_host(), np.arange(7)))
     print("modules", modules())
 

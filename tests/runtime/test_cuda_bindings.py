@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import subprocess
 import sys
+from array import array
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.stand_in.library import MACHINES
+from weft.runtime.cuda.records import (
+    ARGUMENTS,
+    ATTRIBUTE_COUNT,
+    ATTRIBUTES,
+    COOPERATIVE,
+    LAUNCH,
+    PARAMETERS,
+    STREAM,
+    Record,
+    Start,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytest.importorskip("cuda.bindings.driver")
+driver = pytest.importorskip("cuda.bindings.driver")
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in MACHINES, reason="the library is written for Linux"
 )
@@ -35,12 +50,61 @@ def child(folder: Path, what: str) -> dict[str, str]:
     return {line.partition(" ")[0]: line.partition(" ")[2] for line in done.stdout.splitlines()}
 
 
+def words_of(structure: Any, count: int) -> list[int]:
+    """A structure of cuda.bindings as 64-bit words."""
+    return list((ctypes.c_int64 * count).from_address(structure.getPtr()))
+
+
+def test_records_have_the_layout_of_the_drivers_structures() -> None:
+    function = SimpleNamespace(handle=77, name="k", cooperative=True, origin=None)
+    record = Record([Start(function, (5, 6, 7), (8, 9, 10), 11, array("q", [1, 2]))])
+    size = {
+        "gridDimX": 5,
+        "gridDimY": 6,
+        "gridDimZ": 7,
+        "blockDimX": 8,
+        "blockDimY": 9,
+        "blockDimZ": 10,
+        "sharedMemBytes": 11,
+    }
+    launch = record.parameters(0) - 8 * PARAMETERS
+    words = (ctypes.c_int64 * LAUNCH).from_address(launch)
+    words[STREAM] = 55
+
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+    attribute.value.cooperative = 1
+    assert words_of(attribute, len(COOPERATIVE)) == list(COOPERATIVE)
+
+    configuration = driver.CUlaunchConfig()
+    parameters = driver.CUDA_KERNEL_NODE_PARAMS()
+    for name, value in size.items():
+        setattr(configuration, name, value)
+        setattr(parameters, name, value)
+    configuration.hStream = driver.CUstream(55)
+    wanted = words_of(configuration, 7)
+    assert wanted[:5] == words[:5]
+    assert words[ATTRIBUTES] and not wanted[ATTRIBUTES]
+    configuration.attrs = [attribute]
+    configuration.numAttrs = 1
+    assert words_of(configuration, 7)[ATTRIBUTE_COUNT] & 0xFFFFFFFF == words[ATTRIBUTE_COUNT] == 1
+    found = list((ctypes.c_int64 * len(COOPERATIVE)).from_address(words_of(configuration, 7)[ATTRIBUTES]))
+    assert found == list((ctypes.c_int64 * len(COOPERATIVE)).from_address(words[ATTRIBUTES]))
+
+    parameters.func = driver.CUfunction(77)
+    wanted = words_of(parameters, LAUNCH - PARAMETERS)
+    assert wanted[:5] == words[PARAMETERS : PARAMETERS + 5]
+    assert words[PARAMETERS + 5 :] == [words[ARGUMENTS], 0, 0, 0]
+    assert not any(wanted[6:])
+
+
 def test_everything_once(tmp_path: Path) -> None:
     first = child(tmp_path, "work")
     assert first["probe"] == "ok Stand-in"
     assert first["device"] == "cuda:0 sm_90"
     assert first["launches"].startswith("True graphs ")
     assert int(first["launches"].split()[-1]) >= 1
+    assert first["destroyed"] == "1 1"
     assert first["bytes"] == "(1000,) True"
     second = child(tmp_path, "work")
     assert second["modules"] == "", "a process whose kernels are in the cache loads no compiler"

@@ -96,6 +96,10 @@ def test_otherwise_the_driver_gets_ptx(monkeypatch: pytest.MonkeyPatch, why: str
     with override(cache=False):
         device.load(code)
     assert found == [code.code + b"\0"]
+    driver.fail("cuModuleLoadData", 222)
+    with override(cache=False), pytest.raises(CudaError) as caught:
+        device.load(code)
+    assert "the driver compiled fused itself" in caught.value.__notes__[0]
 
 
 def test_a_module_without_its_function_is_unloaded() -> None:
