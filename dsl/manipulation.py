@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array, as_operand, expr_of, record, start, whole, wrap
-from weft.dsl.creation import as_shape, asarray, empty
+from weft.dsl.creation import as_shape, asarray, empty, eye, zeros
 from weft.dsl.reductions import normalize_axes, normalize_axis
 from weft.fusion import broadcast_shapes, constant, contiguous_strides
 from weft.fusion import broadcast_to as broadcast_expr
@@ -477,11 +477,10 @@ def diag(a: Any, k: int = 0) -> Array:
         return diagonal(array, k).copy()  # type: ignore[attr-defined, no-any-return]
     if array.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
-    start()
     n = array.shape[0] + abs(k)
-    result = record(broadcast_expr(constant(0, array.dtype), (n, n)))
-    diagonal(result, k)[...] = array  # type: ignore[index]
-    return result
+    entries = pad(array, (0, abs(k)))
+    along = expand_dims(entries, 1 if k >= 0 else 0)
+    return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))  # type: ignore[no-any-return]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:

@@ -159,6 +159,7 @@ class KernelWriter:
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
         """One of two branches. What they compute stays inside: it may not be read where the other one is taken."""
         holds, depth = made[choice.operands[0]]
+        depth = max(depth, len(self.nest.outer))  # nothing may stand beside a parallel loop
         for i in all_instructions([choice]):
             depth = max([depth, *(made[k][1] for k in i.operands if k < len(made))])
             if i.kind == "read" and i.node in self.results:

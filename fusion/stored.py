@@ -27,6 +27,8 @@ READS_LIMIT = 20
 PARTS_LIMIT = 8
 PART_COST = 2
 DIVIDE_COST = 4
+# Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part.
+SMALL_RESULT = 1 << 18
 
 # Kinds whose value always has memory of its own, but for updates that only put parts together.
 ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
@@ -93,7 +95,8 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Updates that put boxes together into something that is only read: each reader chooses the box it is in.
+    """Updates that put boxes together into something that is only read, or new: who computes an element chooses the box
+    that it is in.
 
     Not those of memory that exists already: writing a part of that in place is cheaper.
     """
@@ -101,7 +104,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     for node in order:
         for child in node.operands:
             users.setdefault(child, []).append(node)
-    kept = set(outputs) | {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    handed = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     inside = set(order)
     fresh: dict[Expr, int] = {}  # updates on nothing that is in memory -> parts so far
     for node in order:
@@ -113,7 +116,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
                 fresh[node] = count + 1
     parts: set[Expr] = set()
     for node in reversed(order):
-        if node not in fresh or node in kept:
+        if node not in fresh or node in handed or (node in outputs and not _in_one_go(node, fresh[node])):
             continue
         written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
         if all(u in parts for u in written):
@@ -123,6 +126,16 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         if node in parts and node.operands[0].kind == "update" and node.operands[0] not in parts:
             parts.discard(node)
     return parts
+
+
+def _in_one_go(update: Expr, count: int) -> bool:
+    """Whether a result of so many parts is better written by one kernel."""
+    base = update
+    for _ in range(count):
+        base = base.operands[0]
+    if base.kind == "empty":
+        return count > 1
+    return base.kind == "constant" or update.nbytes <= SMALL_RESULT
 
 
 def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr, set[object]]) -> None:

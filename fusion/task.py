@@ -110,7 +110,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
             return _reduce_task(node, stored, short)
         case "scan":
             return _scan_task(node, stored)
-        case "update":
+        case "update" if node.operands[0] in stored:
             return _update_task(node, stored, first)
         case "scatter":
             return _scatter_task(node, stored, first)

@@ -100,6 +100,84 @@ ONE: dict[str, Program] = {
 }
 
 
+def framed(xp: Any, c: Any) -> Any:
+    a = c(A) * 2
+    a[0] = a[1]
+    a[-1] = a[-2]
+    a[:, 0] = 0
+    a[:, -1] = 1
+    return a
+
+
+def written_in_between(xp: Any, c: Any) -> Any:
+    out = xp.zeros((12, 20))
+    out[2:5] = c(A)[2:5]
+    before = out * 2
+    out[3:8, 2:] = 7
+    return out, before
+
+
+def rows_alone(xp: Any, c: Any) -> Any:
+    out = xp.zeros((12, 20))
+    out[2:5] = 1
+    copied = out.copy()
+    out[3:8, 2:] = 7
+    return out, copied, out.sum(1)
+
+
+def row_by_row(xp: Any, c: Any) -> Any:
+    out = xp.zeros((12, 20))
+    for k in range(12):
+        out[k] = c(A)[k] * k
+    return out
+
+
+def every_other(xp: Any, c: Any) -> Any:
+    out = xp.zeros((12, 20))
+    out[::2] = c(A)[::2]
+    out[1::2, ::3] = 5
+    return out
+
+
+def through_views(xp: Any, c: Any) -> Any:
+    out = xp.zeros(24)
+    out[3:20] = xp.arange(17.0)
+    view = out[::-1]
+    view[2:9] = 4
+    out[[1, 2]] = 9
+    return out, view
+
+
+# programs whose results are put together, and their kernels
+RESULTS: dict[str, tuple[int, Program]] = {
+    "concatenate": (1, lambda xp, c: xp.concatenate([c(V) * 2, c(W) + 1])),
+    "stack": (1, lambda xp, c: xp.stack([c(A) * 2, c(B) + 1])),
+    "pad": (1, lambda xp, c: xp.pad(c(A) * 2, 1)),
+    "diagonal matrix": (1, lambda xp, c: xp.diag(c(V) * 2, 3) + 1),
+    "framed": (1, framed),
+    "written in between": (1, written_in_between),
+    "rows alone": (3, rows_alone),
+    "row by row": (13, row_by_row),
+    "every other": (3, every_other),
+    "through views": (4, through_views),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_put_together(name: str, device: str) -> None:
+    most, program = RESULTS[name]
+    wanted = program(np, lambda x: x.copy())
+    with wf.device(device):
+        found = program(wf, wf.asarray)
+        found, wanted = ((r,) if not isinstance(r, tuple) else r for r in (found, wanted))
+        reset_statistics()
+        wf.evaluate(*found)
+        assert statistics()["kernels"] <= most
+        for ours, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
+
+
 def run(program: Program) -> tuple[np.ndarray, dict[str, Any]]:
     """What a program gives on weft, and what was counted."""
     reset_statistics()
