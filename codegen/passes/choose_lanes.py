@@ -12,7 +12,7 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import accumulators, find_op, fold
-from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.rewrite import Rewriter
@@ -36,7 +36,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
             continue
         taken |= {operation, *inside}
         width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
-        lanes = FOLD_LANES if _rounds(operation) else max(4, min(64, _vectors(inside) * target.vector_bytes // width))
+        lanes = FOLD_LANES if rounds(operation) else max(4, min(64, _vectors(inside) * target.vector_bytes // width))
         _mark(kernel, operation, lanes)
     return kernel
 
@@ -44,14 +44,6 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 # Lanes of a fold whose result depends on the order: always as many, so that neither the machine nor what else the kernel
 # folds in the same loop changes a bit.
 FOLD_LANES = 32
-
-
-def _rounds(operation: Operation) -> bool:
-    """Whether a loop folds with an operation that rounds."""
-    kinds = [v.type for v in operation.results]
-    return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
-        name not in ("minimum", "maximum", "argmin", "argmax") for name in operation.attributes.get("combine", ())
-    )
 
 
 # Values that all lanes share, most of them constants, from which on a turn takes one vector instead of two: they fill the

@@ -1,4 +1,4 @@
-"""The values that extra accumulators of a fold start from: folding them in changes no bit of a result."""
+"""Folds in another order than one by one: where that changes bits, and what extra accumulators start from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Type
+from weft.codegen.kernel_ir.operation import Operation, Type
 from weft.codegen.ops import accumulators, identity_of
 
 
+def rounds(loop: Operation) -> bool:
+    """Whether a loop folds with an operation that rounds, so that the order changes bits."""
+    kinds = [v.type for v in loop.results]
+    return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
+        name not in ("minimum", "maximum", "argmin", "argmax") for name in loop.attributes.get("combine", ())
+    )
+
+
 def fold_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
-    """One NumPy scalar an accumulator of the folds named in `combine`.
+    """One NumPy scalar an accumulator of the folds named in `combine`: folding them in changes no bit of a result.
 
     Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
     worst value and the highest index.

@@ -11,7 +11,7 @@ columns  the items lie side by side: X neighbours have X items, and the threads 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +96,7 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
         before = [o for level in nest.levels[1:] for o in level.before]
-        _item(w, team, head, tail, any(o.opcode == "load" for o in before))
+        _item(w, team, head, tail, _reads_changing(w, before))
     shared = sum(
         int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
@@ -144,24 +144,29 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
     return w.choose(w.test("greater", length, limit), THREADS, short)
 
 
+def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
+    """Whether any of these read what the kernel may write to."""
+    steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
+    return any(o.opcode == "load" and o.operands[0] not in steady for o in operations)
+
+
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
     """An item: all its threads compute the head, its point values redundantly and its loops by shares; the first
     thread alone stores and computes the tail.
 
     A barrier stands wherever one thread might write what another has yet to read, or read what another has yet to
-    write. `reads`: something has been read on the way in.
+    write; threads without an item read as well. `reads`: something that may be written has been read on the way in.
     """
     writes = False
     for part in (*([operation] for operation in head), *([list(tail)] if tail else [])):
-        inner = [o.opcode for o in program_order(part)]
-        loads, stores = "load" in inner, "store" in inner or "atomic" in inner
+        inner = list(program_order(part))
+        loads, stores = _reads_changing(w, inner), any(o.opcode in ("store", "atomic") for o in inner)
         if (stores and (reads or writes)) or (loads and writes):
             w.barrier()
             reads = writes = False
         if len(part) == 1 and is_spread(part[0]):
             _spread(w, team, part[0])
-            # a thread has read everything before it gives its accumulators to others
-            reads = not part[0].results and (reads or loads)
+            reads = reads or loads
         elif stores or part == tail:
             with w.when(team.first(w)):
                 w.copy(part)

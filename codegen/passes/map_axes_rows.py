@@ -5,7 +5,7 @@ A row's elements lie with its threads in vectors: vector v is thread ``v % threa
 its vectors in registers, so that memory is read once; without, it goes over the row in tiles, whole ones first.
 
 The tree of a fold: each lane of a thread's vector is folded in the order of the row, then the lanes of a vector by halves,
-the lanes of a warp by halves, and the warps by halves. It follows from the row's length and the dtypes.
+the lanes of a warp by halves, and the warps by halves. It follows from the row's length alone where folding rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
-from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
@@ -30,11 +30,14 @@ WARP = 32
 # Threads of a block that shares a row; where a warp has a row, threads of a block in all.
 BLOCK = 256
 WIDE_BLOCK = 512
-# Elements of a row below which the schedule for any folds does better, and up to which a warp has it.
+# Elements of a row below which the schedule for any folds does better, and up to which a warp or a block has it.
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
+BLOCK_LENGTH = 4096
+# Elements of a vector where folding rounds: always as many, so that what else is read changes no bit.
+FOLD_LANES = 4
 # 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
-KEPT_REGISTERS = 32
+KEPT_REGISTERS = 48
 TILE_LOADS = 4
 
 
@@ -58,6 +61,8 @@ class RowNest:
 
     def lanes(self) -> int:
         """Elements of a vector."""
+        if any(rounds(o) for o in self.loops):
+            return FOLD_LANES
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
     def walks(self) -> list[tuple[list[Operation], Value]]:
@@ -140,11 +145,8 @@ def _kept(row: RowNest) -> int:
 def _share(length: int, lanes: int, kept: int) -> tuple[int, int]:
     """Threads that share a row of this length, and vectors that each keeps (a power of four times one or two)."""
     most = max(1, KEPT_REGISTERS // (kept * lanes))
-    threads = WARP if length <= WARP_LENGTH else BLOCK
+    threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
     vectors = -(-length // (threads * lanes))
-    if vectors > most and threads == BLOCK:
-        threads = WIDE_BLOCK if length <= WIDE_BLOCK * lanes * most else BLOCK
-        vectors = -(-length // (threads * lanes))
     slots = 1
     while slots < vectors:
         slots *= 2

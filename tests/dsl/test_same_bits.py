@@ -76,6 +76,12 @@ SIBLINGS: dict[str, Callable[[wf.Array], wf.Array]] = {
     "largest": lambda x: x.max(axis=1),
     "scaled": lambda x: x / x.sum(axis=1, keepdims=True),
     "squares": lambda x: (x * x).sum(axis=1),
+    "wider": lambda x: (x + wf.asarray(values(x.shape, "float64"))).sum(axis=1),
+    "more": lambda x: (x * wf.asarray(values(x.shape, "float32")) - wf.asarray(values(x.shape, "float32") * 2)).sum(
+        axis=1
+    ),
+    "backward": lambda x: (x * x[:, ::-1]).sum(axis=1),
+    "across": lambda x: x.sum(axis=0),
 }
 
 
@@ -83,7 +89,7 @@ SIBLINGS: dict[str, Callable[[wf.Array], wf.Array]] = {
 @pytest.mark.parametrize("sibling", SIBLINGS)
 def test_a_sum_alone_and_beside_others(device: str, sibling: str) -> None:
     with on_device(device):
-        for shape in ((70, 100), (70, 700), (70, 4096), (70, 20000), (5, 3000)):
+        for shape in ((70, 100), (70, 4096), (64, 10000), (5, 3000)):
             x = values(shape, "float32")
             alone = np.array(wf.asarray(x).sum(axis=1))
             array = wf.asarray(x)

@@ -114,7 +114,16 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transposed": lambda: wf.asarray(Y).T + wf.asarray(Y[:70, :1]),
     "scan": lambda: wf.cumsum(wf.asarray(X), axis=1),
     "in place": lambda: _stepped(),
+    "read by all, written by one": lambda: _overwritten(),
 }
+
+
+def _overwritten() -> wf.Array:
+    one = wf.asarray(np.ones(1, "i1"))
+    total = wf.broadcast_to(one, (50,)).astype("i8").min(axis=0)
+    one[0] = 2
+    wf.evaluate(one, total)
+    return total
 
 
 def _stepped() -> wf.Array:
