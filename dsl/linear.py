@@ -26,7 +26,8 @@ SMALL_MATRIX = 8
 
 def _is_fused(array: Array, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
     """Whether a product of matrices, on the device of `array`, is a sum of products in a kernel."""
-    if kind.char not in "fdFD" or length <= SHORT_SUM or rows == columns == 1:
+    known = "efdFD" if array.device.name.startswith("cuda") else "fdFD"  # a GPU's library has half precision
+    if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
     if 1 in (rows, columns):
         # a matrix and a vector: on the host BLAS is faster by half, and is handed them where they lie

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
+from weft.dsl import linear
 from weft.runtime import CudaError, set_default_device
 from weft.runtime.cuda.blas import Blas
 
@@ -84,6 +85,12 @@ def driver() -> Iterator[RunningStandIn]:
     gc.collect()
     assert not made.memory.wrong
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def _every_product_is_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones too, which would be sums of products in a kernel."""
+    monkeypatch.setattr(linear, "_is_fused", lambda array, kind, *sizes: kind.char not in "efdFD")
 
 
 @pytest.fixture
@@ -170,6 +177,12 @@ def test_in_a_plan_and_in_streams(library: Library) -> None:
     expected = np.maximum((a * 2 + 1) @ b - 3, 0).sum(axis=0)
     np.testing.assert_allclose(y.numpy(), expected)
     assert library.calls == 1 and library.made == 1
+
+
+def test_half_precision_is_the_librarys_on_a_gpu(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    check(values(20, 30, dtype=np.float16), values(30, 10, dtype=np.float16))
+    assert library.calls == 1
 
 
 def test_failures(library: Library) -> None:
