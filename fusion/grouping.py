@@ -8,13 +8,14 @@ read, and every overwrite comes after the other readers of what it overwrites.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
 from weft.fusion.body import Loop, Role
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values, too_long
-from weft.fusion.index_map import Affine
+from weft.fusion.index_map import Affine, disjoint
 from weft.fusion.nest import Nest, make_nest
 from weft.fusion.stored import base_of
 from weft.fusion.task import Task
@@ -27,7 +28,8 @@ LOOK_BACK = 24  # groups that a task is tried with, newest first
 class Grouping:
     """Places tasks one after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_place: Collection[Expr] = ()) -> None:
+        self.in_place = set(in_place)  # updates that take over the memory of their previous version
         self.groups: list[Group] = []
         self.home: dict[Expr, int] = {}  # stored value -> its group
         self.readers: dict[Expr, set[int]] = {}  # stored value -> the groups that read it
@@ -174,25 +176,40 @@ class Grouping:
             return trouble
         return self._overwrites(placed, group)
 
-    @staticmethod
-    def _overwrites(placed: Placed, group: Group) -> str:
+    def _overwrites(self, placed: Placed, group: Group) -> str:
         """What one task overwrites, another of the kernel may read only where it is overwritten."""
         everyone = [*group.placed, placed]
+        extents = [loop.extent for loop in group.loops]
+        made = {**group.made, placed.task.node: placed}
         for writer in everyone:
             if writer.task.kind != "update":
                 continue
-            previous = writer.task.node.operands[0]
             target = writer.flat(writer.task.target)
+            versions = [writer.task.node.operands[0]]
+            while versions[-1] in made:
+                earlier = made[versions[-1]]
+                if not self._beside(earlier, writer, group):
+                    return "it overwrites part of what the kernel before it writes"
+                versions.append(earlier.task.node.operands[0])
             for reader in everyone:
-                if reader is not writer and reader.task.kind == "update" and reader.task.node.operands[0] is previous:
+                if reader is not writer and reader.task.kind == "update" and reader.task.previous is versions[0]:
                     return "both overwrite the same array"
                 for node, index in reader.task.reads():
-                    elsewhere = index is None or reader.flat(index) != target or reader.stage > writer.stage
-                    if node is previous and elsewhere:
+                    if node not in versions:
+                        continue
+                    form = None if index is None else reader.flat(index)
+                    if form == target and reader.stage <= writer.stage:
+                        continue
+                    if form is None or not disjoint(form, target, extents):
                         return "one overwrites what the other still reads elsewhere"
-                if previous in (p.task.node for p in everyone):
-                    return "it overwrites part of what the kernel before it writes"
         return ""
+
+    def _beside(self, earlier: Placed, later: Placed, group: Group) -> bool:
+        """Whether two updates of the same memory, one after the other, write to different places of it."""
+        if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
+            return False
+        extents = [loop.extent for loop in group.loops]
+        return disjoint(earlier.flat(earlier.task.target), later.flat(later.task.target), extents)
 
 
 def start_group(group: Group, task: Task) -> None:
@@ -209,7 +226,8 @@ def walks_along(placed: Placed, group: Group) -> bool:
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
-        return found if p.task.previous is None else found | {(p.task.previous, p.flat(p.task.target)[1])}
+        written = (p.task.node, p.task.previous)
+        return found | {(node, p.flat(p.task.target)[1]) for node in written if node is not None}
 
     own = walks(placed)
     return any(not own.isdisjoint(walks(other)) for other in group.placed)

@@ -7,7 +7,9 @@ views by strides. Out: where an operand is read, per dimension or in its flat C 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from math import gcd
 
 from weft.fusion.expr import contiguous_strides
 
@@ -103,3 +105,19 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
         combine(start, tuple((coordinates[axis], jump) for axis, jump in terms)) if terms else (start, ())
         for start, terms in decoded
     )
+
+
+def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
+    """Whether two flat indices never meet, whatever iterations they are taken at."""
+    steps = [c for _, c in (*one[1], *other[1])]
+    if not steps:
+        return one[0] != other[0]
+    if (one[0] - other[0]) % gcd(*steps):
+        return True
+
+    def reach(form: Affine) -> tuple[int, int]:
+        ends = [c * (extents[k] - 1) for k, c in form[1]]
+        return form[0] + sum(e for e in ends if e < 0), form[0] + sum(e for e in ends if e > 0)
+
+    (low, high), (low_other, high_other) = reach(one), reach(other)
+    return high < low_other or high_other < low

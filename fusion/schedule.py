@@ -56,7 +56,7 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
     steps = _make_steps([n for n in order if n not in known], stored, set(outputs))
     kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
-    groups = _group(sequence, set(outputs))
+    groups = _group(sequence, set(outputs), in_place)
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
     return Schedule(list(outputs), groups, in_place, _last_uses(groups))
 
@@ -119,7 +119,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
         if task is not None
         and task.kind in ("update", "scatter")
         and node.operands[0] not in precious
-        and all(read is not node.operands[0] or index == task.target for read, index in task.reads())
+        and task.in_order()
     }
     blockers = {number[node]: {r for r in readers.get(node.operands[0], ()) if r != number[node]} for node in in_place}
     blocking: dict[int, list[int]] = {}
@@ -162,8 +162,8 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
     return sequence, in_place
 
 
-def _group(sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr]) -> list[Group]:
-    grouping = Grouping()
+def _group(sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr], in_place: set[Expr]) -> list[Group]:
+    grouping = Grouping(in_place)
     for (node, task), waits in sequence:
         if task is None:
             grouping.add_opaque(node)

@@ -14,7 +14,17 @@ from typing import Literal
 
 from weft.fusion.body import BodyBuilder, Instruction, Loop, Role, all_instructions
 from weft.fusion.expr import Expr, contiguous_strides
-from weft.fusion.index_map import ZERO, Affine, Coordinates, broadcast, combine, decode_view, flatten, variable
+from weft.fusion.index_map import (
+    ZERO,
+    Affine,
+    Coordinates,
+    broadcast,
+    combine,
+    decode_view,
+    disjoint,
+    flatten,
+    variable,
+)
 from weft.fusion.stored import base_of, choose_stored, is_window
 
 __all__ = ["Loop", "Task", "base_of", "choose_stored", "is_window", "make_task"]
@@ -64,6 +74,18 @@ class Task:
         """Whether it folds with an operation whose result depends on the order."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or self.node.dtype.kind not in "fc"
         return self.kind == "reduce" and not exact
+
+    def in_order(self) -> bool:
+        """Whether it may overwrite its previous version: what it reads of that is where it writes, or never written."""
+        if self.kind == "scatter":
+            return all(node is not self.previous for node, _ in self.reads())
+        extents = [loop.extent for loop in self.loops]
+        return all(
+            node is not self.previous
+            or index == self.target
+            or (index is not None and disjoint(index, self.target, extents))
+            for node, index in self.reads()
+        )
 
     def covered(self) -> tuple[int, int]:
         """The range of flat indices that is written without a gap; empty where there are gaps."""
@@ -228,12 +250,12 @@ def _scan_task(node: Expr, stored: set[Expr]) -> Task:
 
 
 def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
-    previous, value = node.operands
+    value = node.operands[1]
     _, strides, offset = node.attrs
     loops, at, build, result = _compute(node, value, stored)
     target = combine(offset, tuple(zip(at, strides, strict=True)))
     task = Task(node, "update", loops, build.body, result, target)
-    if any(read is previous and index != target for read, index in task.reads()) and value not in stored:
+    if not task.in_order() and value not in stored:
         rebuilt = _rebuild_task(node, stored)
         if rebuilt is not None:
             return rebuilt

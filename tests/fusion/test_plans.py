@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_threads_share_arrays() -> None:
     np.testing.assert_allclose(found, (A * 2 + 1).sum())
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (9, 20), (64, 65), (5, 6, 7)])
+@pytest.mark.parametrize("shape", [(4, 4), (9, 20), (64, 65), (5, 6, 7)])
 def test_a_step_in_place_is_one_kernel_into_new_memory(shape: tuple[int, ...]) -> None:
     start = np.random.default_rng(1).random(shape).astype(np.float32)
     inside = (slice(1, -1),) * len(shape)
@@ -185,3 +186,33 @@ def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")
     assert not any(o.opcode == "load" for o in outermost.regions[0].operations)
+
+
+def test_updates_of_different_places_share_a_kernel() -> None:
+    a = np.random.default_rng(4).random((20, 30))
+
+    def fill(xp: Any, x: Any, out: Any) -> Any:
+        out[:, :, 0] = x * 2
+        out[:, :, 1] = xp.exp(x) + out[:, :, 0]
+        out[:, :, 2] = x[::-1]
+        return out
+
+    x, out = wf.asarray(a), wf.asarray(np.zeros((20, 30, 3)))
+    wf.evaluate(x, out)
+    fill(wf, x, out)
+    assert launches(out) == 1
+    np.testing.assert_allclose(out, fill(np, a, np.zeros((20, 30, 3))), rtol=1e-15)
+
+
+def test_updates_of_places_that_meet_stay_in_order() -> None:
+    def fill(x: Any, out: Any) -> Any:
+        out[1:40] = x[1:40]
+        out[:39] = x[:39] * 2
+        out[3:42] = x[3:42] + out[3:42]
+        out[10:49:3] = 7
+        return out
+
+    a = np.arange(50.0)
+    x, out = wf.asarray(a), wf.asarray(np.zeros(50))
+    wf.evaluate(x, out)
+    np.testing.assert_array_equal(fill(x, out), fill(a, np.zeros(50)))
