@@ -323,11 +323,15 @@ def split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
 
 def hsplit(a: Any, sections: Any) -> list[Array]:
     """Cut into columns."""
+    if not asarray(a).ndim:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return split(a, sections, 0 if asarray(a).ndim == 1 else 1)
 
 
 def vsplit(a: Any, sections: Any) -> list[Array]:
     """Cut into rows."""
+    if asarray(a).ndim < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return split(a, sections, 0)
 
 

@@ -69,6 +69,13 @@ def test_one_axis_is_transposed_by_its_number() -> None:
         wf.ones((2, 3)).transpose(0)
 
 
+def test_splits_need_the_axis_that_they_cut() -> None:
+    for cut, array in ((wf.hsplit, wf.asarray(1.0)), (wf.vsplit, wf.ones(4))):
+        with pytest.raises(ValueError, match="only works on arrays of"):
+            cut(array, 2)
+    assert [part.shape for part in wf.hsplit(wf.ones(4), 2)] == [(2,), (2,)]
+
+
 def test_bounds_of_slices_are_whole_numbers() -> None:
     with pytest.raises(TypeError):
         wf.arange(6.0)[1.5:3]
