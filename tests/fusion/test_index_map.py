@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.fusion.index_map import ZERO, broadcast, combine, decode_view, flatten, rename, through_view, variable
+from weft.fusion.index_map import (
+    ZERO,
+    Affine,
+    broadcast,
+    combine,
+    decode_view,
+    disjoint,
+    flatten,
+    rename,
+    through_view,
+    variable,
+)
 
 
 def as_view(base: np.ndarray, window: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -79,3 +90,22 @@ def test_through_a_view_and_a_broadcast() -> None:
     at = through_view(decoded, (variable(4), variable(5)))
     assert at == ((0, ((4, 2),)), (7, ((5, -1),)))
     assert broadcast((variable(0), variable(1), variable(2)), (1, 9)) == (ZERO, variable(2))
+
+
+def test_disjoint_indices_never_meet() -> None:
+    source = np.random.default_rng(0)
+    found = 0
+    for _ in range(400):
+        extents = [int(n) for n in source.integers(1, 5, 2)]
+        one, other = (
+            (int(source.integers(0, 12)), tuple((k, int(c)) for k, c in enumerate(source.integers(-3, 7, 2)) if c))
+            for _ in range(2)
+        )
+        if disjoint(one, other, extents):
+            found += 1
+            assert _values(one, extents).isdisjoint(_values(other, extents))
+    assert found > 40
+
+
+def _values(form: Affine, extents: list[int]) -> set[int]:
+    return {form[0] + sum(c * at[k] for k, c in form[1]) for at in np.ndindex(*extents)}
