@@ -25,6 +25,7 @@ from weft.codegen.passes.map_axes_joined import describe_joined
 from weft.codegen.passes.map_axes_nest import find_nest
 from weft.codegen.passes.map_axes_planes import describe_plane
 from weft.codegen.passes.map_axes_rows import describe_row
+from weft.codegen.passes.map_axes_scans import describe_scan
 from weft.codegen.passes.map_axes_tiles import describe_tile
 from weft.codegen.passes.unroll_folds import describe_folds
 from weft.codegen.target import Target
@@ -49,6 +50,7 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
             describe_row(inlined, nest, sizes)
             or describe_tile(inlined, nest, sizes)
             or describe_plane(inlined, nest, sizes)
+            or describe_scan(inlined, nest, sizes)
         )
     if not found:
         found = describe_line(inlined, nest, sizes)

@@ -3,7 +3,7 @@
 In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
 its launch data as attributes:
 
-scheme     "elements", "planes", "tiles", "rows", "joined", "columns" or "items"
+scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "columns" or "items"
 block      threads of a block
 per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
@@ -22,6 +22,7 @@ tiles      Operands that lie across go through squares in shared memory.
 rows       Folds over side-by-side elements: a warp or the block has a row, in registers where it fits. Without sizes,
            or for short rows and nested folds: up to a warp, or the block, for each item.
 joined     Long folds: chunks as rows, and the last block that is through folds what all found.
+scans      Running folds along rows: a block has a row, tile by tile. Without sizes, or for short rows: items.
 columns    Folds across side-by-side items: 32 columns a block.
 items      Anything else: loops in order inside one thread for each point.
 """
@@ -37,6 +38,7 @@ from weft.codegen.passes.map_axes_joined import map_joined
 from weft.codegen.passes.map_axes_nest import find_nest, has_loops
 from weft.codegen.passes.map_axes_planes import map_plane_of_rows
 from weft.codegen.passes.map_axes_rows import map_rows
+from weft.codegen.passes.map_axes_scans import map_scan
 from weft.codegen.passes.map_axes_tiles import map_tiles
 from weft.codegen.target import Target
 
@@ -58,6 +60,8 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     nest = find_nest(kernel)
     if "tile" in kernel.attributes:
         return map_tiles(kernel, nest)
+    if "scan" in kernel.attributes:
+        return map_scan(kernel, nest)
     if "plane" in kernel.attributes:
         return map_plane_of_rows(kernel, nest)
     if not has_loops(nest.item) and nest.levels:

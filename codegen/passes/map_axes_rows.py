@@ -116,13 +116,13 @@ def _stores_carried(loop: Operation) -> bool:
 def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
     """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
     row = find_row(nest)
-    if row is None or row.stop.name not in sizes or kernel.attributes.get("chunks"):
+    if row is None or row.stop.name not in sizes:
         return {}
     length = sizes[row.stop.name]
     items = 1
     for level in nest.levels:
         items *= sizes[level.extent.name]
-    if length < LEAST_LENGTH or items > MAX_ITEMS:
+    if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
         return {}
     lanes = row.lanes()
     threads, slots = _share(length, lanes, _kept(row))
@@ -134,6 +134,7 @@ def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[s
 
 
 MAX_ITEMS = 2**31 - 1
+MOST_LENGTH = 2**31 - 2**16  # a tile behind the last one still has an index
 
 
 def _kept(row: RowNest) -> int:

@@ -108,6 +108,24 @@ def test_several_folds_of_the_same_elements_are_one_kernel() -> None:
     np.testing.assert_allclose([float(mean), float(squares)], [x.mean(), (x * x).sum()], rtol=1e-9)
 
 
+# -- scans -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "length"), [(1, 128), (3, 1000), (2, 1025), (70, 130), (1, 5001)])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_running_sums_of_integers_have_numpys_bits(rows: int, length: int, dtype: Any) -> None:
+    x = RNG.integers(0, 100, (rows, length)).astype(dtype)
+    found = np.cumsum(x, axis=1) * 3
+    np.testing.assert_array_equal(np.asarray(wf.cumsum(wf.asarray(x) + 0, axis=1) * 3), found)
+
+
+def test_a_block_goes_along_a_row() -> None:
+    x = RNG.random((3, 1000)).astype(np.float32)
+    result = wf.cumsum(wf.asarray(x), axis=1)
+    assert attributes(result)["scan"]
+    np.testing.assert_allclose(np.asarray(result), np.cumsum(x.astype(np.float64), axis=1), rtol=1e-5)
+
+
 # -- elements ------------------------------------------------------------------------------------------
 
 SHAPES = [(64, 128), (16, 1024), (33, 47), (100, 60), (7, 515)]
