@@ -30,7 +30,8 @@ from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
-from weft.fusion.task import Task, is_window
+from weft.fusion.stored import is_window
+from weft.fusion.task import Task
 from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
 from weft.runtime.launches import Launch, Prepared
 

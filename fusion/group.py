@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from weft.fusion.body import Loop
 from weft.fusion.expr import Expr
 from weft.fusion.index_map import Affine, rename
-from weft.fusion.task import Loop, Task
+from weft.fusion.task import Task
 
 # Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
 # many, or short ones. Rows across memory (columns) are in the cache only if they are short.

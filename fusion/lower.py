@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from math import prod
 
+from weft.fusion.body import Loop
 from weft.fusion.group import Group, Placed, row_size
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, make_nest
 from weft.fusion.split_writer import Split, SplitWriter
-from weft.fusion.task import Loop
 
 # Elements that one chunk of a split reduction folds, and from where on splitting pays.
 CHUNK = 1 << 15

@@ -15,8 +15,8 @@ from weft.fusion.expr import Expr
 from weft.fusion.group import Group, needed_values
 from weft.fusion.grouping import Grouping
 from weft.fusion.reference import topological
-from weft.fusion.stored import find_short
-from weft.fusion.task import Task, base_of, choose_stored, make_task
+from weft.fusion.stored import base_of, choose_stored, find_short
+from weft.fusion.task import Task, make_task
 
 
 @dataclass(slots=True)

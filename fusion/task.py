@@ -25,9 +25,6 @@ from weft.fusion.index_map import (
     flatten,
     variable,
 )
-from weft.fusion.stored import base_of, choose_stored, is_window
-
-__all__ = ["Loop", "Task", "base_of", "choose_stored", "is_window", "make_task"]
 
 # Tries to cut loops so that indices need no division, and how long the innermost loop stays at least.
 CUTS = 3

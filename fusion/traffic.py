@@ -13,7 +13,8 @@ from weft.fusion.expr import Expr
 from weft.fusion.group import Group
 from weft.fusion.index_map import Affine
 from weft.fusion.schedule import Schedule
-from weft.fusion.task import Task, base_of
+from weft.fusion.stored import base_of
+from weft.fusion.task import Task
 
 
 def traffic(group: Group) -> tuple[int, int]:
