@@ -161,11 +161,12 @@ def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr,
 def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> bool:
     if node.size <= 1 or not ways:
         return False
-    cost = sum(_cost(m) for m in members)
-    if (len(ways) - 1) * cost > RECOMPUTE_LIMIT:
-        return True
     # a value broadcast along an outer axis would be computed again for every row
-    return cost > 12 and any(_elements(way) >= 4 * node.size for way in ways)
+    broadcast = any(_elements(way) >= 4 * node.size for way in ways)
+    if len(ways) == 1 and not broadcast:
+        return False
+    cost = sum(_cost(m) for m in members)
+    return (len(ways) - 1) * cost > RECOMPUTE_LIMIT or (cost > 12 and broadcast)
 
 
 def _cost(node: Expr) -> int:
