@@ -135,7 +135,22 @@ class LaneWriter:
             return
         for lane, values in enumerate(slot.values):
             operands = tuple(self.value(slot, lane, v) for v in operation.operands)
-            values.update(zip(operation.results, self._once(operation, operands), strict=True))
+            made = self._guarded(operation, operands, slot.valid[lane])
+            values.update(zip(operation.results, made, strict=True))
+
+    def _guarded(self, operation: Operation, operands: tuple[Value, ...], valid: Value | None) -> tuple[Value, ...]:
+        """An operation of a lane; what may be written meanwhile is not read for a lane that is not there."""
+        if operation.opcode != "load" or valid is None or operands[0] in self.steady:
+            return self._once(operation, operands)
+        found = self.memo.get(("load", *operands))
+        if found is not None:
+            return found
+        w, kind = self.w, operation.results[0].type
+        return w.select(
+            valid,
+            lambda: w.builder.emit("load", operands, (kind,), **operation.attributes),
+            lambda: (w.number(0, kind),),
+        )
 
     def _is_wide(self, operation: Operation) -> bool:
         pointer, index = operation.operands[:2]
@@ -151,12 +166,17 @@ class LaneWriter:
         source = self.w.map[pointer]
         found = self.memo.get(("load", source, start))
         if found is None:
-            address = self.w.builder.offset(source, start)
-            loads = []
-            for lane in range(self.lanes):
-                notes = {"align": self._align(pointer)} if lane == 0 else {}
-                loads.append(self.w.builder.load(address, self.w.number(lane), **notes))
-            found = self.memo["load", source, start] = tuple(loads)
+
+            def loads() -> list[Value]:
+                address = self.w.builder.offset(source, start)
+                notes = [{"align": self._align(pointer)}, *({} for _ in range(1, self.lanes))]
+                return [self.w.builder.load(address, self.w.number(lane), **n) for lane, n in enumerate(notes)]
+
+            if slot.valid[0] is None or source in self.steady:
+                found = self.memo["load", source, start] = tuple(loads())
+            else:
+                nothing = self.w.number(0, operation.results[0].type)
+                found = self.w.select(slot.valid[0], loads, lambda: [nothing] * self.lanes)
         for values, value in zip(slot.values, found, strict=True):
             values[operation.results[0]] = value
 
