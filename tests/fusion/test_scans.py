@@ -1,4 +1,4 @@
-"""Running folds with what comes before and after them in one kernel, to the bit as NumPy runs them."""
+"""Running folds with what comes before and after them in one kernel; on the CPU to the bit as NumPy runs them."""
 
 from __future__ import annotations
 
@@ -62,4 +62,8 @@ def test_bits_and_kernels(name: str, device: str) -> None:
         wf.evaluate(*found)
         assert statistics()["kernels"] == kernels
     for ours, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
+        if device == "cpu" or theirs.dtype.kind not in "fc":
+            np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
+        else:
+            # the threads of a block share a row: another order
+            np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-4, atol=1e-4, strict=True)
