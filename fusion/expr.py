@@ -228,7 +228,7 @@ def reduce_(
 
 
 def scan(op: str, operand: Expr, axis: int, dtype: Any, location: Location | None = None) -> Expr:
-    """Running fold along `axis`, in order: result[i] = result[i-1] op operand[i]."""
+    """Running fold along `axis`: result[i] = result[i-1] op operand[i]; on the CPU in this very order."""
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
 
