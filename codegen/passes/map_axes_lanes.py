@@ -146,11 +146,12 @@ class LaneWriter:
         if found is not None:
             return found
         w, kind = self.w, operation.results[0].type
-        return w.select(
+        found = self.memo["load", *operands] = w.select(
             valid,
             lambda: w.builder.emit("load", operands, (kind,), **operation.attributes),
             lambda: (w.number(0, kind),),
         )
+        return found
 
     def _is_wide(self, operation: Operation) -> bool:
         pointer, index = operation.operands[:2]
@@ -176,7 +177,9 @@ class LaneWriter:
                 found = self.memo["load", source, start] = tuple(loads())
             else:
                 nothing = self.w.number(0, operation.results[0].type)
-                found = self.w.select(slot.valid[0], loads, lambda: [nothing] * self.lanes)
+                found = self.memo["load", source, start] = self.w.select(
+                    slot.valid[0], loads, lambda: [nothing] * self.lanes
+                )
         for values, value in zip(slot.values, found, strict=True):
             values[operation.results[0]] = value
 
