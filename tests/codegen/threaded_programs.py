@@ -26,6 +26,7 @@ from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_ax
 from weft.runtime.cpu.device import CpuDevice
 from weft.runtime.device import Buffer
 
+PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
 BLOCKS = 3  # of a grid at most, so that most kernels go on by the size of the grid
 
 _functions: dict[str, Kernel] = {}
@@ -58,15 +59,16 @@ def obtain_function(device: Any, kernel: Kernel) -> Kernel:
 
 
 def allocate(device: CpuDevice, nbytes: int) -> Buffer:
-    """A buffer whose size is remembered."""
-    buffer = _allocate(device, nbytes)
-    _sizes[buffer.address] = nbytes
-    return buffer
+    """A buffer whose size is remembered, far enough from any other that addresses before it are known to be its own."""
+    whole = _allocate(device, nbytes + 2 * PADDING)
+    address = whole.address + PADDING
+    _sizes[address] = nbytes
+    return Buffer(device, address, nbytes, whole)
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
     """The buffer that a pointer points into, and the element that it points to."""
-    start = max((a for a in _sizes if a <= address), default=0)
+    start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0
     count = size // dtype.itemsize

@@ -21,7 +21,7 @@ def _run(programs: int, seed: int) -> str:
         "--seed",
         str(seed),
     ]
-    path = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", "HOME": str(ROOT)}
+    path = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", "WEFT_CACHE": "0"}
     done = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
