@@ -127,4 +127,6 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
     chosen = resolve_target(target)
-    return tuple(CompiledKernel(kernel, chosen) for kernel in kernels_of([a._storage for a in _arrays([results])], chosen))
+    return tuple(
+        CompiledKernel(kernel, chosen) for kernel in kernels_of([a._storage for a in _arrays([results])], chosen)
+    )
