@@ -212,7 +212,7 @@ class KernelWriter:
         total, depth = self.address(form, base)
         for k, ((value, at), factor) in enumerate(zip(operands, factors, strict=True)):
             deeper = max(depth, at)
-            stride = self.integer(factor, ("factor", base, k)) if factor != 1 else None
+            stride = self.integer(factor, ("factor", base, form[1], factors, k)) if factor != 1 else None
 
             def step(value: Value = value, stride: Value | None = stride, total: Value = total) -> Value:
                 position = self.builder.cast(value, self.builder.kernel.index_dtype)

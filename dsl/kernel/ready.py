@@ -69,7 +69,8 @@ class Ready:
         prepare = getattr(_device_of(given), "prepare_grid", None)
         self._prepared = prepare and prepare(function, launcher.grid, launcher.block, launcher.shared_bytes, len(items))
         self._items = items
-        self._owned = sorted(found.written)
+        # shared and local arrays are written too, and are no arguments
+        self._owned = sorted(k for k in found.written if k >= 0)
         self._arrays: list[tuple[int, int, int]] = []  # argument, item, offset in bytes
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
         at = 0

@@ -342,3 +342,15 @@ def test_transposed_values_are_written_in_order(n: int) -> None:
     steps = index_steps(inner.regions[0].operations, inner.regions[0].parameters[0])
     (store,) = (o for o in kernel.walk() if o.opcode == "store")
     assert steps[store.operands[1]] == 1
+
+
+def test_one_array_is_read_by_quotients_with_different_factors() -> None:
+    source = np.random.default_rng(1)
+    points, mass = source.standard_normal((30, 3)), np.arange(1.0, 31)
+
+    def pairs(points: Any, mass: Any) -> Any:
+        away = points[None, :, :] - points[:, None, :]
+        return mass[None, :] * mass[:, None] / ((away**2).sum(axis=-1) + 0.01)
+
+    found = pairs(wf.asarray(points), wf.asarray(mass)).diagonal().sum()
+    np.testing.assert_allclose(float(found), pairs(points, mass).diagonal().sum(), rtol=1e-14)
