@@ -68,10 +68,10 @@ def test_the_largest_arrays_and_their_lines() -> None:
     y = x * 2
     wf.evaluate(y)
     line = test_the_largest_arrays_and_their_lines.__code__.co_firstlineno
-    assert wf.memory.largest(2) == (
+    assert set(wf.memory.largest(2)) == {
         (24_000_000, f"test_memory.py:{line + 1}"),
         (24_000_000, f"test_memory.py:{line + 2}"),
-    )
+    }
 
 
 def test_a_lower_limit_gives_back_what_is_kept() -> None:

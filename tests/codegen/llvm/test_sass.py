@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,6 +36,14 @@ MANY = 1 << 24
 @cache
 def floats(*shape: int, number: int = 0) -> wf.Array:
     return wf.asarray(np.zeros(shape, np.float32))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """The arrays live for this file's tests, and no longer."""
+    yield
+    floats.cache_clear()
+    wf.evaluate(wf.zeros(1))  # what was recorded and only compiled goes with the next evaluation
 
 
 def exponentials(x: Any) -> Any:
