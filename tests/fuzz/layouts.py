@@ -14,8 +14,7 @@ import numpy as np
 
 import weft as wf
 from tests.fuzz import children
-from tests.fuzz.programs import differences, few_blocks
-from tests.fuzz.rows import DEVICES, WATCHED
+from tests.fuzz.rows import DEVICES, differing
 from weft.runtime import device as on_device
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 33, 63, 64, 65, 66, 100, 127, 128, 130, 200, 256, 257, 300, 512, 1000, 1024)
@@ -140,22 +139,11 @@ class Generator:
 def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 60_000) -> str:
     """What differs from NumPy on one of the devices, or nothing."""
     generator = Generator(seed, most)
-    wanted = generator.run("")
-    for device in devices:
-        if device.endswith("watched") and np.prod(generator.shape) > WATCHED:
-            continue
-        try:
-            trouble = differences(generator.run(device), wanted, False)
-            if not trouble and device.startswith("simt"):
-                with few_blocks(device):
-                    trouble = differences(generator.run(device), wanted, False)
-                    trouble = trouble and f"in two blocks: {trouble}"
-        except Exception as error:
-            trouble = f"{type(error).__name__}: {error}"
-        if trouble:
-            inputs = ", ".join(f"{n}: {v.dtype}{v.shape}" for n, v in generator.inputs.items())
-            return "\n".join([f"seed {seed} on {device}: {trouble}", inputs, *generator.lines])
-    return ""
+    found = differing(generator.run, int(np.prod(generator.shape)), devices)
+    if found is None:
+        return ""
+    inputs = ", ".join(f"{n}: {v.dtype}{v.shape}" for n, v in generator.inputs.items())
+    return "\n".join([f"seed {seed} on {found[0]}: {found[1]}", inputs, *generator.lines])
 
 
 if __name__ == "__main__":

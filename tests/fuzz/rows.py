@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -149,25 +150,35 @@ class Generator:
             return {name: np.array(value) for name, value in values.items()}
 
 
-def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 60_000) -> str:
-    """What differs from NumPy on one of the devices, or nothing."""
-    generator = Generator(seed, most)
-    wanted = generator.run("")
+def differing(
+    run: Callable[[str], dict[str, np.ndarray]], size: int, devices: tuple[str, ...]
+) -> tuple[str, str] | None:
+    """The first device on which a program of so many elements differs from NumPy, and in what."""
+    wanted = run("")
     for device in devices:
-        if device.endswith("watched") and generator.x.size > WATCHED:
+        if device.endswith("watched") and size > WATCHED:
             continue
         try:
-            trouble = differences(generator.run(device), wanted, False)
+            trouble = differences(run(device), wanted, False)
             if not trouble and device.startswith("simt"):
                 with few_blocks(device):
-                    trouble = differences(generator.run(device), wanted, False)
+                    trouble = differences(run(device), wanted, False)
                     trouble = trouble and f"in two blocks: {trouble}"
         except Exception as error:
             trouble = f"{type(error).__name__}: {error}"
         if trouble:
-            head = f"seed {seed} on {device}, {generator.dtype}{generator.shape}: {trouble}"
-            return "\n".join([head, *generator.lines])
-    return ""
+            return device, trouble
+    return None
+
+
+def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 60_000) -> str:
+    """What differs from NumPy on one of the devices, or nothing."""
+    generator = Generator(seed, most)
+    found = differing(generator.run, generator.x.size, devices)
+    if found is None:
+        return ""
+    head = f"seed {seed} on {found[0]}, {generator.dtype}{generator.shape}: {found[1]}"
+    return "\n".join([head, *generator.lines])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,23 +12,6 @@ from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, ru
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.runtime import DeviceLostError, set_default_device
-
-
-@pytest.fixture
-def driver() -> Iterator[RunningStandIn]:
-    made = RunningStandIn()
-    yield made
-    gc.collect()
-    assert not made.memory.wrong
-    made.close()
-
-
-@pytest.fixture
-def device(driver: RunningStandIn) -> Iterator[RunningDevice]:
-    made = RunningDevice(driver)
-    set_default_device(made)
-    yield made
-    set_default_device(None)
 
 
 def test_a_loop_of_plans(device: RunningDevice, driver: RunningStandIn) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,27 +14,9 @@ import weft as wf
 from tests.fusion.test_arena import PROGRAMS
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
-from weft.runtime import set_default_device
 from weft.runtime.cuda import staging
 
 N = 300
-
-
-@pytest.fixture
-def driver() -> Iterator[RunningStandIn]:
-    made = RunningStandIn()
-    yield made
-    gc.collect()
-    assert not made.memory.wrong
-    made.close()
-
-
-@pytest.fixture
-def device(driver: RunningStandIn) -> Iterator[RunningDevice]:
-    made = RunningDevice(driver)
-    set_default_device(made)
-    yield made
-    set_default_device(None)
 
 
 @wf.kernel

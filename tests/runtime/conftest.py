@@ -1,0 +1,28 @@
+"""A CUDA device on a stand-in of the driver that runs kernels as late as it may."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stand_in import RunningDevice, RunningStandIn
+from weft.runtime import set_default_device
+
+
+@pytest.fixture
+def driver() -> Iterator[RunningStandIn]:
+    made = RunningStandIn()
+    yield made
+    gc.collect()
+    assert not made.memory.wrong
+    made.close()
+
+
+@pytest.fixture
+def device(driver: RunningStandIn) -> Iterator[RunningDevice]:
+    made = RunningDevice(driver)
+    set_default_device(made)
+    yield made
+    set_default_device(None)
