@@ -19,6 +19,7 @@ from weft.runtime import default_device, get_device
 if TYPE_CHECKING:
     import asyncio
 
+LEGACY = 1  # CUDA's own default stream, which others call 0
 _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Per-thread default CUDA stream>"}
 
 
@@ -58,7 +59,8 @@ class Stream:
         return self.queue.handle
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        return (0, self.queue.handle)
+        # (others would take 0 for CUDA's own default stream)
+        return (0, getattr(self.queue, "number", self.queue.handle))
 
     def __repr__(self) -> str:
         kind = "External CUDA" if self.external else "CUDA"
@@ -135,7 +137,7 @@ def as_queue(value: Any) -> runtime.Stream | None:
     protocol = getattr(value, "__cuda_stream__", None)
     if protocol is not None:
         handle = int((protocol() if callable(protocol) else protocol)[1])
-        return default_device().create_stream(handle) if handle else None
+        return default_device().create_stream(handle or LEGACY)
     raise TypeError(f"a stream is made by cuda.stream(), or 0 for the default; not {value!r}")
 
 
@@ -155,7 +157,7 @@ def default_stream() -> Stream:
 
 def legacy_default_stream() -> Stream:
     """CUDA's legacy default stream."""
-    return Stream(default_device().create_stream(1))
+    return Stream(default_device().create_stream(LEGACY))
 
 
 def per_thread_default_stream() -> Stream:

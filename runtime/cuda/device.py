@@ -13,8 +13,9 @@ import weft.runtime as face
 from weft.runtime.cuda.blas import Blas, Matrices
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
-from weft.runtime.cuda.linker import newest_ptx, obtain_cubin
+from weft.runtime.cuda.linker import newest_ptx
 from weft.runtime.cuda.memory import MemoryPool
+from weft.runtime.cuda.modules import CudaFunction, Modules
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.records import Triple
@@ -22,53 +23,12 @@ from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
 from weft.runtime.device import Buffer
-from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
-from weft.runtime.object_code import BlockSchedule, ObjectCode
+from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
 
 Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
-# Dynamic shared memory that a kernel may have without asking the driver for more.
-ORDINARY_SHARED = 48 << 10
-
-
-class CudaFunction:
-    """A loaded kernel and how it is launched; its module is unloaded with it."""
-
-    __slots__ = (
-        "__weakref__",
-        "_driver",
-        "_module",
-        "cooperative",
-        "dynamic",
-        "handle",
-        "name",
-        "origin",
-        "prepared",
-        "schedule",
-    )
-
-    def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode) -> None:
-        self._driver = driver
-        self._module = module
-        self.handle = handle
-        self.name = code.entry
-        self.origin: Any = None  # where the user wrote it, of explicit kernels
-        self.schedule = BlockSchedule.of(code)  # of fused kernels; explicit ones are launched as the person says
-        self.cooperative = bool(code.launch.get("cooperative"))
-        self.prepared: dict[Any, Prepared] = {}  # by grid, block and shared bytes: how it was launched before
-        self.dynamic = ORDINARY_SHARED  # bytes of dynamic shared memory that a launch may ask for
-
-    def allow(self, shared_bytes: int) -> None:
-        """Let launches ask for so much dynamic shared memory."""
-        if shared_bytes > self.dynamic:
-            kind = self._driver.table.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._driver.call("cuFuncSetAttribute", self.handle, kind, shared_bytes)
-            self.dynamic = shared_bytes
-
-    def __del__(self) -> None:
-        self._driver.quietly("cuModuleUnload", self._module)
 
 
 class CudaDevice(GpuServices):
@@ -100,6 +60,7 @@ class CudaDevice(GpuServices):
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
         self._launcher = Launcher(self._driver, self._order)
+        self._modules = Modules(self._driver, self.synchronize)
         self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()
         self._target: Any = None
         if setting("nvtx") and not any(isinstance(listener, Ranges) for listener in Listening.listeners):
@@ -176,24 +137,7 @@ class CudaDevice(GpuServices):
 
     def load(self, code: ObjectCode) -> CudaFunction:
         """Load a kernel: assembled by nvJitLink where that is installed, else by the driver's own compiler."""
-        image, why = code.code, ""
-        if code.kind == "ptx":
-            try:
-                image = obtain_cubin(code, self.architecture).code
-            except CompileError as error:
-                image, why = code.code + b"\0", f"the driver compiled {code.entry} itself: {error}"
-        try:
-            module = self._driver.call("cuModuleLoadData", image)
-        except CudaError as error:
-            if why:
-                error.add_note(why)
-            raise
-        try:
-            handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
-        except BaseException:
-            self._driver.quietly("cuModuleUnload", module)
-            raise
-        return CudaFunction(self._driver, module, handle, code)
+        return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Start a kernel: a block for every `per_block` items of its launch domain."""
@@ -230,5 +174,6 @@ class CudaDevice(GpuServices):
 
     def reset(self) -> None:
         """Wait for everything and give back memory that no array holds; arrays stay as they are."""
+        self._modules.unload()
         self.synchronize()
         self.memory.empty()

@@ -17,7 +17,21 @@ from weft.runtime.errors import CompileError, CudaError, DeviceLostError, OutOfM
 OUT_OF_MEMORY = 2
 NOT_READY = 600
 # After these the context answers nothing any more: illegal address, launch failure and their kind.
-STICKY = frozenset({214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 720})
+STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
+# What helps, where the error's name does not say it.
+REMEDIES = {
+    46: "another process has the GPU for itself",
+    221: "pip install 'weft[cuda13]' brings an assembler",
+    222: "update NVIDIA's driver, or pip install 'weft[cuda13]'",
+    701: "a block takes more registers or shared memory than there are: fewer threads a block, or max_registers=",
+    720: "blocks that wait for each other run all at the same time: a smaller grid",
+    802: "the machine's NVIDIA services (fabric manager) are not ready",
+    803: "the driver's library and its kernel module are of different versions: restart the machine",
+    804: "the CUDA compatibility package does not support this GPU: take it out of LD_LIBRARY_PATH",
+    900: "a stream is being captured: evaluate before or after",
+    901: "a stream is being captured: evaluate before or after",
+    906: "a stream is being captured: evaluate before or after",
+}
 # The driver's functions are asked for as this version has them.
 ENTRY_VERSION = 12000
 
@@ -125,6 +139,16 @@ class Driver:
         finally:
             self.table.cuCtxPopCurrent()
 
+    def milliseconds(self, earlier: Any, later: Any) -> float:
+        """The time between two events."""
+        name = "cuEventElapsedTime"
+        if not hasattr(self.table, "cuGetProcAddress"):
+            return float(self.call(name, earlier, later))
+        # by its address: cuda.bindings 13 asks for the function as CUDA 12.8 has it, which older drivers do not
+        result = ctypes.c_float()
+        self.native(name, ctypes.addressof(result), earlier, later)
+        return result.value
+
     def fail(self, name: str, code: Any) -> None:
         """Raise what an error code of a call means."""
         self._check(name, (code,))
@@ -151,7 +175,7 @@ class Driver:
         if number in STICKY:
             self._lose(name, number)
             raise DeviceLostError(self.lost)
-        raise CudaError(name, number, self._name_of(number))
+        raise CudaError(name, number, self._name_of(number), REMEDIES.get(number, ""))
 
     def _lose(self, name: str, code: int) -> None:
         after = f"in or after kernel {self.doing}" if self.doing else f"in {name}"

@@ -26,6 +26,7 @@ NO_TIMING = 2
 
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _callbacks: dict[int, Any] = {}  # those that the driver has yet to call
+_called: list[int] = []  # those that it called, which may be on their way back
 
 
 class CudaEvent:
@@ -63,7 +64,7 @@ class CudaEvent:
 
     def elapsed(self, earlier: Any) -> float:
         """Milliseconds since another event."""
-        return float(self._driver.call("cuEventElapsedTime", earlier.handle, self.handle))
+        return self._driver.milliseconds(earlier.handle, self.handle)
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -144,13 +145,19 @@ class CudaStream:
             try:
                 function()
             finally:
-                del _callbacks[key]
+                _called.append(key)
 
+        while _called[1:]:
+            del _callbacks[_called.pop(0)]
         made = _Callback(called)
         key = ctypes.cast(made, ctypes.c_void_p).value or 0
         _callbacks[key] = made
         driver = self._order.driver
-        driver.call("cuLaunchHostFunc", self.queue, driver.table.CUhostFn(_ptr=key), 0)
+        try:
+            driver.call("cuLaunchHostFunc", self.queue, driver.table.CUhostFn(key), 0)
+        except BaseException:
+            del _callbacks[key]
+            raise
 
     def __del__(self) -> None:
         if self.free is not None and self is not self._order.own:

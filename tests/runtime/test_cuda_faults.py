@@ -44,7 +44,7 @@ def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(code: ObjectCode, arch: str) -> ObjectCode:
         raise CompileError("not here")
 
-    monkeypatch.setattr("weft.runtime.cuda.device.obtain_cubin", missing)
+    monkeypatch.setattr("weft.runtime.cuda.modules.obtain_cubin", missing)
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +76,14 @@ def use(device: Any) -> None:
     stream.wait(began)
     ended.synchronize()
     ended.elapsed(began)
+    stream.add_callback(lambda: None)
     stream.synchronize()
     pinned = device.host_memory(4096, "pinned")
     device.pin(values)
     device.memory_info()
     device.function_facts(function)
-    del pinned, one, other
-    device.synchronize()
-    device.memory.empty()
+    del pinned, one, other, function, start, prepared
+    device.reset()
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
@@ -164,7 +164,7 @@ def _one_fault(driver: StandIn, name: str, code: int, after: int) -> None:
         driver.memory.blocks.clear()
         driver.memory._starts.clear()
         return
-    device.synchronize()  # streams with work are kept until then
+    device.reset()  # streams with work are kept until then, modules too
     gc.collect()
     found = leaks(driver)
     found.pop("memory", None)

@@ -50,8 +50,8 @@ class Driver(Table):
         super().__init__()
         self.made = 0
 
-    def CUhostFn(self, _ptr: int) -> int:
-        return _ptr
+    def CUhostFn(self, value: int) -> int:
+        return value
 
     def CUipcMemHandle(self) -> SimpleNamespace:
         return SimpleNamespace()
@@ -98,7 +98,6 @@ def test_a_grid(table: Driver, device: CudaDevice) -> None:
     assert tuple(shape) == (5, 6, 7, 8, 4, 2)
     assert (shared, stream, extra) == (1024, MAIN, 0)
     assert pointers
-    assert not table.named("cuFuncSetAttribute")
 
 
 def test_arguments_of_a_grid(table: Driver, device: CudaDevice) -> None:
@@ -119,7 +118,8 @@ def test_much_shared_memory_is_asked_for_once(table: Driver, device: CudaDevice)
     for size in (48 << 10, 64 << 10, 50 << 10, 100 << 10):
         device.launch_grid(function, (1, 1, 1), (32, 1, 1), size, array("q"))
     kind = Functions.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    assert [call[2:] for call in table.named("cuFuncSetAttribute")] == [(kind, 64 << 10), (kind, 100 << 10)]
+    # (also below 48 KiB: arrays of the kernel's own may take the rest)
+    assert [call[2:] for call in table.named("cuFuncSetAttribute")] == [(kind, k << 10) for k in (48, 64, 100)]
 
 
 def test_cooperative_kernels(table: Driver, device: CudaDevice) -> None:

@@ -38,7 +38,7 @@ def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(code: ObjectCode, arch: str) -> ObjectCode:
         raise CompileError("not here")
 
-    monkeypatch.setattr("weft.runtime.cuda.device.obtain_cubin", missing)
+    monkeypatch.setattr("weft.runtime.cuda.modules.obtain_cubin", missing)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from array import array
 from pathlib import Path
@@ -15,6 +16,7 @@ from weft.codegen import resolve_target
 from weft.runtime import CompileError, CudaError, ObjectCode, override
 from weft.runtime.cuda import linker
 from weft.runtime.cuda.linker import newest_ptx, obtain_cubin
+from weft.runtime.cuda.modules import RETIRED_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,48 @@ def test_otherwise_the_driver_gets_ptx(monkeypatch: pytest.MonkeyPatch, why: str
     assert "the driver compiled fused itself" in caught.value.__notes__[0]
 
 
+def test_machine_code_that_the_driver_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = StandIn()
+    found: list[bytes] = []
+    load = driver.table.cuModuleLoadData
+
+    def older(image: bytes) -> Any:
+        found.append(image)
+        return (200, None) if image[:4] == b"\x7fELF" else load(image)
+
+    monkeypatch.setattr(driver.table, "cuModuleLoadData", older)
+    monkeypatch.setattr(
+        "weft.runtime.cuda.modules.obtain_cubin", lambda code, arch: ObjectCode("cubin", "fused", b"\x7fELF", arch, ())
+    )
+    device = make_device(driver)
+    for _ in range(2):
+        device.load(CODE)
+    assert found == [b"\x7fELF", PTX + b"\0", PTX + b"\0"], "machine code is offered once"
+
+
+def test_the_log_of_the_drivers_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = StandIn()
+
+    def refuse(a: Any) -> int:
+        options = (ctypes.c_int32 * a[2]).from_address(a[3])
+        values = (ctypes.c_int64 * a[2]).from_address(a[4])
+        given = dict(zip(options, values, strict=True))
+        assert ctypes.string_at(a[1]) == PTX
+        assert given[6] > 100, "the size of the buffer"
+        ctypes.memmove(given[5], b"line 7: nonsense\0", 17)
+        return 218
+
+    def missing() -> Any:
+        raise CompileError("nvJitLink is not installed")
+
+    monkeypatch.setattr(linker, "load_nvjitlink", missing)
+    monkeypatch.setitem(driver.native.bodies, "cuModuleLoadDataEx", refuse)
+    driver.fail("cuModuleLoadData", 218)
+    with override(cache=False), pytest.raises(CudaError) as caught:
+        make_device(driver).load(CODE)
+    assert any("line 7: nonsense" in note for note in caught.value.__notes__)
+
+
 def test_a_module_without_its_function_is_unloaded() -> None:
     driver = StandIn()
     device = make_device(driver)
@@ -116,7 +160,20 @@ def test_modules_go_with_their_functions() -> None:
     device = make_device(driver)
     function = device.load(CODE)
     device.launch_grid(function, (1, 1, 1), (32, 1, 1), 0, array("q"))
+    device.reset()
     assert driver.count("cuModuleUnload") == 0
     del function
     gc.collect()
-    assert driver.count("cuModuleUnload") == 1
+    assert driver.count("cuModuleUnload") == 0, "it may still run"
+    driver.forget()
+    device.reset()
+    names = [call.name for call in driver.calls]
+    assert names.index("cuEventQuery") < names.index("cuModuleUnload")
+
+
+def test_modules_that_wait_to_be_unloaded_have_a_bound() -> None:
+    driver = StandIn()
+    device = make_device(driver)
+    for _ in range(3 * RETIRED_LIMIT):
+        device.load(CODE)
+    assert driver.count("cuModuleLoadData") - driver.count("cuModuleUnload") <= RETIRED_LIMIT

@@ -287,9 +287,9 @@ class Table:
         self.CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
 
     @staticmethod
-    def CUhostFn(_ptr: int) -> int:
+    def CUhostFn(value: int) -> int:
         """A host function by its address."""
-        return _ptr
+        return value
 
     @staticmethod
     def cuuint64_t(value: int) -> int:

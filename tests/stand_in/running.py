@@ -20,7 +20,7 @@ from tests.stand_in.queues import Queues
 from weft.runtime import CudaDevice, ObjectCode, get_device
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.loader import HostFunction, load_object
-from weft.runtime.cuda.device import CudaFunction
+from weft.runtime.cuda.modules import CudaFunction
 
 LAUNCH_FAILED = 719
 
@@ -252,8 +252,8 @@ class RunningDevice(CudaDevice):
         """Host code behind a handle of the driver."""
         parameters = ", ".join([".param"] * len(code.parameters))
         module = self._driver.call("cuModuleLoadData", f".visible .entry {code.entry}({parameters})\0".encode())
-        handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
-        loaded = self._stand_in.loaded[handle]
+        function = self._modules.function(module, code)
+        loaded = self._stand_in.loaded[function.handle]
         loaded.pointers = tuple(k for k, kind in enumerate(code.parameters) if kind == "pointer")
         loaded.host = load_object(code)
-        return CudaFunction(self._driver, module, handle, code)
+        return function

@@ -1,0 +1,159 @@
+"""Kernels on a GPU: their modules loaded, and unloaded when nothing can run in them any more.
+
+In: object code. Out: `CudaFunction`s. Always true: what a GPU can run is loaded, as machine code where nvJitLink is there and
+the driver takes it, else by the driver's own compiler, whose log is in the error; a destructor unloads nothing by itself,
+since the driver waits for everything then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.linker import obtain_cubin
+from weft.runtime.errors import CompileError, CudaError
+from weft.runtime.object_code import BlockSchedule, ObjectCode
+
+# Modules without a function that wait to be unloaded.
+RETIRED_LIMIT = 64
+# What a driver says to machine code of a newer toolkit than it knows: invalid image, no binary, too new, invalid source.
+FOREIGN_IMAGE = frozenset({200, 209, 222, 300})
+ERROR_LOG, ERROR_LOG_BYTES = 5, 6  # CUjit_option
+LOG_BYTES = 8192
+
+
+class CudaFunction:
+    """A loaded kernel and how it is launched.
+
+    Attributes
+    ----------
+    handle
+        What the driver takes.
+    name : str
+    origin : (code, int) or None
+        Where the user wrote it, of explicit kernels.
+    schedule : BlockSchedule
+        Of fused kernels; explicit ones are launched as the person says.
+    cooperative : bool
+        Whether all its blocks run at the same time.
+    prepared : dict
+        By grid, block and shared bytes: how it was launched before.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_driver",
+        "_dynamic",
+        "_module",
+        "_retired",
+        "cooperative",
+        "handle",
+        "name",
+        "origin",
+        "prepared",
+        "schedule",
+    )
+
+    def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode, retired: list[Any]) -> None:
+        self._driver = driver
+        self._module = module
+        self._retired = retired
+        self._dynamic = 0  # bytes of dynamic shared memory that were asked for
+        self.handle = handle
+        self.name = code.entry
+        self.origin: Any = None
+        self.schedule = BlockSchedule.of(code)
+        self.cooperative = bool(code.launch.get("cooperative"))
+        self.prepared: dict[Any, Any] = {}
+
+    def allow(self, shared_bytes: int) -> None:
+        """Let launches ask for so much dynamic shared memory: without this a block's own arrays and it have 48 KiB."""
+        if shared_bytes > self._dynamic:
+            kind = self._driver.table.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.call("cuFuncSetAttribute", self.handle, kind, shared_bytes)
+            self._dynamic = shared_bytes
+
+    def __del__(self) -> None:
+        self._retired.append(self._module)
+
+
+class Modules:
+    """The modules of one device.
+
+    Parameters
+    ----------
+    driver : Driver
+    synchronize : callable
+        Waits until everything that was started has ended.
+    """
+
+    def __init__(self, driver: Driver, synchronize: Callable[[], None]) -> None:
+        self._driver = driver
+        self._synchronize = synchronize
+        self._retired: list[Any] = []
+        self._takes_cubins = True
+
+    def load(self, code: ObjectCode, arch: str) -> CudaFunction:
+        """Load a kernel for a GPU of this architecture.
+
+        Raises CudaError where the driver does not take it.
+        """
+        if len(self._retired) >= RETIRED_LIMIT:
+            self.unload()
+        module = self._load_ptx(code, arch) if code.kind == "ptx" else self._load_image(code.code)
+        return self.function(module, code)
+
+    def function(self, module: Any, code: ObjectCode) -> CudaFunction:
+        """The kernel of a module."""
+        try:
+            handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
+        except BaseException:
+            self._driver.quietly("cuModuleUnload", module)
+            raise
+        return CudaFunction(self._driver, module, handle, code, self._retired)
+
+    def unload(self) -> None:
+        """Wait for everything, and unload what has no function any more."""
+        if self._retired and not self._driver.silent:
+            self._synchronize()
+            while self._retired:
+                self._driver.quietly("cuModuleUnload", self._retired.pop())
+
+    def _load_image(self, image: bytes) -> Any:
+        return self._driver.call("cuModuleLoadData", image)
+
+    def _load_ptx(self, code: ObjectCode, arch: str) -> Any:
+        why = "nvJitLink's machine code is not for this driver"
+        if self._takes_cubins:
+            try:
+                return self._load_image(obtain_cubin(code, arch).code)
+            except CompileError as error:
+                why = str(error)
+            except CudaError as error:
+                if error.code not in FOREIGN_IMAGE:
+                    raise
+                self._takes_cubins = False
+        try:
+            return self._load_image(code.code + b"\0")
+        except CudaError as error:
+            error.add_note(f"the driver compiled {code.entry} itself: {why}")
+            log = self._log_of(code.code)
+            if log:
+                error.add_note(f"its compiler says:\n{log}")
+            raise
+
+    def _log_of(self, ptx: bytes) -> str:
+        """What the driver's compiler has against PTX that it just refused."""
+        image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
+        module = ctypes.c_int64()
+        options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)
+        values = (ctypes.c_int64 * 2)(ctypes.addressof(log), LOG_BYTES)
+        places = [ctypes.addressof(part) for part in (module, image, options, values)]
+        try:
+            self._driver.native("cuModuleLoadDataEx", places[0], places[1], 2, places[2], places[3])
+        except (CompileError, CudaError):
+            return log.value.decode(errors="replace").strip()
+        self._driver.quietly("cuModuleUnload", module.value)  # the second time it had nothing against it
+        return ""
