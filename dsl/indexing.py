@@ -331,8 +331,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     from weft.dsl.ufunc import as_array, deliver
 
     array = as_array(a)
-    if axis is None:
-        array, axis = ravel(array), 0
+    if axis is None or not array.ndim:
+        array, axis = ravel(array), 0 if axis is None else axis
     place = normalize_axis(axis, array.ndim)
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if mode == "wrap":

@@ -42,7 +42,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
     array = asarray(a)
     if order == "F":
-        return reshape(array.T, as_shape(shape)[::-1]).T  # type: ignore[attr-defined]
+        wanted = _infer(shape if shape is not None else newshape, array)
+        return reshape(array.T, wanted[::-1], copy=copy).T  # type: ignore[attr-defined]
     wanted = _infer(shape if shape is not None else newshape, array)
     strides = _view_strides(array, wanted)
     if strides is not None and not copy:
@@ -218,7 +219,8 @@ def ravel(a: Any, order: str = "C") -> Array:
     array = asarray(a)
     if order in ("A", "K"):
         order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"  # type: ignore[attr-defined]
-    return reshape(array if order != "F" else array.T, (array.size,))  # type: ignore[attr-defined]
+    array = array.T if order == "F" else array  # type: ignore[attr-defined]
+    return reshape(array, (array.size,), copy=not lies_in_order(array))
 
 
 def concatenate(
@@ -387,8 +389,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
     """Each element a number of times."""
     array = asarray(a)
-    if axis is None:
-        array, axis = ravel(array), 0
+    if axis is None or not array.ndim:
+        array, axis = ravel(array), 0 if axis is None else axis
     place = normalize_axis(axis, array.ndim)
     if isinstance(repeats, (int, np.integer)):
         count = int(repeats)
@@ -475,10 +477,10 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 def diag(a: Any, k: int = 0) -> Array:
-    """A diagonal of a matrix, or a matrix with a diagonal."""
+    """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
     array = asarray(a)
     if array.ndim == 2:
-        return diagonal(array, k).copy()  # type: ignore[attr-defined, no-any-return]
+        return diagonal(array, k)
     if array.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
     n = array.shape[0] + abs(k)

@@ -50,9 +50,8 @@ def _short_power(base: Array, exponent: Any) -> str | None:
     if type(exponent) not in (int, float) or exponent not in _POWERS:
         return None
     name = _POWERS[exponent]
-    if base.dtype.kind in "fc" or (
-        base.dtype.kind in "iu" and name in ("square", "positive") and type(exponent) is int
-    ):
+    whole = {"square": "biu", "positive": "iu"}.get(name, "")
+    if base.dtype.kind in "fc" or (base.dtype.kind in whole and type(exponent) is int):
         return name
     return None
 

@@ -296,7 +296,7 @@ def _position(op: str) -> Any:
         location = start()
         node = expr_of(as_array(a))
         keep = keepdims is not _NO_VALUE and bool(keepdims)
-        axes = normalize_axes(axis, len(node.shape))
+        axes = normalize_axes(axis, len(node.shape)) if node.shape or axis not in (0, -1) else ()
         if not prod(node.shape[k] for k in axes) and (axis is None or prod(node.shape) == 0):
             raise ValueError(f"attempt to get {op} of an empty sequence")
         if node.dtype.kind == "b":
@@ -334,7 +334,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
     values = as_array(a)
     return deliver(
         "subtract",
-        map_("subtract", [expr_of(max(values, axis, None, keepdims)), expr_of(min(values, axis, None, keepdims))]),
+        map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
         out,
     )
 

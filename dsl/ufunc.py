@@ -76,6 +76,12 @@ class UFunc:
 
         return reductions.accumulate(self.row.name, array, axis, dtype, out)
 
+    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Folds of stretches of an axis, as `numpy.ufunc.reduceat`, by which they are computed, on the host."""
+        values = [np.asarray(value) for value in (array, indices)]
+        found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
+        return found if out is None else deliver(self.row.name, expr_of(found), out)
+
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
         """The function of every pair, as `numpy.ufunc.outer`."""
         a, b = as_array(first), as_array(second)

@@ -51,6 +51,38 @@ def test_captured_values_keep_their_contents() -> None:
     both(program)
 
 
+def test_what_is_a_view_and_what_is_a_copy() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(20.0).reshape(4, 5)
+        column, corner = x[1:, 1], x[:3, :3]
+        copies = column.ravel(), corner.ravel(), xp.ravel(x.T), xp.ravel(x, order="F")
+        views = column.reshape(-1), x.ravel(), xp.diag(x), xp.diagonal(x), xp.diag(corner, 1)
+        x[...] = -1
+        return (*copies, *views)
+
+    both(program)
+
+
+def test_arrays_without_axes_have_the_first_and_the_last_one() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.asarray(3)
+        folds = [x.argmax(0), x.argmin(-1), x.max(0), x.sum(-1), xp.ptp(x, axis=0), xp.cumsum(x, 0)]
+        return (*folds, xp.take(x, xp.asarray([0, 0]), 0), xp.repeat(x, 2, 0))
+
+    both(program)
+
+
+def test_odd_arguments() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(6)
+        squares = (x > 2) ** 2
+        assert squares.dtype == np.int8
+        turned = xp.reshape(x.reshape(2, 3), -1, order="F"), xp.reshape(x, (-1, 2), order="F")
+        return (squares, *turned, xp.add.reduceat(x, [0, 3, 2]), xp.ptp(x + 2j, axis=0))
+
+    both(program)
+
+
 def test_every_alias_sees_a_write() -> None:
     def program(xp: Any) -> Any:
         x = xp.arange(24.0).reshape(2, 3, 4)

@@ -1,0 +1,457 @@
+"""Random programs that mix everything: folds of gathers of rolled reshapes, written in parts, evaluated at odd moments.
+
+``python -m tests.fuzz.graphs --programs 200 --seed 0``. A program is text over sizes n, m, k, so that it runs again with other
+numbers, which find its plan, and with other sizes, which find its kernels. All numbers are multiples of 1/8 and small, or not
+finite: every result is exact, and is compared with NumPy's bit for bit on every device, whenever it is evaluated.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from tests.fuzz import children
+from tests.fuzz.programs import differences, few_blocks
+from tests.fuzz.rows import DEVICES, WATCHED
+from weft.runtime import device as on_device
+
+Arrays = dict[str, Any]
+EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65, 100)
+LONG = (128, 129, 200, 256, 1000, 1030, 2049, 4100)
+SHAPES = "(n,) (n,m) (m,n) (n,m) (n,n) (n,m,k) (k,n,m) (n,1) (1,m) (m,) (k,m,1,n) (1,) () (n*m,) (2*n,) (2,n,1,k,1,m) (n,0)".split()
+DTYPES = "float32 float32 float64 int32 int64 uint8 int8 bool float16 uint64 int16 complex64 complex128 uint32".split()
+MOST = 12_000  # elements of a value
+
+# Templates: A and B are operands that broadcast with one another, I is an array of positions, q a small number, d an axis,
+# e another axis, s a slice of one axis, p a permutation, D a dtype.
+PLAIN = """A + B|A - B|A * B|A * q|A - q|q - A|A % q|A // B|A % B|-A|abs(A)|xp.maximum(A, B)|xp.minimum(A, q)|A < B|A == B|A >= q|A & B
+A | B|A ^ q|~A|xp.where(A > q, A, B)|xp.where(A > B, q, A)|xp.where(A != B, B, xp.where(A > q, q, B))|xp.floor(A / q)|xp.floor(A / B)
+xp.square(A)|xp.sign(A)|xp.isnan(A)|xp.logical_and(A, B)|xp.logical_not(A)|xp.where(A == q, xp.nan, A)|xp.where(A < q, -xp.inf, A)
+xp.clip(A, -2, 3)|xp.clip(A, B, 4)|A << 1|A >> B|A.real + B|xp.conj(A)|A + 1j|xp.fmax(A, B)|xp.nan_to_num(A)|A.astype('D')
+xp.select([A > 2, A < q], [B, A], 1)|xp.add(A, B, dtype='D')|xp.left_shift(A, B)|divmod(A, q)[1]|xp.gcd(A, 6)|A + xp.D(3)
+xp.sqrt(xp.square(A))|xp.heaviside(A, 1)|xp.trunc(A / 2)|xp.copysign(A, B)|A ** 2|xp.piecewise(A, [A > q], [2, 3])"""
+VIEWS = """A.T|A[s]|A[s]|A[..., s]|A[s, s]|A[s, ..., s]|A[None]|A[..., None]|A.transpose(p)|xp.swapaxes(A, d, e)|xp.moveaxis(A, d, e)
+xp.flip(A, d)|xp.flip(A)|xp.rot90(A)|xp.squeeze(A)|xp.expand_dims(A, d)|A.reshape(-1)|A.ravel()|A.reshape(A.shape[::-1])
+A.reshape(-1, A.shape[-1])|A.reshape(2, -1)|A.reshape(-1, 2)|A.reshape(3, -1)|A.reshape(-1, 4)|xp.diagonal(A)|xp.diagonal(A, 1, d, e)|xp.diagonal(A, -1, d, e)
+xp.diag(A)|A.reshape(-1, 2, 2)|xp.broadcast_to(A, (3, *A.shape))|A[1:] - A[:-1]|A[..., 2:] + A[..., :-2]|A[0]|A[-1]|A[..., 0]
+A.reshape(A.size // 2, 2)[:, 1]|A.T.reshape(-1)|A.T.reshape(2, -1)|A.flatten('F')|xp.reshape(A, -1, order='F')|A[:, 1:-1, ...]
+A.T.reshape(A.shape)|xp.lib.stride_tricks.sliding_window_view(A, 2, d)|A[s, None, s]|A[s, 0]|A[None, s, None]|A.mT|xp.trace(A)"""
+MOVES = """xp.roll(A, 1)|xp.roll(A, 2, d)|xp.roll(A, -1, d)|xp.roll(A, (1, 2), (d, e))|xp.repeat(A, 2, d)|xp.repeat(A, 3)|xp.tile(A, 2)
+xp.tile(A, (2, 1))|xp.pad(A, 1)|xp.pad(A, (1, 2), mode='edge')|xp.pad(A, 2, mode='wrap')|xp.pad(A, 1, mode='reflect')
+xp.pad(A, (0, 2), mode='symmetric')|xp.pad(A, 1, constant_values=3)|xp.concatenate([A, B])|xp.concatenate([A, B, A], d)|xp.stack([A, B], d)
+xp.stack([A, B, A])|xp.hstack([A, B])|xp.vstack([A, B])|xp.dstack([A, B])|xp.append(A, B)|xp.concatenate([A[s], A], d)|xp.tril(A)|xp.triu(A, 1)|xp.tril(A, -1)
+xp.concatenate([A[1:], A[:1]])|xp.insert(A, 1, 2)|xp.delete(A, 0, d)|xp.diff(A, axis=d)|xp.diff(A)|xp.kron(A, B)|xp.outer(A, B)
+xp.hsplit(A, 2)[1]|xp.split(A, 2)[0]|xp.array_split(A, 3)[1]|xp.block([[A, A], [A, A]])|xp.column_stack([A, A])|xp.resize(A, (3, 5))
+xp.meshgrid(A, B)[0]|xp.fliplr(A)|xp.cross(A, B)|xp.vander(A, 3)|xp.ediff1d(A)"""
+FOLDS = """A.sum(d)|A.sum()|A.sum(d, keepdims=True)|A.max(d)|A.min(d)|A.max()|A.max(d, keepdims=True)|A.argmax(d)|A.argmin(d)|A.argmax()|A.any(d)
+A.all(d)|A.sum((0, -1))|A.max((0, 1))|A.sum((d, e))|xp.floor(A.mean(d))|xp.floor(A.mean())|xp.count_nonzero(A, axis=d)|xp.ptp(A, axis=d)
+A.cumsum(d)|A.cumsum()|xp.cumsum(A, d)[..., ::-1]|xp.maximum.accumulate(A, d)|xp.nansum(A, d)|xp.nanmax(A, d)|xp.prod(xp.where(A > 0, -1, 1), d)
+xp.minimum.accumulate(A, d)|A.sum(dtype='D')|xp.cumprod(xp.where(A > 0, -1, 1), d)|xp.trace(A)|A.argmax(d, keepdims=True)|xp.logical_xor.reduce(A, d)
+xp.bitwise_or.reduce(A, d)|xp.add.reduce(A, d)|xp.add.outer(A, B)|xp.multiply.outer(A, B).sum(d)|A.max(d) - A.min(d)|A.sum(d, where=A > q)
+xp.average(A, axis=d) // 1|xp.add.reduceat(A, [0, 2, 1])|xp.nanargmax(A, d)|xp.sum(A * B, d)|xp.max(A * B, d)|xp.sum(A == B)|xp.argmin(abs(A - B), d)
+xp.sum((A[:, None] - B[None]) ** 2 % 7, -1)|((A[..., :, None] - B[..., None, :]) % 5).max(d)|xp.sum((A[:, None] - A[None, :]) ** 2 % 7, -1)
+A - A.max(d, keepdims=True)|xp.where(A == A.max(d, keepdims=True), 1, 0)|(A - A.min(d, keepdims=True)).sum(d)|A - xp.floor(A.mean(d, keepdims=True))"""
+PICKS = """A[I]|A[I, I]|A[I[:, None], I]|A[I, :, I]|A[:, I]|A[..., I]|A[I][s]|A[I, None]|A[I, s]|A[s, I]|xp.take(A, I)|xp.take(A, I, d)|xp.take(A, I, d, mode='wrap')
+xp.take(A, I[::-1], mode='clip')|A[A > q]|A[xp.isfinite(A)]|xp.compress(I > 1, A)|xp.flatnonzero(A)|xp.argwhere(A > q)|xp.nonzero(A)[-1]
+xp.take_along_axis(A, A.argmax(d, keepdims=True), d)|xp.unique(A)|xp.sort(A, d)|xp.argsort(A, d, kind='stable')|xp.searchsorted(xp.sort(I), A)
+xp.bincount(I)|xp.bincount(I, minlength=7)|xp.choose(I % 2, [A, B])|A[[0, -1]]|A[[0, -1], [0, 0]]|A[..., [1, 0, 1]]|A.T[I]|A[::-1][I]|A[s][I]|A.reshape(-1)[I]
+xp.isin(A, B)|xp.extract(A > q, A)|xp.ix_(I, I)[0] + A|A[xp.ix_(I, I)]|xp.digitize(A, [0, 1, 2])|xp.argpartition(A, 0, d).max(d)|A[I % 2 == 0]|A[I].sum(d)
+A[I, I].max()|A[(I + 1) % A.shape[0]] - A|A[I][I]|A[-I - 1]|xp.arange(n)[I % n]|xp.histogram(A, 4, (0, 8))[0]|xp.lexsort((I, I % 3))|A[A.argmax()]"""
+PRODUCTS = """A @ B.T|A @ B|A @ A.T|xp.dot(A, B)|xp.inner(A, A)|xp.einsum('ij,ij->i', A, A)|xp.einsum('ii->i', A)|xp.einsum('ij->j', A)|xp.einsum('ij,kj->ik', A, A)
+xp.einsum('i,j->ij', A, B)|xp.einsum('ii', A)|xp.tensordot(A, B, 1)|xp.vdot(A, A)|xp.einsum('ij,jk,k->i', A, A, A[0])|A.T @ A|xp.einsum('...i,...i', A, A)
+xp.diagonal(A @ A.T)|(A @ B + 1).sum(d)|xp.einsum('ijk->kji', A)|xp.linalg.matrix_power(A % 2, 2)|xp.convolve(A, [1, -1, 2])|xp.matmul(A[None], A.T)"""
+NEW = """xp.zeros(A.shape, 'D')|xp.ones_like(A)|xp.full(A.shape, q, 'D')|xp.arange(n)|xp.arange(m) % 5|xp.eye(n)|xp.eye(n, m, 1)|xp.arange(n * m).reshape(n, m) % 7
+xp.tri(n)|xp.indices((n, m))[0] % 6|xp.copy(A)|A.copy()|xp.array(A)|xp.zeros((n, m))|xp.empty_like(A) * 0 == 0|xp.fromfunction(lambda i, j: (i + j) % 4, (n, m))|xp.identity(m)
+xp.linspace(0, 8, 9)|xp.full_like(A, 2)|xp.array([1, 2, 3])|xp.array([[1.5, 2], [0, -1]])|xp.mgrid[0:n, 0:m][1] % 3"""
+GROUPS = [t.replace("\n", "|").split("|") for t in (PLAIN, VIEWS, MOVES, FOLDS, PICKS, PRODUCTS, NEW)]
+# ("A | B" is one template, and not two)
+GROUPS[0] = [t for t in GROUPS[0] if t.strip() not in ("A", "B")] + ["A | B"]
+WEIGHTS = (12, 8, 5, 7, 4, 2, 1)
+WRITES = """T[s] = A|T[s] += A|T[...] = A|T[..., s] = A|T[s, s] -= A|T[1:] = T[:-1]|T[1:] += T[:-1]|T[:-1] = T[1:]|T[::-1] = T|T[s] = T[s]|T[:] = T[::-1]|T += A|T *= 2|T -= q
+T[T > q] = q|T[T < q] += 1|T[A > q] = 2|T[I] = A|T[I] = q|T[I] += 1|T[I, I] = q|T[..., I] = A|T[[0, -1]] = T[[-1, 0]]|T[0] = A|T[-1] = 2|T[..., 0] += 1|T[0, 0] = q
+T[s] = A[s]|T[s, 0] = 1|xp.copyto(T, A)|xp.copyto(T, A, where=T > q)|xp.putmask(T, T > q, A)|xp.put(T, I, q)|xp.fill_diagonal(T, q)|xp.add.at(T, I, 1)|xp.add.at(T, I, A)
+xp.maximum.at(T, I, q)|xp.add(A, B, out=T)|xp.maximum(T, A, out=T)|xp.negative(T, out=T)|T.fill(q)|T.sort()|T.T[s] = A|T.T[...] = A|T[s].T[s] = A|T.reshape(-1)[s] = q
+xp.place(T, T > q, [1, 2])|T[1:-1] = (T[:-2] + T[2:]) % 5|T[1:-1, 1:-1] = (T[:-2, 1:-1] + T[2:, 1:-1] + T[1:-1, 2:]) % 7|T[:, 0] = T[0, :]|T[...] = T.T|T += T.T
+T[:-1], T[1:] = T[1:], T[:-1].copy()|T[s] = A.sum(d)|T[s] = A.max(d)|T[::2] = T[1::2]|T |= A|T %= 3|T[I, s] = A|T[s, I] = q|T //= 2|T[None, ...] = A|T[T != T] = 0
+xp.put_along_axis(T, T.argmax(d, keepdims=True), q, d)|T[s] *= B|T[I] = T[I[::-1]]|T[s] = T[s][::-1]|T[...] = xp.roll(T, 1)|T.flat[1] = q|xp.cumsum(T, d, out=T)
+T[...] = T - T.max(d, keepdims=True)|T[1:] = xp.maximum(T[1:], T[:-1])|T[:, 1:] += A|T[0], T[1] = T[1].copy(), T[0].copy()""".replace(
+    "\n", "|"
+).split("|")
+WRITES = [t for t in WRITES if t.strip() not in ("T", "= A")] + ["T |= A"]
+LOOPS = (
+    "for _ in range(3): T[1:-1] = (T[:-2] + T[2:]) % 5",
+    "for _ in range(4): T[...] = xp.where(T > q, T - 1, T + 1)",
+    "for _ in range(3): T = (T + xp.roll(T, 1, d)) % 6",
+    "for i in range(3): T[i] = T[i - 1] + A[i]",
+    "for i in range(4): T[i::2] += i",
+    "for _ in range(3): T = xp.where(T * T > 4, T % 3, T + B)",
+    "for i in range(2): T[i, i] = T[i].max()",
+    "for i in range(1, 5): T[:, i] = (T[:, i] + T[:, i - 1]) % 8",
+)
+NUMBERS = ("2", "3", "-1", "1", "0", "0.5", "7", "2.5", "True")
+SLICES = "1: :-1 ::2 1::2 ::-1 1:-1 :3 -2: 2:5 ::-2 3::-1 : -1:0:-1 1:2 :0".split()
+
+
+class Rejected(Exception):
+    """A statement that does not belong into a program."""
+
+
+def exact(value: Any) -> bool:
+    """Whether every number is one that programs may hold."""
+    array = np.asarray(value)
+    if array.dtype.kind in "iub":
+        return True
+    if array.dtype.kind == "c":
+        return bool(np.isfinite(array).all()) and exact(array.real) and exact(array.imag)
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        return False
+    finite = array[np.isfinite(array)].astype(np.float64)
+    most, step = (32, 4) if array.dtype == np.float16 else (64, 8)
+    return bool((abs(finite) <= most).all() and (finite * step == np.floor(finite * step)).all())
+
+
+def own(value: Any) -> Any:
+    """A result of NumPy's as weft has it: what owns its memory has it in C order."""
+    if isinstance(value, np.ndarray) and value.base is None and not value.flags.c_contiguous:
+        return value.copy("C")
+    return value
+
+
+class World:
+    """NumPy's side of a program: its values, one statement after another."""
+
+    def __init__(self, start: Arrays, sizes: dict[str, int]) -> None:
+        self.start, self.sizes = start, sizes
+        self.lines: list[str] = []
+        self.values: Arrays = {}
+        self.again()
+
+    def again(self) -> None:
+        """Back to where the accepted statements lead."""
+        self.values = {name: value.copy() for name, value in self.start.items()}
+        for line in self.lines:
+            self._run(line)
+
+    def _run(self, line: str) -> None:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            values = {"xp": np, "evaluate": lambda *a: None, "see": np.array, **self.sizes, **self.values}
+            exec(line, values)
+        known = ("xp", "evaluate", "see", "__builtins__", "_", "i", *self.sizes)
+        self.values = {name: own(value) for name, value in values.items() if name not in known}
+
+    def evaluated(self, text: str) -> Any:
+        """An expression's value."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = eval(text, {"xp": np, **self.sizes}, dict(self.values))
+        if not isinstance(found, np.ndarray | np.generic) or found.dtype.kind not in "biufc":
+            raise Rejected
+        if found.size > MOST or found.ndim > 7 or found.dtype.itemsize > 16:
+            raise Rejected
+        return found
+
+    def accept(self, line: str) -> bool:
+        """Run a statement, and keep it if it is one for programs."""
+        try:
+            self._run(line)
+        except Exception:
+            self.again()  # it may have got half way
+            return False
+        arrays = [v for v in self.values.values() if isinstance(v, np.ndarray | np.generic)]
+        if len(arrays) < len(self.values) or not all(v.size <= MOST and exact(v) for v in arrays):
+            self.again()
+            return False
+        self.lines.append(line)
+        return True
+
+
+class Generator:
+    """Writes one program."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.seed = seed
+        self.shapes: dict[str, tuple[str, str]] = {}
+        pick = self.random
+        for name in "xyzw"[: pick.randint(2, 4)]:
+            self.shapes[name] = pick.choice(SHAPES), pick.choice(DTYPES)
+        self.shapes["j"] = pick.choice(("(n,)", "(m,)", "(3,)", "(n,)", "(5,)")), "int64"
+        self.bindings: list[tuple[dict[str, int], int]] = []
+        sizes = self.sizes()
+        self.bindings = [(sizes, 0), (sizes, 1), (self.sizes(), 2), (self.sizes(), 3)]
+        self.world = World(self.start(*self.bindings[0]), sizes)
+        self.count = 0
+        target = pick.randint(3, 16)
+        for _ in range(6 * target):
+            if len(self.world.lines) >= target:
+                break
+            try:
+                self.world.accept(self.statement())
+            except Exception:
+                continue  # NumPy refuses a part of it
+
+    def sizes(self) -> dict[str, int]:
+        """Lengths that belong to the names in shapes."""
+        pick = self.random
+        n, m, k = (pick.choice(EXTENTS) for _ in range(3))
+        kind = pick.randrange(8)
+        if kind == 0:
+            n, m, k = pick.choice(LONG), pick.choice((1, 2, 3)), 1
+        elif kind == 1:
+            n, m, k = pick.choice((1, 2, 3)), pick.choice(LONG), 1
+        elif kind == 2:
+            n, m = pick.choice((4, 8, 16, 32, 64)), pick.choice((4, 8, 16, 32, 64))
+        while n * m * k > 4100:
+            k, n = 1, (n if m * n <= 4100 else max(1, n // 2))
+        return {"n": n, "m": m, "k": k}
+
+    def start(self, sizes: dict[str, int], data: int) -> Arrays:
+        """The inputs for these sizes."""
+        source = np.random.default_rng([self.seed, data])
+        found: Arrays = {}
+        for name, (shape, dtype) in self.shapes.items():
+            extents, kind = eval(shape, dict(sizes)), np.dtype(dtype)
+            if name == "j":
+                made: Any = source.integers(0, min(sizes["n"], 6), extents)
+            elif kind.kind == "b":
+                made = source.random(extents) < 0.5
+            elif kind.kind == "c":
+                made = source.integers(-4, 5, extents) + 1j * source.integers(-4, 5, extents)
+            else:
+                made = np.asarray(source.integers(0 if kind.kind == "u" else -9, 10, extents))
+                made = made * 0.25 if kind.kind == "f" else made
+            found[name] = np.asarray(made).astype(kind)
+        return found
+
+    # -- text ---------------------------------------------------------------------------------------------
+
+    def operand(self, depth: int, beside: Any = None) -> tuple[str, Any]:
+        """Text and value of an operand, one that broadcasts with the value `beside`."""
+        if depth > 0 and self.random.random() < 0.45:
+            text = self.expression(depth - 1)
+            return f"({text})", self.world.evaluated(text)
+        names = [name for name, value in self.world.values.items() if np.size(value) or self.random.random() < 0.1]
+        if beside is not None:
+            fitting = [name for name in names if fits(self.world.values[name], beside)]
+            if fitting and self.random.random() < 0.95:
+                names = fitting
+        name = self.random.choice(names)
+        return name, self.world.values[name]
+
+    def expression(self, depth: int) -> str:
+        """An expression whose value is exact."""
+        for _ in range(12):
+            group = self.random.choices(GROUPS, WEIGHTS)[0]
+            text = self.filled(self.random.choice(group), depth)
+            try:
+                if group is GROUPS[5]:
+                    first = self.world.evaluated(text.split("@")[0]) if "@" in text else None
+                    if first is not None and first.dtype == np.float16:
+                        continue
+                value = self.world.evaluated(text)
+            except Exception:
+                continue
+            if exact(value):
+                return text
+            for form in ("xp.clip(xp.floor({0}), -8, 8)", "({0}) % 8", "xp.clip(xp.real({0}) // 1, -8, 8)"):
+                try:
+                    wrapped = form.format(text)
+                    if exact(self.world.evaluated(wrapped)) and not self.rounded(text):
+                        return wrapped
+                except Exception:
+                    continue
+        raise Rejected
+
+    def rounded(self, text: str) -> bool:
+        """Whether a value may depend on an order of sums, or differ between machines, before it is made whole."""
+        value = self.world.evaluated(text)
+        if value.dtype.kind in "iub":
+            return False
+        finite = np.abs(value[np.isfinite(value)])
+        return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
+
+    def filled(self, template: str, depth: int, target: str = "") -> str:
+        """A template with operands in the place of its letters."""
+        pick = self.random
+        found: dict[str, str] = {}
+        first: Any = self.world.values[target] if target else None
+        out = []
+        for position, letter in enumerate(template):
+            alone = not (template[position - 1 : position].isalpha() or template[position + 1 : position + 2].isalpha())
+            quoted = template[position - 1 : position] in "'." and template[position - 1 : position]
+            if letter in "AB" and alone and not quoted:
+                if letter not in found:
+                    found[letter], value = self.operand(depth, first)
+                    if first is None:
+                        first = value
+                out.append(found[letter])
+            elif letter == "T" and alone and not quoted:
+                out.append(target)
+            elif letter == "D" and (quoted or alone):
+                # floats out of an integer's range become integers by another rule than NumPy's
+                whole = np.asarray(first).dtype.kind in "biu" if first is not None else True
+                out.append(found.setdefault("D", pick.choice(DTYPES[:-3] if whole else ("float32", "float64"))))
+            elif letter == "I" and alone and not quoted:
+                out.append(found.setdefault("I", self.positions()))
+            elif letter == "q" and alone:
+                out.append(found.setdefault("q", pick.choice(NUMBERS)))
+            elif letter in "de" and alone:
+                rank = max(np.ndim(first), 1)
+                out.append(found.setdefault(letter, str(pick.randrange(-rank, rank))))
+            elif letter == "s" and alone:
+                out.append(pick.choice(SLICES))
+            elif letter == "p" and alone and not quoted and template[position - 1] == "(":
+                order = list(range(np.ndim(first)))
+                pick.shuffle(order)
+                out.append(str(tuple(order)))
+            else:
+                out.append(letter)
+        return "".join(out)
+
+    def positions(self) -> str:
+        """An array of indices that small arrays have too."""
+        return self.random.choice(
+            ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
+        )
+
+    def statement(self) -> str:
+        """One statement."""
+        pick, values = self.random, self.world.values
+        kind = pick.randrange(20)
+        if kind == 0:
+            return f"evaluate({', '.join(pick.sample(list(values), pick.randint(1, min(3, len(values)))))})"
+        if kind == 1:
+            return f"s{len(self.world.lines)} = see({pick.choice(list(values))})"
+        if kind == 2 and len(values) > 3:
+            return f"del {pick.choice([name for name in values if name != 'j'])}"
+        if kind < 9:
+            writable = [n for n, v in values.items() if n != "j" and np.ndim(v) and v.flags.writeable and n[0] != "s"]
+            target = pick.choice(writable)
+            if kind == 3:
+                return self.filled(pick.choice(LOOPS), 0, target)
+            line = self.filled(pick.choice(WRITES), 1, target)
+            self.guard(line, target)
+            return line
+        if kind == 9:
+            # a view with a name of its own: written to later, it changes what it shows
+            name = self.random.choice([n for n in values if n[0] != "s"])
+            text = self.filled(pick.choice(GROUPS[1][:24]).replace("A", name), 0, name)
+            return f"{self.name()} = {text}"
+        return f"{self.name()} = {self.expression(pick.choice((0, 1, 1, 2, 3)))}"
+
+    def name(self) -> str:
+        """A name for a value: a new one, or one that is given up for it."""
+        if self.random.random() < 0.15 and self.count:
+            return f"v{self.random.randint(1, self.count)}"
+        self.count += 1
+        return f"v{self.count}"
+
+    def guard(self, line: str, target: str) -> None:
+        """Nothing out of an integer's range may be written into integers: what comes of it is the machine's."""
+        kind = self.world.values[target].dtype.kind
+        for sign in (" = ", "="):
+            if sign in line and kind in "iub":
+                value = np.asarray(self.world.evaluated(line.split(sign, 1)[1]))
+                good = value.dtype.kind in "iub" or (np.isfinite(value).all() and (value >= (kind != "i") - 1).all())
+                if not good:
+                    raise Rejected
+                break
+
+
+def fits(one: Any, other: Any) -> bool:
+    """Whether two values broadcast."""
+    try:
+        np.broadcast_shapes(np.shape(one), np.shape(other))
+    except ValueError:
+        return False
+    return True
+
+
+def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, when: str) -> Arrays:
+    """The program on weft; `when` it is evaluated: at the "end", after "each" statement, or one value first ("one")."""
+    with on_device(device):
+        values: Arrays = {
+            "xp": wf,
+            "evaluate": lambda *a: wf.evaluate(*(v for v in a if isinstance(v, wf.Array))),
+            "see": np.array,
+            **sizes,
+        }
+        for name, value in start.items():
+            values[name] = wf.asarray(value)
+        for line in lines:
+            exec(line, values)
+            if when == "each":
+                wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
+        arrays = {n: v for n, v in values.items() if isinstance(v, wf.Array | np.ndarray | np.generic)}
+        if when == "one":
+            lazy = [v for v in arrays.values() if isinstance(v, wf.Array)]
+            if lazy:
+                wf.evaluate(lazy[-1])
+                wf.evaluate(lazy[len(lazy) // 2])
+        wf.evaluate(*[v for v in arrays.values() if isinstance(v, wf.Array)])
+        return {name: np.array(value) for name, value in arrays.items()}
+
+
+def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
+    """What goes wrong with one program, or nothing."""
+    world = World(start, sizes)
+    world.lines = lines
+    world.again()
+    wanted = {name: np.asarray(value) for name, value in world.values.items()}
+    for when in whens:
+        try:
+            found = run_weft(lines, start, sizes, device, when)
+            trouble = differences(found, wanted, False)
+            if not trouble and when == "end" and device.startswith("simt"):
+                with few_blocks(device):
+                    trouble = differences(run_weft(lines, start, sizes, device, when), wanted, False)
+        except Exception as error:
+            trouble = f"{type(error).__name__}: {error}"
+        if trouble:
+            return f"({when}) {trouble}"
+    return ""
+
+
+def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
+    """What differs from NumPy on one of the devices, or nothing."""
+    generator = Generator(seed)
+    lines = generator.world.lines
+    for device in devices:
+        for sizes, data in generator.bindings:
+            start = generator.start(sizes, data)
+            world = World(start, sizes)
+            for line in lines:
+                world.accept(line)
+            if device.endswith("watched") and sum(np.size(v) for v in world.values.values()) > WATCHED:
+                continue
+            whens = ("end", "each", "one") if device == "cpu" else ("end",)
+            trouble = trouble_of(world.lines, start, sizes, device, whens)
+            if trouble:
+                shown = minimal(world.lines, start, sizes, device, whens)
+                inputs = ", ".join(f"{n}: {v.dtype}{v.shape}" for n, v in start.items())
+                return "\n".join([f"seed {seed} on {device} {sizes} data {data}: {trouble}", inputs, *shown])
+    return ""
+
+
+def minimal(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> list[str]:
+    """The program without the statements that the fault does not need."""
+    k = len(lines) - 1
+    while k >= 0:
+        fewer = lines[:k] + lines[k + 1 :]
+        try:
+            if trouble_of(fewer, start, sizes, device, whens):
+                lines = fewer
+        except Exception:
+            pass  # NumPy refuses it: the statement is needed
+        k -= 1
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(children.main("tests.fuzz.graphs"))
