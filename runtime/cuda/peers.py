@@ -13,6 +13,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import Order
 from weft.runtime.errors import CudaError
 
+ALREADY_ENABLED = 704
 # Who was introduced to whom, or cannot be.
 _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
@@ -27,14 +28,23 @@ def befriend(reader: Driver, owner: Driver) -> None:
     try:
         if not reader.call("cuDeviceCanAccessPeer", reader.handle, owner.handle):
             return
-        reader.call("cuCtxEnablePeerAccess", owner.context, 0)
+        _enable(reader, owner)
         access = table.CUmemAccessDesc()
         access.location.type = table.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         access.location.id = int(reader.handle)
         access.flags = table.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         owner.call("cuMemPoolSetAccess", owner.call("cuDeviceGetDefaultMemPool", owner.handle), [access], 1)
     except CudaError:
-        pass  # somebody enabled it before, or it cannot be: the copy works either way
+        return  # it cannot be: copies go the long way
+
+
+def _enable(reader: Driver, owner: Driver) -> None:
+    """Let `reader` reach what `owner` allocates outside its pool."""
+    try:
+        reader.call("cuCtxEnablePeerAccess", owner.context, 0)
+    except CudaError as error:
+        if error.code != ALREADY_ENABLED:  # by another library
+            raise
 
 
 def copy_from_peer(order: Order, to: int, source_order: Order, source: int, nbytes: int) -> None:

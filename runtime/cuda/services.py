@@ -6,6 +6,7 @@ when its last user dies, never earlier.
 
 from __future__ import annotations
 
+import ctypes
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemo
 PORTABLE_MAPPED = 1 | 2  # for every device, with an address on the device
 ATTACH_GLOBAL = 1
 LAZY_PEER_ACCESS = 1
+HANDLE_BYTES = 64  # of a CUipcMemHandle, whose field not every cuda.bindings shows
 PREFIX = "CU_DEVICE_ATTRIBUTE_"
 
 
@@ -162,13 +164,13 @@ class GpuServices:
         """A buffer of its own allocation (the memory pool's cannot be shared), and its handle."""
         at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
         owner = DriverMemory(self._driver, "cuMemFree", at)
-        handle = bytes(self._driver.call("cuIpcGetMemHandle", at).reserved)
-        return self._over(at, nbytes, owner), handle
+        handle = self._driver.call("cuIpcGetMemHandle", at)
+        return self._over(at, nbytes, owner), ctypes.string_at(handle.getPtr(), HANDLE_BYTES)
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
         """The buffer that another process shares."""
         opened = self._driver.table.CUipcMemHandle()
-        opened.reserved = bytes(handle)
+        ctypes.memmove(opened.getPtr(), handle, HANDLE_BYTES)
         at = int(self._driver.call("cuIpcOpenMemHandle", opened, LAZY_PEER_ACCESS))
         return self._over(at, nbytes, DriverMemory(self._driver, "cuIpcCloseMemHandle", at))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.stand_in import StandIn
+from tests.stand_in.driver import put32
 from tests.stand_in.library import load_library
 
 
@@ -89,10 +90,62 @@ def hang(driver: StandIn) -> None:
     print("hang", len(kept))
 
 
+def calls(driver: StandIn) -> None:
+    """Every function that the runtime calls, through the types that cuda.bindings asks for."""
+    from array import array
+
+    from weft.runtime import ObjectCode, get_device
+
+    driver.native.bodies["cuDeviceGetCount"] = lambda a: put32(a[0], 2)
+    driver.native.bodies["cuDeviceCanAccessPeer"] = lambda a: put32(a[0], 1)
+    one, other = get_device("cuda:0"), get_device("cuda:1")
+    values = np.arange(1000.0)
+    x = one.upload(values)
+    assert np.array_equal(one.download(other.fetch(x), values.dtype, values.shape), values)
+    one.copy(x, one.allocate(values.nbytes), values.nbytes)
+    ptx = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\nret;\n}\n"
+    made = [
+        one.load(ObjectCode("ptx", "k", ptx, "sm_90", ("pointer",), (), {"cooperative": together}))
+        for together in (False, True)
+    ]
+    for native in (True, False):
+        if not native:
+            one._launcher.native = None
+        for function in made:
+            function.prepared.clear()
+            one.launch_grid(function, (2, 3, 4), (32, 1, 1), 100_000, array("q", [x.address]))
+    function = made[0]
+    print(
+        "facts", one.function_facts(function).registers, one.active_blocks(function, 256, 0), *one.best_block(function)
+    )
+    facts = one.facts()
+    print("gpu", facts.name, facts.uuid, facts.attributes["WARP_SIZE"], len({*facts.attributes}) > 100)
+    stream, began, ended = one.create_stream(), one.create_event(), one.create_event()
+    seen: list[int] = []
+    began.record(stream)
+    for k in range(3):
+        stream.add_callback(lambda k=k: seen.append(k))
+    stream.wait(began)
+    ended.record(stream)
+    print("stream", seen, stream.query(), ended.elapsed(began))
+    kinds = [one.host_memory(100, kind) for kind in ("pinned", "mapped", "managed")]
+    kept = one.pin(values)
+    buffer, handle = one.share(1000)
+    opened = one.open_shared(handle, 1000)
+    print("memory", len(kinds), kept.nbytes, len(handle), opened.nbytes, one.memory_info()[1])
+    one.profile(True)
+    one.profile(False)
+    del stream, began, ended, kinds, kept, buffer, opened, x, made, function
+    gc.collect()
+    one.reset()
+    print("wrong", driver.memory.wrong)
+    print("called", *sorted({call.name for call in driver.calls}))
+
+
 if __name__ == "__main__":
     made = StandIn()
     load_library(Path(sys.argv[1]), made)
     # the stand-in is compiled here; who else needs the compiler is to be seen
     for name in [name for name in sys.modules if name.partition(".")[0] == "llvmlite"]:
         del sys.modules[name]
-    {"work": work, "lose": lose, "hang": hang}[sys.argv[2]](made)
+    {"work": work, "lose": lose, "hang": hang, "calls": calls}[sys.argv[2]](made)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import re
 import subprocess
 import sys
 from array import array
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -109,6 +111,20 @@ def test_everything_once(tmp_path: Path) -> None:
     second = child(tmp_path, "work")
     assert second["modules"] == "", "a process whose kernels are in the cache loads no compiler"
     assert {**second, "modules": first["modules"]} == first
+
+
+def test_every_function_takes_what_it_is_given(tmp_path: Path) -> None:
+    said = child(tmp_path, "calls")
+    assert said["facts"] == "32 8 264 768"
+    assert said["gpu"] == f"Stand-in GPU-{UUID(bytes=bytes(range(16)))} 32 True"
+    assert said["stream"] == "[0, 1, 2] True 1.5"
+    assert said["memory"] == f"3 8000 64 1000 {1 << 30}"
+    assert said["wrong"] == "[]"
+    text = "".join(path.read_text() for path in (ROOT / "runtime/cuda").glob("*.py"))
+    named = set(re.findall(r"\b(cu[A-Z][A-Za-z0-9]*[a-z0-9])(?=[\"(])", text))
+    # (these go natively; cuMem is how the names of several begin)
+    elsewhere = {name for name in named if name.startswith("cuGraph")} | {"cuModuleLoadDataEx", "cuMem"}
+    assert named - elsewhere <= {*said["called"].split()}
 
 
 def test_a_lost_device(tmp_path: Path) -> None:

@@ -16,12 +16,23 @@ from tests.runtime.test_cuda import PTX, Table
 from weft.runtime import CudaError, DeviceLostError, FunctionFacts, HostMemory, ObjectCode
 from weft.runtime.cuda.device import CudaDevice
 
+
+class Handle:
+    """A structure of cuda.bindings."""
+
+    def __init__(self, values: bytes) -> None:
+        self.memory = ctypes.create_string_buffer(values, len(values))
+
+    def getPtr(self) -> int:
+        return ctypes.addressof(self.memory)
+
+
 MORE: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetUuid": (SimpleNamespace(bytes=bytes(range(16))),),
     "cuMemHostGetDevicePointer": (8192,),
     "cuMemAllocManaged": (12288,),
     "cuMemAlloc": (1 << 22,),
-    "cuIpcGetMemHandle": (SimpleNamespace(reserved=bytes(64)),),
+    "cuIpcGetMemHandle": (Handle(bytes(range(64))),),
     "cuIpcOpenMemHandle": (1 << 23,),
     "cuFuncGetAttribute": (32,),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (8,),
@@ -53,8 +64,8 @@ class Driver(Table):
     def CUhostFn(self, value: int) -> int:
         return value
 
-    def CUipcMemHandle(self) -> SimpleNamespace:
-        return SimpleNamespace()
+    def CUipcMemHandle(self) -> Handle:
+        return Handle(bytes(64))
 
     def __getattr__(self, name: str) -> Any:
         plain = super().__getattr__(name)
@@ -323,7 +334,7 @@ def test_sharing(table: Driver, device: CudaDevice) -> None:
     opened = device.open_shared(handle, 256)
     assert opened.address == 1 << 23
     ((_, given, flags),) = table.named("cuIpcOpenMemHandle")
-    assert (given.reserved, flags) == (handle, 1)
+    assert (given.memory.raw, flags) == (handle, 1)
     del buffer, opened
     gc.collect()
     assert table.named("cuMemFree", "cuIpcCloseMemHandle") == [("cuMemFree", 1 << 22), ("cuIpcCloseMemHandle", 1 << 23)]

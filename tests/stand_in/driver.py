@@ -27,6 +27,9 @@ ALIGNMENT = 512
 PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
 FILLED = 1 << 20  # bytes of a block that say that nobody wrote them
 COOPERATIVE = 2  # a launch attribute
+DYNAMIC_SHARED = 8  # an attribute of a function
+ORDINARY_SHARED, MOST_SHARED = 48 << 10, 227 << 10  # without asking, and in all
+MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
 
 # What an attribute of a device is asked by, and what it says.
 ATTRIBUTES = {
@@ -124,6 +127,7 @@ class StandIn:
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.memory = Memory(total)
+        self.shared: dict[int, int] = {}  # by function: dynamic shared memory that a block may ask for
         self.native = Functions(self._bodies())
         self.table = Table(self)
 
@@ -192,6 +196,10 @@ class StandIn:
             "cuModuleLoadData": self._load,
             "cuModuleLoadDataEx": self._load,
             "cuModuleGetFunction": self._function,
+            "cuFuncSetAttribute": self._allow,
+            "cuMemPoolSetAccess": self._access,
+            "cuLaunchHostFunc": lambda a: call_host(a[1], a[2]),
+            "cuIpcGetMemHandle": lambda a: put_bytes(a[0], bytes([7] * 64)),
         }
         memory = {
             "cuMemAlloc": ("device", None),
@@ -253,6 +261,20 @@ class StandIn:
     def _function(self, a: Any) -> int:
         return put64(a[0], self._handle())
 
+    def _allow(self, a: Any) -> int:
+        """More dynamic shared memory, up to what a block may have."""
+        if a[1] == DYNAMIC_SHARED:
+            if a[2] > MOST_SHARED:
+                return INVALID_VALUE
+            self.shared[a[0]] = a[2]
+        return 0
+
+    @staticmethod
+    def _access(a: Any) -> int:
+        """Access of a device (1) to read and write (3)."""
+        kind, device, flags = (ctypes.c_int32 * 3).from_address(a[1])
+        return 0 if (kind, flags, a[2]) == (1, 3, 1) and 0 <= device < 16 else INVALID_VALUE
+
     def _handle(self) -> int:
         self.native.state[1] += 16
         return self.native.state[1]
@@ -265,6 +287,11 @@ def put64(at: int, value: int) -> int:
 
 def put32(at: int, value: int) -> int:
     ctypes.c_int32.from_address(at).value = value
+    return 0
+
+
+def call_host(function: int, given: int) -> int:
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
     return 0
 
 
@@ -330,6 +357,7 @@ _RESULTS: dict[str, Any] = {
     "f": ctypes.c_float,
     "n": ctypes.c_char * 256,
     "u": ctypes.c_char * 16,
+    "m": ctypes.c_char * 64,
 }
 
 

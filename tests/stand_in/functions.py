@@ -13,7 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 # One letter a parameter: v a value, h an 8-byte result, i a 4-byte result, f a float result, n a text result (its length
-# follows), u a result of 16 bytes. How cuda.bindings shows a function follows from it.
+# follows), u a result of 16 bytes, m one of 64. How cuda.bindings shows a function follows from it.
 SIGNATURES = {
     "cuInit": "v",
     "cuDriverGetVersion": "i",
@@ -33,6 +33,7 @@ SIGNATURES = {
     "cuCtxSetCurrent": "v",
     "cuCtxSynchronize": "",
     "cuCtxEnablePeerAccess": "vv",
+    "cuMemPoolSetAccess": "vvv",
     "cuMemPoolSetAttribute": "vvv",
     "cuMemPoolTrimTo": "vv",
     "cuStreamCreate": "hv",
@@ -57,6 +58,9 @@ SIGNATURES = {
     "cuMemHostGetDevicePointer": "hvv",
     "cuMemHostRegister": "vvv",
     "cuMemHostUnregister": "v",
+    "cuIpcGetMemHandle": "mv",
+    "cuIpcOpenMemHandle": "hv",
+    "cuIpcCloseMemHandle": "v",
     "cuMemcpyDtoDAsync": "vvvv",
     "cuMemcpyDtoHAsync": "vvvv",
     "cuMemcpyHtoDAsync": "vvvv",

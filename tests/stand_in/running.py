@@ -15,7 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.stand_in.driver import COOPERATIVE, ILLEGAL_ADDRESS, INVALID_HANDLE, StandIn, put64
+from tests.stand_in.driver import (
+    COOPERATIVE,
+    ILLEGAL_ADDRESS,
+    INVALID_HANDLE,
+    MOST_BLOCK,
+    MOST_GRID,
+    MOST_THREADS,
+    ORDINARY_SHARED,
+    StandIn,
+    put64,
+)
 from tests.stand_in.queues import Queues
 from weft.runtime import CudaDevice, ObjectCode, get_device
 from weft.runtime.cpu.faults import FaultRecord
@@ -166,10 +176,22 @@ class RunningStandIn(StandIn):
         loaded = self.loaded.get(function)
         if loaded is None:
             return None
+        self._check_size(function, grid, block, shared)
         places = (ctypes.c_int64 * loaded.count).from_address(arguments) if loaded.count else ()
         values = tuple(ctypes.c_int64.from_address(place).value for place in places)
         size = tuple(ctypes.c_uint32(n).value for n in grid), tuple(ctypes.c_uint32(n).value for n in block)
         return Launched(loaded.name, *size, shared, stream, values, together)
+
+    def _check_size(self, function: int, grid: Any, block: Any, shared: int) -> None:
+        """Note a launch that the driver would refuse."""
+        fits = [
+            all(1 <= n <= most for n, most in zip(grid, MOST_GRID, strict=True)),
+            all(1 <= n <= most for n, most in zip(block, MOST_BLOCK, strict=True)),
+            block[0] * block[1] * block[2] <= MOST_THREADS,
+            shared <= self.shared.get(function, ORDINARY_SHARED),
+        ]
+        if not all(fits):
+            self.memory.wrong.append(f"a launch of {tuple(grid)} blocks, {tuple(block)} threads, {shared} shared bytes")
 
     def _run(self, loaded: Loaded, started: Launched) -> int:
         self.launched.append(started)
