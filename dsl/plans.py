@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +13,15 @@ from weft.fusion import Explanation, explain_storages, kernels_of
 from weft.fusion import evaluate as evaluate_storages
 
 
-def _arrays(values: Any) -> list[Array]:
+def _arrays(values: Iterable[Any]) -> list[Array]:
     found: list[Array] = []
-    stack = [values]
-    while stack:
-        value = stack.pop(0)
+    for value in values:
         if isinstance(value, Array):
             found.append(value)
         elif isinstance(value, (list, tuple)):
-            stack[:0] = value
+            found += _arrays(value)
         elif isinstance(value, dict):
-            stack[:0] = value.values()
+            found += _arrays(value.values())
         else:
             raise TypeError(f"expected weft arrays, not {type(value).__name__}")
     return found
@@ -35,7 +34,7 @@ def evaluate(*arrays: Any) -> Any:
     -------
     The argument, or a tuple of the arguments.
     """
-    evaluate_storages([a._storage for a in _arrays(list(arrays))])
+    evaluate_storages([a._storage for a in _arrays(arrays)])
     return arrays[0] if len(arrays) == 1 else arrays
 
 
@@ -48,7 +47,7 @@ def explain(*arrays: Any) -> Explanation:
     Explanation
         The same as data.
     """
-    found = explain_storages([a._storage for a in _arrays(list(arrays))])
+    found = explain_storages([a._storage for a in _arrays(arrays)])
     print(found)
     return found
 

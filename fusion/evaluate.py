@@ -7,6 +7,7 @@ changes nothing; whatever was pending still is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from weft.fusion.execute import run
 from weft.fusion.expr import leaf
@@ -22,44 +23,45 @@ def evaluate(storages: Iterable[Storage], aside: bool = False) -> None:
 
     With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
     """
-    by_epoch: dict[Epoch, list[Storage]] = {}
-    for storage in storages:
-        if storage.buffer is None and storage.epoch is not None:
-            by_epoch.setdefault(storage.epoch, []).append(storage)
-    for epoch, members in by_epoch.items():
-        evaluate_epoch(epoch, members, aside)
+    asked = [s for s in storages if s.buffer is None and s.epoch is not None]
+    while asked:
+        epoch = asked[0].epoch
+        assert epoch is not None
+        evaluate_epoch(epoch, [s for s in asked if s.epoch is epoch], aside)
+        asked = [s for s in asked if s.buffer is None and s.epoch is not epoch and s.epoch is not None]
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
     """Realise `storages`, all recorded in `epoch`."""
     with epoch.lock:
         live = epoch.live()
-        if live == storages:
-            wanted = frozenset(range(len(live)))
-        else:
+        wanted: tuple[int, ...] | None = None  # everything that is live
+        if live != storages:
             known = set(live)
             live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
             asked = set(storages)
-            wanted = frozenset([k for k, s in enumerate(live) if s in asked])
-        if wanted:
-            versions = [s.expr for s in live]
+            wanted = tuple([k for k, s in enumerate(live) if s in asked])
+        if live and wanted != ():
+            versions: list[Any] = [s.expr for s in live]
             try:
-                outcome = run(epoch, versions, wanted)  # type: ignore[arg-type]
+                outcome = run(epoch, versions, wanted)
             except OutOfMemoryError as error:
                 # the frames in its traceback hold what the plan had made
                 raise error.with_traceback(None) from None
-            rest = any(version not in outcome for version in versions)
+            rest = len(outcome) < len(versions) and any(version not in outcome for version in versions)
             stays = aside and rest and recording.epoch is epoch and epoch.asides < ASIDE
             for storage, version in zip(live, versions, strict=True):
-                buffer = outcome.get(version)  # type: ignore[arg-type]
+                buffer = outcome.get(version)
                 if buffer is not None and storage.expr is version:
-                    buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
+                    buffer.origin = version.location or epoch.first
                     storage.buffer = buffer
                     if not stays:
                         storage.epoch = storage.expr = None
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection
-            epoch.pending = [s for s in live if s.buffer is None]
-            if rest:
+            if not rest:
+                epoch.pending.clear()
+            else:
+                epoch.pending = [s for s in live if s.buffer is None]
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():
                     epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype, epoch.device.name)
@@ -71,4 +73,3 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
         if not epoch.pending:
             epoch.forget()
         recording.epoch = Epoch(epoch.device)
-        recording.epoch.first = None

@@ -87,8 +87,8 @@ _plans: OrderedDict[Any, Plan] = OrderedDict()
 _plans_lock = threading.Lock()
 
 
-def run(epoch: Epoch, versions: list[Expr], wanted: frozenset[int]) -> dict[Expr, Buffer]:
-    """Evaluate the wanted `versions` of the epoch, and those live ones that they need.
+def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> dict[Expr, Buffer]:
+    """Evaluate the wanted `versions` of the epoch (None: all), and those live ones that they need.
 
     Returns the buffer of each version that was evaluated.
     """
@@ -109,10 +109,10 @@ def run(epoch: Epoch, versions: list[Expr], wanted: frozenset[int]) -> dict[Expr
 
 
 def make_plan(
-    device: Device, results: dict[Expr, Expr], slots: int, versions: list[Expr], wanted: frozenset[int]
+    device: Device, results: dict[Expr, Expr], slots: int, versions: list[Expr], wanted: tuple[int, ...] | None
 ) -> Plan:
-    """Plan the evaluation of `versions[k]` for k in `wanted`, on `device`."""
-    roots = [versions[k] for k in sorted(wanted)]
+    """Plan the evaluation of `versions[k]` for k in `wanted` (None: of all), on `device`."""
+    roots = versions if wanted is None else [versions[k] for k in wanted]
     for node in topological(roots, lambda n: n in results):
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")

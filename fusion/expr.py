@@ -104,7 +104,11 @@ def intern(
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "") -> Expr:
     """The whole of the buffer bound to `slot`, on the device of that name."""
-    return intern("leaf", "", (), (slot, device), shape, dtype)
+    key = (slot, device, shape, dtype)
+    found = INTERNED.get(key)
+    if found is None:
+        found = INTERNED[key] = intern("leaf", "", (), (slot, device), shape, dtype)
+    return found
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:

@@ -31,8 +31,8 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 def bind(storage: Storage, epoch: Epoch) -> Expr:
     """A realised storage as a leaf of the epoch."""
-    node = leaf(epoch.bind(storage.buffer), storage.shape, storage.dtype, epoch.device.name)  # type: ignore[arg-type]
-    storage.expr = node
+    slot = epoch.bind(storage.buffer)  # type: ignore[arg-type]
+    node = storage.expr = leaf(slot, storage.shape, storage.dtype, epoch.device.name)
     storage.epoch = epoch
     return node
 

@@ -98,13 +98,11 @@ class Epoch:
 
     def live(self) -> list[Storage]:
         """The storages recorded here that are pending and that somebody outside still holds."""
-        own = [s for s in self.pending if s is not None and s.epoch is self and s.buffer is None]
-        # beside what `_UNHELD` counts, the pending list refers to each of them once
-        return [s for s, held in zip(own, _reference_counts(own), strict=True) if held > _UNHELD + 1]
-
-
-def _reference_counts(storages: list[Storage]) -> list[int]:
-    return [getrefcount(storage) for storage in storages]
+        return [
+            s
+            for s in self.pending
+            if s is not None and s.epoch is self and s.buffer is None and getrefcount(s) > _UNHELD
+        ]
 
 
 class Recording(threading.local):
@@ -127,10 +125,9 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """References that `Epoch.live` itself makes to a storage which nothing else holds, beside the
-    pending list's and the dictionary's: it depends on the interpreter, so it is measured."""
-    own = [Storage((), np.dtype(bool), None)]  # type: ignore[arg-type]
-    return _reference_counts(own)[0]
+    """References to a storage that only the pending list and the comprehension in `Epoch.live` hold: it depends on the
+    interpreter, so it is measured."""
+    return [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]][0]  # type: ignore[arg-type]
 
 
 _UNHELD = _count_unheld()

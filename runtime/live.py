@@ -29,7 +29,7 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
     found = [
         (thing.nbytes, thing.origin)
         for thing in gc.get_objects()
-        if type(thing) is Buffer and thing.nbytes and getattr(thing.device, "name", None) == device
+        if isinstance(thing, Buffer) and thing.nbytes and getattr(thing.device, "name", None) == device
     ]
     found.sort(key=lambda pair: -pair[0])
     return tuple((nbytes, show_place(origin) or "made inside an evaluation") for nbytes, origin in found[:count])

@@ -22,6 +22,15 @@ from weft.runtime.object_code import ObjectCode
 THREADS_GRAIN = 1 << 12
 
 
+class HostBuffer(Buffer):
+    """A block of the device's own memory, to which it goes back."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]
+
+
 class CpuDevice(Immediate):
     """Kernels run in the calling thread, long ones side by side on all cores; `launch` returns when they are done."""
 
@@ -39,8 +48,8 @@ class CpuDevice(Immediate):
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory."""
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
-        block = self.memory.allocate(max(nbytes, 1))
-        return Buffer(self, block.address, nbytes, block)
+        block = self.memory.allocate(nbytes or 1)
+        return HostBuffer(self, block[1], nbytes, block)
 
     def ticket(self) -> Buffer:
         """A zero of the calling thread's: what a launch that failed may have left there is gone."""

@@ -11,6 +11,7 @@ import gc
 import mmap
 import threading
 from functools import lru_cache
+from typing import NamedTuple
 
 from weft.runtime.immediate import machine_memory
 from weft.runtime.live import out_of_memory
@@ -20,19 +21,12 @@ HUGE = 1 << 21  # from here on blocks are mapped, with huge pages where the syst
 KEPT_BYTES = 1 << 30  # that free blocks may hold
 
 
-class Block:
-    """One block; goes back to its pool when it dies."""
+class Block(NamedTuple):
+    """One block: what keeps it, where it starts, its bytes."""
 
-    __slots__ = ("_pool", "_raw", "address", "size")
-
-    def __init__(self, pool: Pool, raw: object, address: int, size: int) -> None:
-        self._pool = pool
-        self._raw = raw
-        self.address = address
-        self.size = size
-
-    def __del__(self) -> None:
-        self._pool.give_back(self._raw, self.address, self.size)
+    raw: object
+    address: int
+    size: int
 
 
 @lru_cache(maxsize=4096)
@@ -59,28 +53,29 @@ class Pool:
 
     def __init__(self, name: str = "cpu") -> None:
         self._name = name
-        self._free: dict[int, list[tuple[object, int]]] = {}
+        self._free: dict[int, list[Block]] = {}
         self._lock = threading.RLock()  # collecting garbage inside may give blocks back
         self.held = self.kept = self.peak = 0
         self.limit: int | None = None
         self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
 
     def allocate(self, nbytes: int) -> Block:
-        """A block of at least `nbytes`. Raises OutOfMemoryError after the free blocks were given up and one retry."""
+        """A block of at least `nbytes`, to be given back. Raises OutOfMemoryError after the free blocks were given up and
+        one retry."""
         size = size_class(nbytes)
         with self._lock:
             free = self._free.get(size)
             if free:
-                raw, address = free.pop()
+                block = free.pop()
                 self.kept -= size
             else:
-                raw, address = self._new(size, nbytes)
+                block = self._new(size, nbytes)
             self.held += size
             if self.held > self.peak:
                 self.peak = self.held
-        return Block(self, raw, address, size)
+        return block
 
-    def _new(self, size: int, nbytes: int) -> tuple[object, int]:
+    def _new(self, size: int, nbytes: int) -> Block:
         if self.limit is None or self.held + self.kept + size <= self.limit:
             try:
                 return _fresh(size)
@@ -96,12 +91,16 @@ class Pool:
                 pass
         raise out_of_memory(self._name, nbytes, self.held, machine_memory()[1], self.limit)
 
-    def give_back(self, raw: object, address: int, size: int) -> None:
+    def give_back(self, block: Block) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""
+        size = block[2]
         with self._lock:
             self.held -= size
             if self.kept + size <= self._most_kept:
-                self._free.setdefault(size, []).append((raw, address))
+                free = self._free.get(size)
+                if free is None:
+                    free = self._free[size] = []
+                free.append(block)
                 self.kept += size
 
     def empty(self) -> int:
@@ -113,16 +112,16 @@ class Pool:
             return given
 
 
-def _fresh(size: int) -> tuple[object, int]:
+def _fresh(size: int) -> Block:
     if size >= HUGE:
         mapped = _mapped(size + HUGE)
         # an exported buffer keeps the mapping alive and open
         raw: object = (ctypes.c_char * len(mapped)).from_buffer(mapped)
         address = ctypes.addressof(raw)  # type: ignore[arg-type]
-        return (raw, mapped), -(-address // HUGE) * HUGE
+        return Block((raw, mapped), -(-address // HUGE) * HUGE, size)
     plain = ctypes.create_string_buffer(size + ALIGNMENT)
     address = ctypes.addressof(plain)
-    return plain, -(-address // ALIGNMENT) * ALIGNMENT
+    return Block(plain, -(-address // ALIGNMENT) * ALIGNMENT, size)
 
 
 def _mapped(size: int) -> mmap.mmap:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.runtime import Buffer, CpuDevice
 from weft.runtime.cpu.memory import ALIGNMENT, HUGE, Pool, size_class
 
 
@@ -18,12 +19,12 @@ def test_blocks_are_aligned_and_little_is_wasted(nbytes: int) -> None:
     assert block.size == size_class(nbytes)
 
 
-def test_a_block_that_died_is_handed_out_again() -> None:
+def test_a_block_that_was_given_back_is_handed_out_again() -> None:
     pool = Pool()
     first = pool.allocate(3 * HUGE)
     address = first.address
     assert pool.held == first.size
-    del first
+    pool.give_back(first)
     assert pool.held == 0
     assert pool.allocate(3 * HUGE).address == address
 
@@ -31,11 +32,21 @@ def test_a_block_that_died_is_handed_out_again() -> None:
 def test_no_more_is_kept_than_the_bound() -> None:
     pool = Pool()
     pool._most_kept = HUGE
-    blocks = [pool.allocate(HUGE) for _ in range(2)]
-    del blocks
+    for block in [pool.allocate(HUGE) for _ in range(2)]:
+        pool.give_back(block)
     assert pool.kept == HUGE
     pool.empty()
     assert pool.kept == 0
+
+
+def test_a_buffer_that_dies_gives_its_block_back() -> None:
+    device = CpuDevice()
+    buffer = device.allocate(1000)
+    part = Buffer(device, buffer.address + 64, 100, buffer)
+    del buffer
+    assert device.memory.held == size_class(1000), "a part keeps the whole"
+    del part
+    assert device.memory.held == 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's list of mappings")
