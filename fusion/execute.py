@@ -147,10 +147,12 @@ class PlanWriter:
             else:
                 for placed in group.placed:
                     if placed.task.node not in group.private:
-                        self._memory(placed.task)
+                        self._memory(placed.task, group)
                 for function, lowered in obtain_kernels(self.device, group):
                     self._launch(function, lowered, group)
                 self._release_partials()
+                for taken in group.over.values():
+                    del self.place_of[taken]
             for node in ending.get(position, ()):
                 # (an empty base that its only update replaced was never given a place)
                 if node not in outputs and node in self.place_of:
@@ -179,8 +181,11 @@ class PlanWriter:
         self.steps.append((number, nbytes))
         return number
 
-    def _memory(self, task: Task) -> None:
+    def _memory(self, task: Task, group: Group) -> None:
         node, previous = task.node, task.previous
+        if node in group.over:
+            self.place_of[node] = self.place(group.over[node])
+            return
         if previous is None or previous.kind == "empty":
             self.place(node)
             return

@@ -55,6 +55,9 @@ class Group:
     before: int = 0  # bit set of the groups that run before this one
     reason: str = ""  # why it is a kernel of its own
     private: set[Expr] = field(default_factory=set)  # values that only the kernel itself needs, in registers
+    over: dict[Expr, Expr] = field(
+        default_factory=dict
+    )  # value -> one read here for the last time, whose memory it takes
 
     def outer(self) -> int:
         """Number of parallel loops."""

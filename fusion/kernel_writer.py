@@ -70,6 +70,7 @@ class KernelWriter:
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
+        self.overwritten.update(group.over.values())
 
     def _index_dtype(self) -> np.dtype:
         spans = [node.nbytes for node in self.group.buffers()]

@@ -12,8 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, needed_values
+from weft.fusion.group import Group, Placed, needed_values
 from weft.fusion.grouping import Grouping
+from weft.fusion.index_map import Affine
 from weft.fusion.reference import topological
 from weft.fusion.stored import base_of, choose_stored, find_short
 from weft.fusion.task import Task, make_task
@@ -58,7 +59,11 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
     groups = _group(sequence, set(outputs), in_place)
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
-    return Schedule(list(outputs), groups, in_place, _last_uses(groups))
+    last_use = _last_uses(groups)
+    made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
+    for position, group in enumerate(groups):
+        _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
+    return Schedule(list(outputs), groups, in_place, last_use)
 
 
 Step = tuple[Expr, Task | None]  # without a task: an opaque call
@@ -189,6 +194,32 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
             if index is None or not kept or p.flat(index) != home.flat(home.task.target):
                 private.discard(node)
     return private
+
+
+def _take_over(group: Group, ending: set[Expr]) -> None:
+    """Let results of a kernel take the memory of values that are `ending` there: each element is read where it is written.
+
+    So what follows a library call, or another kernel, happens in the memory that this one wrote to.
+    """
+    reads: dict[Expr, list[tuple[Placed, Affine | None]]] = {}
+    for p in group.placed:
+        for node, index in p.task.reads():
+            if node in ending and node not in group.made:
+                reads.setdefault(node, []).append((p, index))
+    for p in group.placed:
+        if p.task.previous is not None:
+            reads.pop(p.task.previous, None)
+    for writer in group.placed:
+        node = writer.task.node
+        if writer.task.kind != "map" or node in group.private:
+            continue
+        target = writer.flat(writer.task.target)
+        for taken, places in reads.items():
+            alike = (taken.size, taken.dtype.itemsize) == (node.size, node.dtype.itemsize)
+            if alike and all(i is not None and p.flat(i) == target and p.stage <= writer.stage for p, i in places):
+                group.over[node] = taken
+                del reads[taken]
+                break
 
 
 def _last_uses(groups: list[Group]) -> dict[Expr, int]:
