@@ -39,6 +39,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="cpu",
         help="where tests run that do not say it: cpu, simt, simt:sm_80, stand-in (CUDA, on a driver that runs kernels here)",
     )
+    parser.addoption("--out", default="", help="a folder for what the tests on a GPU found, on which machine")
+    parser.addoption("--gpu-worker", default="", help="of the tests on a GPU themselves")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests on a GPU have a process of their own."""
+    from tests.gpu.processes import register
+
+    register(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m gpu`` reads no other tests, which may need what a machine with a GPU does not have."""
+    if config.option.markexpr != "gpu" or collection_path.suffix != ".py":
+        return None
+    return None if "gpu" in collection_path.read_text(encoding="utf-8") else True
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ class IpcArrayHandle:
         """Let go of the array. Raises ValueError where it is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
+        get_device(self._device).synchronize()  # nor this one for the other's
         self._opened = None
 
     def __enter__(self) -> Any:
@@ -95,6 +96,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
     else:
         handle = known[1]
     assert storage.buffer is not None
+    storage.device.synchronize()  # the other process waits for nothing of this one's
     return IpcArrayHandle(
         storage.device.name, handle, storage.buffer.nbytes, self.dtype, self.shape, self.strides, offset
     )

@@ -76,6 +76,9 @@ class GpuServices:
     _stream: Any
     streaming = False  # whether a person ever made a stream: until then nobody has to claim memory
 
+    def __repr__(self) -> str:
+        return f"<device {self.name}>"
+
     def create_stream(self, handle: int | None = None) -> CudaStream:
         """A new stream, or one that somebody else made."""
         stream = self._order.create(handle)

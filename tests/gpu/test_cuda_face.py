@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -132,7 +133,10 @@ def test_another_process_sees_the_memory() -> None:
     handle = array.get_ipc_handle()
     program = "import pickle, sys\nwith pickle.loads(sys.stdin.buffer.read()) as a:\n    a.copy_to_device(-a.copy_to_host())\n"
     subprocess.run(
-        [sys.executable, "-c", program], input=pickle.dumps(handle), check=True, env={"PYTHONPATH": str(ROOT / "src")}
+        [sys.executable, "-c", program],
+        input=pickle.dumps(handle),
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     assert np.array_equal(array.copy_to_host(), -np.arange(1000.0))
 
