@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -37,7 +38,8 @@ def find_name(name: str) -> Callable[..., Any] | Any:
     try:
         return getattr(NUMPY, name)
     except AttributeError:
-        raise AttributeError(f"module 'weft' has no attribute {name!r}, and NumPy has none") from None
+        text = f"module 'weft' has no attribute {name!r}, and NumPy has none"
+        raise AttributeError(text, name=name, obj=sys.modules["weft"]) from None
 
 
 _installed = (methods, operators)

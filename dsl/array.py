@@ -214,6 +214,13 @@ class Scalar(Array):
         return hash(self.item())
 
 
+class UnsupportedDtypeError(TypeError):
+    """Elements of a dtype that weft has no arrays of, such as text, objects, dates or records."""
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__(f"weft arrays hold bool, integers, floats and complex numbers, not {dtype}")
+
+
 def _restore(values: np.ndarray) -> Array:
     return convert(values)
 
@@ -291,7 +298,7 @@ def convert(value: Any) -> Array:
         return as_cuda_array(value)  # type: ignore[no-any-return]
     from_host = np.asarray(value)
     if from_host.dtype.kind not in "biufc" or from_host.dtype.itemsize > (16 if from_host.dtype.kind == "c" else 8):
-        raise TypeError(f"weft arrays hold bool, integers, floats and complex numbers, not {from_host.dtype}")
+        raise UnsupportedDtypeError(from_host.dtype)
     device = current_epoch().device
     native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
     buffer = device.upload(native)
@@ -400,6 +407,8 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
     def slow(self: Array, other: Any, code: Any, at: int) -> Any:
         if not accepts(other):
+            if op in ("equal", "not_equal") and self.shape and (other is None or isinstance(other, str)):
+                return record(constant(op == "not_equal", np.bool_, self.shape))  # nowhere equal, as in NumPy
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
         return apply(op, *pair, location=(code, at))

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, convert, expr_of, record, start, user_location, wrap
+from weft.dsl.array import (
+    Array,
+    UnsupportedDtypeError,
+    as_operand,
+    convert,
+    expr_of,
+    record,
+    start,
+    user_location,
+    wrap,
+)
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
 from weft.fusion import empty as empty_expr
 from weft.runtime import get_device
@@ -30,7 +40,7 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
     """A dtype that weft computes with. Raises TypeError for others."""
     found = np.dtype(default if dtype is None else dtype).newbyteorder("=")
     if found.char not in "?bBhHiIlLqQefdFD":
-        raise TypeError(f"weft arrays hold bool, integers, floats and complex numbers, not {found}")
+        raise UnsupportedDtypeError(found)
     return found
 
 

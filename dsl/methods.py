@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl import creation, indexing, linear, manipulation, reductions
-from weft.dsl.array import Array, as_operand, expr_of, pending, record, start, wrap, write
+from weft.dsl.array import Array, Scalar, accepts, as_operand, expr_of, pending, record, start, wrap, write
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast, constant, current_epoch, map_
 
@@ -172,8 +172,8 @@ def _flags(self: Array) -> Flags:
 METHODS: dict[str, Any] = {
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
-    "__matmul__": lambda a, b: linear.matmul(a, b),
-    "__rmatmul__": lambda a, b: linear.matmul(b, a),
+    "__matmul__": lambda a, b: linear.matmul(a, b) if accepts(b) else NotImplemented,
+    "__rmatmul__": lambda a, b: linear.matmul(b, a) if accepts(b) else NotImplemented,
     "astype": astype,
     "copy": copy_of,
     "fill": fill,
@@ -224,7 +224,14 @@ METHODS: dict[str, Any] = {
 }
 
 
+def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
+    """Python's `round`."""
+    return round(self.item()) if ndigits is None else _round(self, ndigits)
+
+
 def _imatmul(self: Array, other: Any) -> Array:
+    if not accepts(other):
+        return NotImplemented
     write(self, expr_of(linear.matmul(self, other)))
     return self
 
@@ -234,6 +241,7 @@ def install() -> None:
     for name, method in METHODS.items():
         setattr(Array, name, method)
     Array.__imatmul__ = _imatmul  # type: ignore[attr-defined]
+    Scalar.__round__ = _round_number  # type: ignore[attr-defined]
     Array.__array_function__ = _array_function  # type: ignore[attr-defined]
 
 

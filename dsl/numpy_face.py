@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 
 from weft.dsl import creation, indexing, linear, manipulation, methods, reductions
-from weft.dsl.array import Array, convert, expr_of, write
+from weft.dsl.array import Array, UnsupportedDtypeError, convert, expr_of, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast
@@ -222,8 +222,24 @@ OWN: dict[str, Any] = {
     "copyto": _copyto,
     "ndarray": ndarray,
 }
-OWN["real"] = lambda a: asarray(a).real  # type: ignore[attr-defined]
-OWN["imag"] = lambda a: asarray(a).imag  # type: ignore[attr-defined]
+
+
+def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """`own`, or NumPy's function where that is about a dtype that weft has no arrays of."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        try:
+            return own(*arguments, **options)
+        except UnsupportedDtypeError:
+            return call_numpy(numpys, arguments, options)
+
+    return called
+
+
+for _name, _own in OWN.items():
+    if isinstance(_own, types.FunctionType) and hasattr(np, _name):
+        OWN[_name] = _or_numpy(_own, getattr(np, _name))
 
 _BY_FUNCTION = {
     getattr(np, name): function

@@ -39,17 +39,15 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def explain(*arrays: Any) -> Explanation:
-    """Print which kernels evaluating these arrays would run, what is in each, why it ends where it does, and the
-    bytes that it moves. Nothing runs.
+    """Which kernels evaluating these arrays would run, what is in each, why it ends where it does, and the bytes
+    that it moves. Nothing runs.
 
     Returns
     -------
     Explanation
-        The same as data.
+        Prints as text, shows as a table and a picture in a notebook, and has it all as data.
     """
-    found = explain_storages([a._storage for a in _arrays(arrays)])
-    print(found)
-    return found
+    return explain_storages([a._storage for a in _arrays(arrays)])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, OpDef, find_op, identity_of, resolve_dtypes
-from weft.dsl.array import Array, apply, as_operand, convert, expr_of, record, start, user_location, write
+from weft.dsl.array import (
+    Array,
+    UnsupportedDtypeError,
+    apply,
+    as_operand,
+    convert,
+    expr_of,
+    record,
+    start,
+    user_location,
+    write,
+)
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
 
@@ -47,13 +58,21 @@ class UFunc:
                 f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
         out = out[0] if isinstance(out, tuple) else out
-        if out is None and where is True and dtype is None:
-            return apply(self.row.name, *operands, location=user_location(2))
-        start()
-        pairs = [as_operand(value) for value in operands]
-        loop = None if dtype is None else np.dtype(dtype)
-        node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
-        return deliver(self.row.name, node, out, where, casting)
+        try:
+            if out is None and where is True and dtype is None:
+                return apply(self.row.name, *operands, location=user_location(2))
+            start()
+            pairs = [as_operand(value) for value in operands]
+            loop = None if dtype is None else np.dtype(dtype)
+            node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+            return deliver(self.row.name, node, out, where, casting)
+        except UnsupportedDtypeError:
+            if not self.row.ufunc:
+                raise
+            from weft.dsl.numpy_face import call_numpy
+
+            options = {k: v for k, v in (("out", out), ("dtype", dtype)) if v is not None}
+            return call_numpy(getattr(np, self.row.ufunc), operands, {"where": where, "casting": casting, **options})
 
     def reduce(
         self,

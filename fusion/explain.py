@@ -77,7 +77,7 @@ class KernelNote:
         return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out, a notebook shows a
     table and a picture.
@@ -106,7 +106,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         return show_html(self)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         if not self.kernels:
             return self.summary
         lines = [self.summary]

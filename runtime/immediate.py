@@ -118,6 +118,9 @@ class Immediate:
     memory: Any  # as `MemoryCount`
     streaming = False  # streams hold no work that anybody could be too early for
 
+    def __repr__(self) -> str:
+        return f"<device {self.name}>"
+
     @contextmanager
     def working_in(self, stream: Any) -> Iterator[None]:
         """Work has ended when its call returns, whatever its stream."""

@@ -7,6 +7,7 @@ ahead but the line: the interpreter's own list of objects is gone through when s
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 from weft.runtime.device import Buffer
@@ -21,7 +22,15 @@ def show_place(place: Any) -> str:
         return ""
     code, offset = place
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), code.co_firstlineno)
-    return f"{code.co_filename.rsplit('/', 1)[-1]}:{line}"
+    return f"{_show_file(code.co_filename)}:{line}"
+
+
+def _show_file(path: str) -> str:
+    """A file by its name, a notebook's cell as the notebook numbers it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    cell = shell.compile.format_code_name(path) if shell is not None else None
+    return " ".join(cell) if cell else path.rsplit("/", 1)[-1]
 
 
 def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], ...]:
