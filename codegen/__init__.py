@@ -14,11 +14,14 @@ from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.passes.join_kernels import join_kernels
 from weft.codegen.passes.map_axes_joined import can_join
+from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
+from weft.codegen.passes.map_axes_lookback import share_rows
 from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
 from weft.codegen.target import Target
 
 __all__ = [
     "OPS",
+    "SHARED_ROW",
     "SHORT_FOLD",
     "Function",
     "Kernel",
@@ -51,5 +54,6 @@ __all__ = [
     "print_kernel",
     "resolve_dtypes",
     "resolve_target",
+    "share_rows",
     "verify_kernel",
 ]

@@ -81,6 +81,7 @@ class Plan:
     slots: int  # of the epoch, when the plan was made
     scalars: list[int]  # slots that hold numbers which kernels take
     ticket: int | None = None  # place of what blocks of a launch count in
+    board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
 
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
@@ -134,6 +135,7 @@ class PlanWriter:
         self.partial_places: dict[int, int] = {}
         self.scalars: dict[int, None] = {}
         self.ticket: int | None = None
+        self.board: tuple[int, int] | None = None
 
     def write(self) -> Plan:
         """The plan."""
@@ -160,7 +162,14 @@ class PlanWriter:
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
         steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
         return Plan(
-            gather_launches(self.device, steps), places, listed, self.schedule, self.slots, [*self.scalars], self.ticket
+            gather_launches(self.device, steps),
+            places,
+            listed,
+            self.schedule,
+            self.slots,
+            [*self.scalars],
+            self.ticket,
+            self.board,
         )
 
     def place(self, node: Expr) -> int:
@@ -228,6 +237,14 @@ class PlanWriter:
                         self.ticket = self.places
                         self.places += 1
                     patches.append((k, self.ticket, 0))
+                case "board":
+                    # one after the other, all kernels of the plan write on the same one
+                    if self.board is None:
+                        self.board = self.places, 0
+                        self.places += 1
+                    place, nbytes = self.board
+                    self.board = place, max(nbytes, value)
+                    patches.append((k, place, 0))
                 case "scalar":
                     scalars.append((k, value))
                     self.scalars[value] = None
@@ -287,6 +304,9 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
         _claim(table, device)
     if plan.ticket is not None:
         table[plan.ticket] = device.ticket()
+    if plan.board is not None:
+        place, nbytes = plan.board
+        table[place] = device.board(nbytes)
     for place in plan.scalars:
         table[place] = pack_scalar(table[place])
     for step in plan.steps:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from weft.codegen import SHARED_ROW
 from weft.fusion.body import Loop
 from weft.fusion.expr import Expr
 from weft.fusion.index_map import Affine, rename
@@ -96,6 +97,8 @@ def too_long(group: Group) -> str:
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
     if rows < MANY_ROWS and length > SHORT_ROW:
         return "it needs the finished reduction of rows that are too few to share the work by"
+    if length > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed):
+        return "it goes again over rows that are shared by those who run along them"
     along, across = row_bytes(group)
     if across > along and length > SHORT_COLUMN:
         return "it needs the finished reduction before it goes over the columns again"

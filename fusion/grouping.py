@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
+from weft.codegen import SHARED_ROW
 from weft.fusion.body import Loop, Role
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values, too_long
@@ -99,6 +100,8 @@ class Grouping:
             return None, "a scatter or library call runs alone"
         if "scan" in kinds and "reduce" in kinds:
             return None, "a scan goes along its rows in order, a reduction does not"
+        if task.kind == "scan" and follows_scan(task, group):
+            return None, "it runs along rows that are shared, and needs what another running fold finds there"
         if group.instructions + task.size() > MAX_INSTRUCTIONS or len(group.buffers().union(reads)) > MAX_BUFFERS:
             return None, "the kernel would grow too large"
         stored = group.made
@@ -219,6 +222,19 @@ def start_group(group: Group, task: Task) -> None:
     loops = {own: position for position, own in enumerate(order)}
     alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
     group.place(Placed(task, loops, int(alone)))
+
+
+def follows_scan(task: Task, group: Group) -> bool:
+    """Whether a running fold needs what another one of the group finds, along rows so long that blocks or threads share them."""
+    if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
+        return False
+    stack = [task]
+    while stack:
+        needed = [group.made[node].task for node, _ in stack.pop().reads() if node in group.made]
+        if any(other.kind == "scan" for other in needed):
+            return True
+        stack += needed
+    return False
 
 
 def walks_along(placed: Placed, group: Group) -> bool:

@@ -23,9 +23,9 @@ from weft.fusion.nest import Nest, fold_position
 from weft.fusion.traffic import traffic
 
 # What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
-# ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0) or
-# ("ticket", 0, 0): what the blocks of a launch count in.
-Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar", "ticket"], Any, int]
+# ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0),
+# ("ticket", 0, 0): what the blocks of a launch count in, or ("board", bytes, 0): what they leave notes on.
+Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
 
 
 @dataclass(slots=True)
@@ -276,7 +276,10 @@ class KernelWriter:
             extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
             return [self.builder.constant(extreme, kind), self.builder.constant(np.iinfo(np.int64).max, np.int64)]
         kind = accumulator_dtype(node)
-        return [self.builder.constant(identity_of(node.op, kind), kind)]
+        start = identity_of(node.op, kind)
+        if node.kind == "scan" and node.op == "add" and kind.kind in "fc":
+            start = -start  # a row that begins with -0.0 keeps its sign
+        return [self.builder.constant(start, kind)]
 
     @staticmethod
     def _body_dtype(placed: Placed) -> np.dtype:

@@ -17,6 +17,7 @@ from weft.codegen import (
     join_kernels,
     obtain_function,
     print_kernel,
+    share_rows,
 )
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
@@ -58,6 +59,9 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     found = lower_group(group, parametric=not special)
     if target.scheduled_for.kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
         found = [_joined(*found)]
+    elif target.scheduled_for.kind == "cuda":
+        for lowered in found:
+            _share_rows(lowered)
     for lowered in found:
         if target.scheduled_for.kind == "cpu":
             _forget_alignment(lowered)
@@ -72,6 +76,15 @@ def _forget_alignment(lowered: Lowered) -> None:
     for parameter in lowered.kernel.parameters:
         if isinstance(parameter.value.type, Pointer):
             parameter.align = parameter.value.type.dtype.itemsize
+
+
+def _share_rows(lowered: Lowered) -> None:
+    """Running folds of long rows: blocks share a row, and a board on which they note what they found."""
+    shared = share_rows(lowered.kernel, lowered.sizes())
+    if shared is not None:
+        lowered.kernel = shared.kernel
+        lowered.parallel = (shared.blocks,)
+        lowered.bindings.append(("board", shared.nbytes, 0))
 
 
 def _joined(first: Lowered, second: Lowered) -> Lowered:

@@ -70,6 +70,13 @@ class Device(Services, Protocol):
         """A 32-bit zero that the blocks of a launch count in, and leave at zero: the calling thread's own, or its stream's."""
         ...
 
+    def board(self, nbytes: int) -> Buffer:
+        """Memory on which the blocks of a launch leave notes for one another, of the calling thread or its stream alone.
+
+        It begins with zeros, and the launches that use it one after the other leave it fit for the next one.
+        """
+        ...
+
     def upload(self, values: np.ndarray) -> Buffer:
         """A new buffer with the elements of `values` in C order."""
         ...

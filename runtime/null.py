@@ -44,6 +44,10 @@ class NullDevice(Immediate):
         """A buffer without memory."""
         return Buffer(self, 0, 4)
 
+    def board(self, nbytes: int) -> Buffer:
+        """A buffer without memory."""
+        return Buffer(self, 0, nbytes)
+
     def upload(self, values: np.ndarray) -> Buffer:
         """A buffer that forgets `values`."""
         return Buffer(self, 0, values.nbytes)

@@ -22,6 +22,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes_elements import describe_line
 from weft.codegen.passes.map_axes_joined import describe_joined
+from weft.codegen.passes.map_axes_lookback import describe_lookback
 from weft.codegen.passes.map_axes_nest import find_nest
 from weft.codegen.passes.map_axes_planes import describe_plane
 from weft.codegen.passes.map_axes_rows import describe_row
@@ -45,6 +46,8 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     nest = find_nest(inlined)
     if "joined" in kernel.attributes:
         found = describe_joined(inlined, sizes)
+    elif "lookback" in kernel.attributes:
+        found = describe_lookback(inlined, nest, sizes)
     else:
         found = (
             describe_row(inlined, nest, sizes)

@@ -3,7 +3,7 @@
 In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
 its launch data as attributes:
 
-scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "columns" or "items"
+scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "lookback", "columns" or "items"
 block      threads of a block
 per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
@@ -23,6 +23,7 @@ rows       Folds over side-by-side elements: a warp or the block has a row, in r
            or for short rows and nested folds: up to a warp, or the block, for each item.
 joined     Long folds: chunks as rows, and the last block that is through folds what all found.
 scans      Running folds along rows: a block has a row, tile by tile. Without sizes, or for short rows: items.
+lookback   Running folds along long rows: a block has a tile, and looks back at what those before it found.
 columns    Folds across side-by-side items: 32 columns a block.
 items      Anything else: loops in order inside one thread for each point.
 """
@@ -35,6 +36,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
 from weft.codegen.passes.map_axes_joined import map_joined
+from weft.codegen.passes.map_axes_lookback import map_lookback
 from weft.codegen.passes.map_axes_nest import find_nest, has_loops
 from weft.codegen.passes.map_axes_planes import map_plane_of_rows
 from weft.codegen.passes.map_axes_rows import map_rows
@@ -60,6 +62,8 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     nest = find_nest(kernel)
     if "tile" in kernel.attributes:
         return map_tiles(kernel, nest)
+    if "lookback" in kernel.attributes:
+        return map_lookback(kernel, nest)
     if "scan" in kernel.attributes:
         return map_scan(kernel, nest)
     if "plane" in kernel.attributes:

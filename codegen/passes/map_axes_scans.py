@@ -1,13 +1,14 @@
 """Running folds along rows: a block goes over a row tile by tile, and hands on what it has so far.
 
-In: a logical kernel whose items are one scan, and its ``scan`` attribute (`describe_scan`). Out: the threaded kernel. Within
-a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles over 1, 2, 4, 8 and 16 lanes,
-and warps what the warps before them have. Always true: the tree follows from the length of the row and the dtypes.
+In: a logical kernel whose items are running folds along one loop, and its ``scan`` attribute (`describe_scan`). Out: the
+threaded kernel. Within a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles
+over 1, 2, 4, 8 and 16 lanes, and warps what the warps before them have. Always true: the tree follows from the length of the
+row and the dtypes. Rows of several tiles' length are shared by blocks (`map_axes_lookback`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -39,13 +40,29 @@ MOST_BLOCKS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """One running fold: its operation, and what is folded in."""
+
+    operation: Operation
+    value: Value
+
+    @property
+    def type(self) -> np.dtype:
+        """The dtype of what it carries."""
+        kind = self.operation.results[0].type
+        assert isinstance(kind, np.dtype)
+        return kind
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
-    """The scan of an item: its loop, the fold in it, and what is folded in."""
+    """The running folds of an item: their loop, what has to be there before the folds, and what follows from them."""
 
     head: list[Operation]
     loop: Operation
-    fold: Operation
-    value: Value
+    folds: list[Fold]
+    before: list[Operation]
+    after: list[Operation]
 
     @property
     def index(self) -> Value:
@@ -54,25 +71,37 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """The item as one scan; None where it is anything else."""
+    """The item as running folds of which none needs another; None where it is anything else."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
-    if loop.opcode != "for" or loop.attributes["role"] != "scan" or len(loop.results) != 1:
+    if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
-    body = loop.regions[0].operations
-    carried = loop.regions[0].parameters[1]
-    users = [o for o in body if carried in o.operands]
-    if has_loops(head) or has_loops(body) or any(has_control_flow(o) for o in body) or len(users) != 1:
-        return None
-    (fold,) = users
-    if fold.opcode not in FOLDS or fold.operands.count(carried) != 1 or body[-1].operands != fold.results:
+    *body, end = loop.regions[0].operations
+    if has_loops(head) or has_loops(body) or any(has_control_flow(o) for o in body):
         return None
     if any(o.opcode in ("store", "atomic") for o in head) or any(o.opcode == "atomic" for o in body):
         return None
-    (value,) = (v for v in fold.operands if v is not carried)
-    # what is folded in is known before the fold
-    known = {v for o in body[: body.index(fold)] for v in o.results}
-    inside = {v for o in body for v in o.results}
-    return Scan(head, loop, fold, value) if value in known or value not in inside else None
+    stores = [k for k, o in enumerate(body) if o.opcode == "store"]
+    if stores and any(o.opcode == "load" for o in body[stores[0] :]):
+        return None
+    folds = []
+    for carried, following in zip(loop.regions[0].parameters[1:], end.operands, strict=True):
+        users = [o for o in body if carried in o.operands]
+        if len(users) != 1 or users[0].opcode not in FOLDS or users[0].results != (following,):
+            return None
+        others = [v for v in users[0].operands if v is not carried]
+        if len(others) != 1 or accumulators(users[0].opcode) != 1:
+            return None
+        folds.append(Fold(users[0], others[0]))
+    own = [f.operation for f in folds]
+    known: set[Value] = set()  # behind a fold
+    before: list[Operation] = []
+    after: list[Operation] = []
+    for o in body:
+        if o in own or any(v in known for v in o.operands):
+            known.update(o.results)
+        if o not in own:
+            (after if o.opcode == "store" or any(v in known for v in o.results) else before).append(o)
+    return None if any(f.value in known for f in folds) else Scan(head, loop, folds, before, after)
 
 
 def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -82,7 +111,7 @@ def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[
         return {}
     length = sizes[scan.loop.operands[1].name]
     rows = prod(sizes[level.extent.name] for level in nest.levels)
-    if not LEAST_LENGTH <= length <= MOST_LENGTH or rows > MOST_BLOCKS or accumulators(scan.fold.opcode) != 1:
+    if not LEAST_LENGTH <= length <= MOST_LENGTH or rows > MOST_BLOCKS:
         return {}
     if length % LANES:
         return {"scan": True}
@@ -99,24 +128,29 @@ def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
     writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
-    held = w.shared_array(scan.loop.results[0].type, WARPS)  # type: ignore[arg-type]
-    start, stop, before = (w.map[v] for v in scan.loop.operands)
+    start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, WARP)
+    folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
     with (
         writer.inside(),
         w.builder.loop(
-            stop, "serial", start=start, initial=[before], step_by=w.number(THREADS * LANES), rolled=True
+            stop, "serial", start=start, initial=before, step_by=w.number(THREADS * LANES), rolled=True
         ) as opened,
     ):
         slot = _slot(w, writer, opened.index, stop)
         writer.begin([slot], scan.index)
-        body = [o for o in scan.loop.regions[0].operations if o is not scan.fold and o.opcode != "yield"]
-        first = scan.loop.regions[0].operations.index(scan.fold)
-        writer.copy([o for o in body[:first] if o.opcode != "store"], [slot], scan.index)
-        after = _Tile(w, scan, held, warp, lane).write(writer, slot, opened.carried[0])
-        writer.copy(body, [slot], scan.index)
+        writer.copy(scan.before, [slot], scan.index)
+        for folder in folders:
+            folder.fold_warps([folder.values(writer, slot)])
         w.barrier()
-        opened.yield_(after)
+        after = []
+        for folder, carried in zip(folders, opened.carried, strict=True):
+            first, whole = folder.fold_tile()
+            folder.finish([slot], folder.fold(carried, first))
+            after.append(folder.fold(carried, whole))
+        writer.copy(scan.after, [slot], scan.index)
+        w.barrier()
+        opened.yield_(*after)
     return w.finish("scans", 1, every=True)
 
 
@@ -133,58 +167,94 @@ def _slot(w: ThreadWriter, writer: LaneWriter, base: Value, stop: Value) -> Slot
     return Slot(indices, [w.test("less", offset, left) for offset in offsets])
 
 
-class _Tile:
-    """Writes the folds of one tile."""
+class Folder:
+    """Writes one running fold of a tile: first within warps, and behind a barrier across them.
 
-    def __init__(self, w: ThreadWriter, scan: Scan, held: Value, warp: Value, lane: Value) -> None:
+    Parameters
+    ----------
+    w : ThreadWriter
+    fold : Fold
+    warp, lane : Value
+        Of this thread.
+    """
+
+    def __init__(self, w: ThreadWriter, fold: Fold, warp: Value, lane: Value) -> None:
         self.w = w
-        self.scan = scan
-        self.held = held
+        self.of = fold
         self.warp = warp
         self.lane = lane
-        self.type = scan.loop.results[0].type
-        (identity,) = fold_identities((scan.fold.opcode,), (self.type,))
-        self.identity = w.number(identity, self.type)
+        self.held = w.shared_array(fold.type, WARPS)
+        (identity,) = fold_identities((fold.operation.opcode,), (fold.type,))
+        self.identity = w.number(identity, fold.type)
+        self.slots: list[tuple[Value, list[Value]]] = []  # what the warp has before the slot; the slot's own prefixes
 
     def fold(self, x: Value, y: Value) -> Value:
         """Two neighbours as one."""
-        return self.w.builder.op(self.scan.fold.opcode, x, y, dtype=self.type)
+        return self.w.builder.op(self.of.operation.opcode, x, y, dtype=self.of.type)
 
     def choose(self, condition: Value, yes: Value, no: Value) -> Value:
         """One of two values."""
         return self.w.builder.op("where", condition, yes, no)
 
-    def above(self, value: Value, distance: int) -> Value:
-        """The value of a lane so far before."""
+    def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
+        """The value of a lane; with mode "up" of one so far before, with "xor" of the lane's partner."""
         w = self.w
-        operands = (w.number(ALL_LANES, np.uint32), value, w.number(distance, np.int32))
-        return w.builder.emit("shuffle", operands, (value.type,), mode="up")[0]
+        operands = (w.number(ALL_LANES, np.uint32), value, w.number(lane, np.int32))
+        return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
-    def write(self, writer: LaneWriter, slot: Slot, before: Value) -> Value:
-        """Give each lane its running fold, `before` being that of everything before the tile; that behind the tile."""
-        w = self.w
-        prefixes: list[Value] = []
+    def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
+        """What is folded in, a lane; nothing where there is no element."""
+        found = []
         for lane, valid in enumerate(slot.valid):
-            value = writer.value(slot, lane, self.scan.value)
-            assert valid is not None
-            value = self.choose(valid, value, self.identity)
-            prefixes.append(self.fold(prefixes[-1], value) if prefixes else value)
-        mine = prefixes[-1]
-        distance = 1
-        while distance < WARP:
-            inside = w.test("greater_equal", self.lane, distance)
-            mine = self.choose(inside, self.fold(self.above(mine, distance), mine), mine)
-            distance *= 2
+            value = writer.value(slot, lane, self.of.value)
+            found.append(value if valid is None else self.choose(valid, value, self.identity))
+        return found
+
+    def fold_warps(self, slots: Sequence[Sequence[Value]]) -> None:
+        """Fold within the warp, the slots of its threads in order, and tell the block what the warp has in all."""
+        w = self.w
+        self.slots.clear()
+        carried: Value | None = None
+        for values in slots:
+            prefixes = [values[0]]
+            for value in values[1:]:
+                prefixes.append(self.fold(prefixes[-1], value))
+            mine = prefixes[-1]
+            distance = 1
+            while distance < WARP:
+                inside = w.test("greater_equal", self.lane, distance)
+                mine = self.choose(inside, self.fold(self.from_lane(mine, distance, "up"), mine), mine)
+                distance *= 2
+            first = w.test("equal", self.lane, 0)
+            start = self.choose(first, self.identity, self.from_lane(mine, 1, "up"))
+            self.slots.append((start if carried is None else self.fold(carried, start), prefixes))
+            if len(self.slots) < len(slots):
+                mine = self.from_lane(mine, WARP - 1)
+            carried = mine if carried is None else self.fold(carried, mine)
+        assert carried is not None
         with w.when(w.test("equal", self.lane, WARP - 1)):
-            w.builder.store(self.held, self.warp, mine)
-        w.barrier()
-        start = before
-        for k in range(WARPS):
-            whole = w.builder.load(self.held, w.number(k))
-            before = self.fold(before, whole)
-            start = self.choose(w.test("greater", self.warp, k), before, start)
-        inner = self.fold(start, self.above(mine, 1))
-        start = self.choose(w.test("equal", self.lane, 0), start, inner)
-        for values, prefix in zip(slot.values, prefixes, strict=True):
-            values[self.scan.fold.results[0]] = self.fold(start, prefix)
-        return before
+            w.builder.store(self.held, self.warp, carried)
+
+    def fold_tile(self) -> tuple[Value, Value]:
+        """What the warps before this one have, and what all have: behind a barrier."""
+        w = self.w
+        start, whole = self.identity, w.builder.load(self.held, w.number(0))
+        for k in range(1, WARPS):
+            start = self.choose(w.test("greater_equal", self.warp, k), whole, start)
+            whole = self.fold(whole, w.builder.load(self.held, w.number(k)))
+        return start, whole
+
+    def fold_lanes(self, value: Value) -> Value:
+        """What all lanes of the warp have, by halves."""
+        distance = WARP // 2
+        while distance:
+            value = self.fold(value, self.from_lane(value, distance, "xor"))
+            distance //= 2
+        return value
+
+    def finish(self, slots: Sequence[Slot], before: Value) -> None:
+        """Give each lane its running fold, `before` being that of everything before the warp."""
+        for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
+            start = self.fold(before, start)
+            for values, prefix in zip(slot.values, prefixes, strict=True):
+                values[self.of.operation.results[0]] = self.fold(start, prefix)

@@ -87,10 +87,15 @@ class _Watcher(Rewriter):
         dtype, space = pointer.type.dtype, pointer.type.space
         if space not in ("global", "shared"):
             return
-        written = operation.operands[2:] if operation.opcode == "store" and dtype.kind in "biuf" else ()
+        volatile = operation.attributes.get("volatile")
+        written = (
+            operation.operands[2:] if operation.opcode == "store" and dtype.kind in "biuf" and not volatile else ()
+        )
         place = builder.emit("offset", (pointer, index), (pointer.type,))[0]
+        # what is volatile is meant for other threads, and is there at once or not at all
+        kind = "atomic" if volatile else _ACCESSES[operation.opcode]
         site = WatchedSite(
-            _ACCESSES[operation.opcode],
+            kind,
             self.texts[operation],
             self.array(operation.operands[0]).name,
             space,

@@ -59,6 +59,14 @@ class CpuDevice(Immediate):
         _view(found, np.dtype(np.uint32), (1,))[0] = 0
         return found
 
+    def board(self, nbytes: int) -> Buffer:
+        """Zeros of the calling thread's: what a launch that failed may have left there is gone."""
+        found: Buffer | None = getattr(self._own, "board", None)
+        if found is None or found.nbytes < nbytes:
+            found = self._own.board = self.allocate(nbytes)
+        _view(found, np.dtype(np.uint8), (nbytes,))[:] = 0
+        return found
+
     def upload(self, values: np.ndarray) -> Buffer:
         """A copy of `values` in C order."""
         buffer = self.allocate(values.nbytes)

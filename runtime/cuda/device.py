@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,6 +27,9 @@ from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
+
+# Plans that take one board, each of a few launches: these are told apart by 32 bits.
+BOARD_USES = 1 << 20
 
 Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
@@ -62,6 +65,7 @@ class CudaDevice(GpuServices):
         self._launcher = Launcher(self._driver, self._order)
         self._modules = Modules(self._driver, self.synchronize)
         self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()
+        self._boards: WeakKeyDictionary[CudaStream, tuple[Buffer, Iterator[int]]] = WeakKeyDictionary()
         self._target: Any = None
         if setting("nvtx") and not any(isinstance(listener, Ranges) for listener in Listening.listeners):
             Listening.add(Ranges())
@@ -91,6 +95,15 @@ class CudaDevice(GpuServices):
         found = self._tickets.get(stream)
         if found is None:
             found = self._tickets[stream] = self.upload(np.zeros(1, np.uint32))
+        return found
+
+    def board(self, nbytes: int) -> Buffer:
+        """Notes of the stream that the calling thread works in; a new board before its launches run out of numbers."""
+        stream = self._order.current
+        found, uses = self._boards.get(stream, (None, iter(())))
+        if found is None or found.nbytes < nbytes or next(uses, None) is None:
+            found = self.upload(np.zeros(1 << (nbytes - 1).bit_length(), np.uint8))
+            self._boards[stream] = found, iter(range(BOARD_USES))
         return found
 
     def upload(self, values: np.ndarray) -> Buffer:

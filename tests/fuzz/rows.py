@@ -102,6 +102,9 @@ class Generator:
             x = pick.choice(self.whole)
             if pick.random() < 0.2:
                 axis = pick.choice((*range(-len(self.shape), 0), None))
+            if pick.random() < 0.25:
+                self.whole.append(self.line(self.running(x, axis if axis is not None else -1)))
+                continue
             s = self.line(self.fold(x, axis))
             if pick.random() < 0.8:
                 self.whole.append(self.line(self.after(x, s)))
@@ -117,6 +120,17 @@ class Generator:
         if kind == "prod":
             return f"xp.prod(xp.where({x} > 0, -1, 1), {rest})"
         return f"xp.{kind}({x}, {rest})"
+
+    def running(self, x: str, axis: int) -> str:
+        """A running fold of x, small again."""
+        match self.random.randrange(4):
+            case 0:
+                return f"xp.{self.random.choice(('maximum', 'minimum'))}.accumulate({x}.astype('float32'), {axis})"
+            case 1:
+                return f"xp.cumprod(xp.where({x} > 0, -1, 1), {axis}) * {x}"
+            case 2:
+                return f"xp.cumsum({x} {self.random.choice(('> 1', '< 3'))}, {axis}) % 8"
+        return f"xp.cumsum({x}, {axis}) % 8"
 
     def after(self, x: str, s: str) -> str:
         """As many elements as x, from it and its fold; small again."""

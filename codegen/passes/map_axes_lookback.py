@@ -1,0 +1,386 @@
+"""Running folds along long rows: every block has a tile of a row, and looks back at what the blocks before it found.
+
+In: a logical kernel of running folds (`find_scan`) that `share_rows` made: it has the parameter ``board`` and the attribute
+``lookback``. Out: the threaded kernel, one launch that reads and writes each element once.
+
+The board is 64-bit words. The first one counts: a block that starts takes the next number, which is its tile's, so that
+who it waits for is running or through, whatever blocks there is room for. The others are notes, each a tag (the high half) and
+32 bits of a value, written and read at once: no note has to wait for another, and none needs a fence. The tag is the launch's
+own, from the high half of the count, where launches are counted by whoever comes last: nobody has to clear the board.
+
+Always true: what a tile begins with is folded in one order, whoever was faster: the whole of 32 groups of 32 tiles that are
+done, then the groups before its own, then the tiles of its group. Along this way the longest chain of waiting blocks has a link
+for 1024 tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
+from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
+from weft.codegen.passes.map_axes_nest import Nest, find_nest
+from weft.codegen.passes.map_axes_scans import (
+    LANES,
+    MOST_BLOCKS,
+    MOST_LENGTH,
+    THREADS,
+    WARP,
+    Fold,
+    Folder,
+    Scan,
+    find_scan,
+)
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+BOARD = "board"
+SLOTS = 4
+TILE = THREADS * SLOTS * LANES
+# The count has a sector of memory of its own.
+FIRST_NOTE = 16
+_WORD = np.dtype(np.uint64)
+_HALF = np.dtype(np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A kernel whose rows are shared by blocks: its blocks, and the bytes of its board."""
+
+    kernel: Kernel
+    blocks: int
+    nbytes: int
+
+
+def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
+    """The kernel with a board, where its rows are running folds of more than a tile; None else.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A logical kernel.
+    sizes : mapping
+        The values of its index parameters by name.
+    """
+    nest = find_nest(inline_rows(kernel, straight=True))
+    scan = find_scan(nest)
+    if scan is None or sizes.get(scan.loop.operands[1].name, 0) <= TILE:
+        return None
+    length = sizes[scan.loop.operands[1].name]
+    rows = prod(sizes[level.extent.name] for level in nest.levels)
+    tiles = -(-length // TILE)
+    if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS:
+        return None
+    notes = sum(map(_parts_of_value, scan.folds)) * rows * _values_of_row(tiles)
+    parameter = Parameter(Value(BOARD, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)
+    attributes = {**kernel.attributes, "lookback": True}
+    shared = replace(kernel, parameters=[*kernel.parameters, parameter], attributes=attributes)
+    return Shared(shared, rows * tiles, (FIRST_NOTE + notes) * _WORD.itemsize)
+
+
+def _parts_of_value(fold: Fold) -> int:
+    """Notes that a value of a fold takes."""
+    return -(-fold.type.itemsize // _HALF.itemsize)
+
+
+def _values_of_row(tiles: int) -> int:
+    """Values that are noted of a row: of its tiles, its groups of tiles, and wholes."""
+    groups = -(-tiles // WARP)
+    return tiles + groups + -(-groups // WARP)
+
+
+def describe_lookback(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``vectors`` for these sizes."""
+    scan = find_scan(nest)
+    assert scan is not None
+    walks = [(list(scan.loop.regions[0].operations), scan.index)]
+    return {"lookback": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
+
+
+def map_lookback(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``lookback`` attribute."""
+    scan = find_scan(nest)
+    assert scan is not None
+    w = ThreadWriter(kernel, nest, THREADS)
+    board = next(p.value for p in kernel.parameters if p.value.name == BOARD)
+    number, tag = _take_number(w, board)
+    start, stop, *initial = scan.loop.operands
+    tiles = w.parts(w.compute("subtract", w.map[stop], w.map[start]), TILE)
+    row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
+    w.bind(nest.levels, row)
+    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
+    for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
+        writer.point(o)
+    warp, lane = w.split(w.thread, WARP)
+    elements = _TileWriter(w, writer, scan, tile, (warp, lane))
+    folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
+    for folder, values in zip(folders, elements.read(folders), strict=True):
+        folder.fold_warps(values)
+    w.barrier()
+    found = [folder.fold_tile() for folder in folders]
+    held = [w.shared_array(fold.type, 1) for fold in scan.folds]
+    notes = [_Notes(w, board, tag, scan, fold) for fold in scan.folds]
+    with w.when(w.test("less", w.thread, WARP)):
+        place = _Place(w, row, tile, tiles, lane)
+        for k, folder in enumerate(folders):
+            before = _look_back(notes[k], folder, place, found[k][1], w.map[initial[k]])
+            with w.when(place.first):
+                w.builder.store(held[k], w.number(0), before)
+    w.barrier()
+    for k, folder in enumerate(folders):
+        elements.finish(folder, folder.fold(w.builder.load(held[k], w.number(0)), found[k][0]))
+    elements.write()
+    return w.finish("lookback", 1, every=True)
+
+
+def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
+    """The next number of the launch, and the launch's tag, the same in all threads of the block."""
+    b = w.builder
+    held = w.shared_array(_WORD, 1)
+    low = w.number(2**32 - 1, _WORD)
+    with w.when(w.test("equal", w.thread, 0)):
+        (old,) = b.emit("atomic", (board, w.number(0), w.number(1, _WORD)), (_WORD,), kind="add")
+        blocks = b.cast(w.grid, _WORD)
+        after = b.op("add", b.op("bitwise_and", old, low), w.number(1, _WORD))
+        with w.when(b.op("equal", after, blocks, dtype=np.bool_)):
+            # all numbers are taken: the next launch is another one, and begins with 0
+            rest = b.op("subtract", w.number(2**32, _WORD), blocks)
+            b.emit("atomic", (board, w.number(0), rest), (_WORD,), kind="add")
+        b.store(held, w.number(0), old)
+    w.barrier()
+    old = b.load(held, w.number(0))
+    number = b.cast(b.op("bitwise_and", old, low), b.kernel.index_dtype)
+    return number, b.op("add", b.op("bitwise_or", old, low), w.number(1, _WORD))
+
+
+class _TileWriter:
+    """Reads and writes the elements of a tile: in whole vectors, or one by one where the row ends."""
+
+    def __init__(
+        self, w: ThreadWriter, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value]
+    ) -> None:
+        self.w = w
+        self.writer = writer
+        self.scan = scan
+        start, self.stop = (w.map[v] for v in scan.loop.operands[:2])
+        warp, lane = thread
+        begin = w.compute("add", start, w.compute("multiply", tile, TILE))
+        self.whole = w.test("less_equal", begin, w.compute("subtract", self.stop, TILE))
+        own = w.compute("multiply", warp, SLOTS * LANES * WARP)
+        self.first = w.compute("add", w.compute("add", begin, own), w.compute("multiply", lane, LANES))
+        loaded: set[Value] = set()
+        for o in scan.before:
+            if o.opcode == "load" or any(v in loaded for v in o.operands):
+                loaded.update(o.results)
+        used = {v for o in scan.after for v in o.operands}
+        # what is read once is kept for later; positions are computed again
+        self.kept = [v for o in scan.before for v in o.results if v in loaded and v in used]
+        self.again = [o for o in scan.before if not any(v in loaded for v in o.results)]
+        self.values: list[list[dict[Value, Value]]] = [[{} for _ in range(LANES)] for _ in range(SLOTS)]
+
+    @contextmanager
+    def accesses(self, whole: bool) -> Iterator[None]:
+        """Where the row ends no access is of a whole vector."""
+        vectors = self.writer.vectors
+        self.writer.vectors = vectors if whole else frozenset()
+        with self.writer.inside():
+            yield
+        self.writer.vectors = vectors
+
+    def slots(self, whole: bool) -> list[Slot]:
+        """This thread's elements."""
+        w, found = self.w, []
+        last = None if whole else w.compute("subtract", self.stop, 1)
+        for k in range(SLOTS):
+            first = w.compute("add", self.first, k * LANES * WARP) if k else self.first
+            if whole:
+                found.append(self.writer.slot(first))
+                continue
+            indices = [w.compute("add", first, lane) if lane else first for lane in range(LANES)]
+            valid: list[Value | None] = [w.test("less", index, self.stop) for index in indices]
+            assert last is not None
+            found.append(Slot([w.compute("minimum", index, last) for index in indices], valid))
+        return found
+
+    def read(self, folders: Sequence[Folder]) -> list[list[list[Value]]]:
+        """What is folded in: a list for each fold, with one for each slot."""
+
+        def branch(whole: bool) -> list[Value]:
+            with self.accesses(whole):
+                slots = self.slots(whole)
+                self.writer.begin(slots, self.scan.index)
+                self.writer.copy(self.scan.before, slots, self.scan.index)
+                found = [v for folder in folders for slot in slots for v in folder.values(self.writer, slot)]
+                for kept in self.kept:
+                    found += [values[kept] for slot in slots for values in slot.values]
+            return found
+
+        given = iter(self.w.select(self.whole, lambda: branch(True), lambda: branch(False)))
+        folded = [[[next(given) for _ in range(LANES)] for _ in range(SLOTS)] for _ in folders]
+        for kept in self.kept:
+            for lanes in self.values:
+                for values in lanes:
+                    values[kept] = next(given)
+        return folded
+
+    def finish(self, folder: Folder, before: Value) -> None:
+        """Give each element its running fold, `before` being that of everything before the warp."""
+        folder.finish([Slot([], [], lanes) for lanes in self.values], before)
+
+    def write(self) -> None:
+        """What follows from the folds."""
+
+        def branch(whole: bool) -> list[Value]:
+            with self.accesses(whole):
+                slots = self.slots(whole)
+                for slot, lanes in zip(slots, self.values, strict=True):
+                    slot.values = [
+                        {self.scan.index: at, **known} for at, known in zip(slot.indices, lanes, strict=True)
+                    ]
+                self.writer.copy([*self.again, *self.scan.after], slots, self.scan.index)
+            return []
+
+        self.w.select(self.whole, lambda: branch(True), lambda: branch(False))
+
+
+class _Notes:
+    """Writes and reads the notes of one fold: values, in 32 bits and a tag at a time."""
+
+    def __init__(self, w: ThreadWriter, board: Value, tag: Value, scan: Scan, fold: Fold) -> None:
+        self.w = w
+        self.board = board
+        self.tag = tag
+        parts = [_parts_of_value(f) for f in scan.folds]
+        at = scan.folds.index(fold)
+        # the values of all folds stand together
+        self.parts, self.first, self.all = parts[at], FIRST_NOTE + sum(parts[:at]), sum(parts)
+        with w.builder.at(0):
+            # a thread's own memory is where a value is seen by its bits: they stay in registers
+            self.bits = w.builder.local(_HALF, self.parts)
+            self.value = w.builder.reinterpret(self.bits, fold.type)
+        self.small = fold.type.itemsize < _HALF.itemsize
+
+    def places(self, index: Value) -> list[Value]:
+        """Where on the board the value with this number stands."""
+        w = self.w
+        first = w.compute("multiply", index, self.all) if self.all > 1 else index
+        return [w.compute("add", first, self.first + k) for k in range(self.parts)]
+
+    def post(self, index: Value, value: Value) -> None:
+        """Write a value."""
+        w, b = self.w, self.w.builder
+        if self.small:
+            b.store(self.bits, w.number(0), w.number(0, _HALF))
+        b.store(self.value, w.number(0), value)
+        for k, place in enumerate(self.places(index)):
+            word = b.op("bitwise_or", self.tag, b.cast(b.load(self.bits, w.number(k)), _WORD))
+            b.store(self.board, place, word, volatile=True)
+
+    def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
+        """A value, as soon as it is there; `otherwise` where the condition does not hold."""
+        w, b = self.w, self.w.builder
+        b.store(self.value, w.number(0), otherwise)
+        with w.when(condition):
+            for k, place in enumerate(self.places(index)):
+                self.wait(place, k)
+        return b.load(self.value, w.number(0))
+
+    def wait(self, place: Value, part: int) -> None:
+        """Look at a note until it is of this launch."""
+        w, b = self.w, self.w.builder
+        label = f"wait{place.name}"
+        with b.scope(label), b.repeat():
+            word = b.load(self.board, place, volatile=True)
+            half = w.number(32, _WORD)
+            same = b.op(
+                "equal",
+                b.op("right_shift", word, half),
+                b.op("right_shift", self.tag, half),
+                dtype=np.bool_,
+            )
+            with b.if_(same):
+                b.store(self.bits, w.number(part), b.cast(word, _HALF))
+                b.leave(label)
+
+
+class _Place:
+    """Where a block's tile stands: in its group, its group in the groups that are folded together, those in the row."""
+
+    def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
+        self.w = w
+        self.tile = tile
+        self.lane = lane
+        self.first = w.test("equal", lane, 0)
+        self.group, self.in_group = w.split(tile, WARP)
+        self.whole, self.in_whole = w.split(self.group, WARP)
+        groups = w.parts(tiles, WARP)
+        self.wholes = w.parts(groups, WARP)
+        rows = w.product(w.extents())
+        # numbers of the first values of the row: of tiles, of groups, of wholes
+        after_tiles = w.compute("multiply", rows, tiles)
+        after_groups = w.compute("add", after_tiles, w.compute("multiply", rows, groups))
+        self.of_tiles = w.compute("multiply", row, tiles)
+        self.of_groups = w.compute("add", after_tiles, w.compute("multiply", row, groups))
+        self.of_wholes = w.compute("add", after_groups, w.compute("multiply", row, self.wholes))
+
+
+def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial: Value) -> Value:
+    """What the row has before this tile; tell what the tile has by itself, and what is known with it.
+
+    Parameters
+    ----------
+    notes : _Notes
+    folder : Folder
+    place : _Place
+    own : Value
+        What the tile has.
+    initial : Value
+        What the row begins with.
+    """
+    w = notes.w
+    last = w.number(WARP - 1)
+    with w.when(place.first):
+        notes.post(w.compute("add", place.of_tiles, place.tile), own)
+    number = w.compute("add", w.compute("multiply", place.group, WARP), place.lane)
+    value = notes.read(
+        w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), folder.identity
+    )
+    tiles = folder.fold_lanes(value)
+    ends_group = _both(w, place.first, w.test("equal", place.in_group, last))
+    group = folder.fold(tiles, own)
+    with w.when(ends_group):
+        notes.post(w.compute("add", place.of_groups, place.group), group)
+    # the last lane has no group to look at: it looks at what is before the groups
+    is_last = w.test("equal", place.lane, last)
+    inside = w.test("greater", place.whole, 0)
+    number = w.compute("add", w.compute("multiply", place.whole, WARP), place.lane)
+    number = w.choose(
+        is_last, w.compute("add", place.of_wholes, place.whole), w.compute("add", place.of_groups, number)
+    )
+    wanted = _either(w, w.test("less", place.lane, place.in_whole), _both(w, is_last, inside))
+    value = notes.read(wanted, number, folder.identity)
+    start = folder.choose(inside, folder.from_lane(value, WARP - 1), initial)
+    groups = folder.fold(start, folder.fold_lanes(folder.choose(is_last, folder.identity, value)))
+    following = w.compute("add", place.whole, 1)
+    ends_whole = _both(w, w.test("equal", place.in_whole, last), w.test("less", following, place.wholes))
+    with w.when(_both(w, ends_group, ends_whole)):
+        notes.post(w.compute("add", place.of_wholes, following), folder.fold(groups, group))
+    return folder.fold(groups, tiles)
+
+
+def _both(w: ThreadWriter, x: Value, y: Value) -> Value:
+    return w.builder.op("bitwise_and", x, y)
+
+
+def _either(w: ThreadWriter, x: Value, y: Value) -> Value:
+    return w.builder.op("bitwise_or", x, y)
+
+
+__all__ = ["BOARD", "Shared", "describe_lookback", "map_lookback", "share_rows"]
