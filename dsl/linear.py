@@ -173,7 +173,10 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     kind = np.result_type(*(a.dtype for a in found))
     fused = None
     if "." not in subscripts and len(found) <= 2:
-        fused = _contract(*_einsum_terms(subscripts), found, kind, location)
+        terms, result = _einsum_terms(subscripts)
+        if len(found) == 1 and set(result) == set(terms[0]) and out is None and 1 not in found[0].shape:
+            return _seen(found[0], terms[0], result, dict(zip(terms[0], found[0].shape, strict=True)))
+        fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return deliver("multiply", fused, out)
     node = opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location)
@@ -197,16 +200,16 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
     factors = []
     for term, array in zip(terms, found, strict=True):
-        _, strides, offset = layout(array)
-        steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
-        seen = window(
-            array,
-            tuple(sizes[c] if c in steps else 1 for c in letters),
-            tuple(steps.get(c, 0) for c in letters),
-            offset,
-        )
-        factors.append(expr_of(seen))
+        factors.append(expr_of(_seen(array, term, letters, sizes)))
     return _sum_of_products(factors, tuple(range(len(result), len(letters))), kind, location)
+
+
+def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
+    """The view of an array whose axes `term` names that has an axis for each of `letters`."""
+    _, strides, offset = layout(array)
+    steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
+    shape = tuple(sizes[c] if c in steps else 1 for c in letters)
+    return window(array, shape, tuple(steps.get(c, 0) for c in letters), offset)
 
 
 def _einsum_terms(subscripts: str) -> tuple[list[str], str]:
@@ -231,7 +234,8 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
         for letter, n in zip(term, shape, strict=True):
             if sizes.get(letter, 1) not in (1, n) and n != 1:
                 raise ValueError(f"operands could not be broadcast together with remapped shapes for {subscripts!r}")
-            sizes[letter] = max(sizes.get(letter, 1), n)
+            if n != 1 or letter not in sizes:
+                sizes[letter] = n
     return tuple(sizes[letter] for letter in result)
 
 

@@ -50,7 +50,8 @@ def _short_power(base: Array, exponent: Any) -> str | None:
     if type(exponent) not in (int, float) or exponent not in _POWERS:
         return None
     name = _POWERS[exponent]
-    whole = {"square": "biu", "positive": "iu"}.get(name, "")
+    # (a bool array's square is int8, a bool scalar's is int64)
+    whole = {"square": "iu" if isinstance(base, Scalar) else "biu", "positive": "iu"}.get(name, "")
     if base.dtype.kind in "fc" or (base.dtype.kind in whole and type(exponent) is int):
         return name
     return None

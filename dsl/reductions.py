@@ -126,7 +126,8 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
         from weft.dsl.numpy_face import call_numpy
 
         forced = {} if dtype is None else {"dtype": dtype}
-        return call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
+        found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
+        return found if out is None else deliver(op, expr_of(found), out)
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
     return deliver(op, scan(op, cast(node, kind), place, kind, location), out)

@@ -27,6 +27,8 @@ from weft.runtime.settings import setting
 MAGIC = b"weft\x00\x01"
 # Raised whenever the form of an entry changes.
 SCHEMA = 1
+# How much of the limit is written before the folder is looked through again; other processes write to it too.
+SHARE = 16
 HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, their digests
 
 
@@ -53,6 +55,7 @@ class DiskCache:
         self.folder = folder
         self.limit = limit
         self.usable = self._prepare()
+        self._room = 0  # bytes to write before the folder is looked through again
         self._warned = False
 
     def _prepare(self) -> bool:
@@ -135,18 +138,21 @@ class DiskCache:
         header = HEADER.pack(
             MAGIC, len(key), len(payload), hashlib.sha256(key).digest(), hashlib.sha256(payload).digest()
         )
+        entry = header + key + payload
         try:
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(header + key + payload)
+                    file.write(entry)
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(name, self._path(key))
             except BaseException:
                 os.unlink(name)
                 raise
-            self._evict()
+            self._room -= len(entry)
+            if self._room < 0:
+                self._evict()
         except OSError as error:
             self._warn(f"cannot write to the disk cache {self.folder}: {error}")
 
@@ -161,13 +167,16 @@ class DiskCache:
         return sorted(found)
 
     def _evict(self) -> None:
+        """Remove what was used longest ago where there is too much, and a share more, so that this is seldom done."""
         entries = self._entries()
-        total = sum(size for _, size, _ in entries)
+        total, share = sum(size for _, size, _ in entries), self.limit // SHARE
+        wanted = self.limit if total <= self.limit else self.limit - share
         for _, size, path in entries:
-            if total <= self.limit:
+            if total <= wanted:
                 break
             self._remove(path)
             total -= size
+        self._room = min(share, self.limit - total)
 
     def info(self) -> dict[str, Any]:
         """Folder, number of entries, their bytes and the limit."""

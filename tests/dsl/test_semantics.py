@@ -56,7 +56,15 @@ def test_what_is_a_view_and_what_is_a_copy() -> None:
         x = xp.arange(20.0).reshape(4, 5)
         column, corner = x[1:, 1], x[:3, :3]
         copies = column.ravel(), corner.ravel(), xp.ravel(x.T), xp.ravel(x, order="F")
-        views = column.reshape(-1), x.ravel(), xp.diag(x), xp.diagonal(x), xp.diag(corner, 1)
+        views = (
+            xp.einsum("ij->ji", x),
+            xp.einsum("ii->i", corner),
+            column.reshape(-1),
+            x.ravel(),
+            xp.diag(x),
+            xp.diagonal(x),
+            xp.diag(corner, 1),
+        )
         x[...] = -1
         return (*copies, *views)
 
@@ -77,7 +85,10 @@ def test_odd_arguments() -> None:
         x = xp.arange(6)
         squares = (x > 2) ** 2
         assert squares.dtype == np.int8
-        turned = xp.reshape(x.reshape(2, 3), -1, order="F"), xp.reshape(x, (-1, 2), order="F")
+        assert (x.max() > 2) ** 2 == 1 and ((x.max() > 2) ** 2).dtype == np.int64
+        halves = xp.ones((2, 3), xp.float16)
+        xp.cumsum(halves, 0, out=halves)
+        turned = halves, xp.reshape(x.reshape(2, 3), -1, order="F"), xp.reshape(x, (-1, 2), order="F")
         return (squares, *turned, xp.add.reduceat(x, [0, 3, 2]), xp.ptp(x + 2j, axis=0))
 
     both(program)

@@ -39,6 +39,22 @@ def test_round_trip(cache: DiskCache) -> None:
     assert cache.get(KEY) is None
 
 
+def test_the_oldest_go_when_there_is_too_much(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.put(KEY, CODE)
+    size = cache.info()["bytes"]
+    cache.clear()
+    small = DiskCache(cache.folder, 64 * size)
+    looks = []
+    monkeypatch.setattr(DiskCache, "_entries", lambda self, real=DiskCache._entries: looks.append(1) or real(self))
+    for k in range(80):
+        key = b"some kernel te" + b"%02d" % k
+        small.put(key, CODE)
+        os.utime(small._path(key), (k, k))
+        assert sum(path.stat().st_size for path in small.folder.glob("*.weft")) <= 64 * size
+    assert len(looks) < 30  # not once for each that is written
+    assert small.get(b"some kernel te79") == CODE and small.get(b"some kernel te00") is None
+
+
 def damaged(cache: DiskCache, data: bytes) -> None:
     cache.put(KEY, CODE)
     path = entry(cache)
