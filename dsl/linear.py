@@ -8,13 +8,15 @@ two depends on shapes and dtypes alone.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import combinations
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, expr_of, start
+from weft.dsl.array import Array, expr_of, record, start
 from weft.dsl.creation import asarray
-from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, window
+from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
 from weft.dsl.reductions import normalize_axis
 from weft.dsl.ufunc import deliver
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
@@ -171,16 +173,96 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
-    fused = None
-    if "." not in subscripts and len(found) <= 2:
-        terms, result = _einsum_terms(subscripts)
-        if len(found) == 1 and set(result) == set(terms[0]) and out is None and 1 not in found[0].shape:
-            return _seen(found[0], terms[0], result, dict(zip(terms[0], found[0].shape, strict=True)))
-        fused = _contract(terms, result, found, kind, location)
-    if fused is not None:
-        return deliver("multiply", fused, out)
+    spelt = _einsum_terms(subscripts, tuple(a.ndim for a in found))
+    if (
+        spelt is not None
+        and len(found) == 1
+        and out is None
+        and set(spelt[1]) == set(*spelt[0])
+        and 1 not in found[0].shape
+    ):
+        return _seen(found[0], *spelt[0], spelt[1], dict(zip(*spelt[0], found[0].shape, strict=True)))
+    value = None if spelt is None else _contract_all(*spelt, found, kind, location)
+    if value is not None:
+        return value if out is None else deliver("multiply", expr_of(value), out)
     node = opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location)
     return deliver("multiply", node, out)
+
+
+def _contract_all(
+    terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
+) -> Array | None:
+    """Any number of operands, two at a time; None where NumPy itself has to do it."""
+    rest, arrays = list(terms), list(found)
+    sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
+    while True:
+        chosen = _next_pair(rest, result, sizes)
+        pair = [rest[k] for k in chosen], [arrays[k] for k in chosen]
+        rest = [term for k, term in enumerate(rest) if k not in chosen]
+        arrays = [array for k, array in enumerate(arrays) if k not in chosen]
+        term = _needed("".join(pair[0]), rest, result) if rest else result
+        value = _contract_pair(*pair, term, kind, location)
+        if value is None or not rest:
+            return value
+        rest.append(term)
+        arrays.append(value)
+
+
+def _needed(letters: str, rest: list[str], result: str) -> str:
+    """Those of the letters that are read later."""
+    return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
+
+
+def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
+    """The operands to take together next: what comes out is smallest next to what goes in; then the least arithmetic."""
+
+    def size(letters: str) -> int:
+        return _product(tuple(sizes[c] for c in set(letters)))
+
+    def cost(pair: tuple[int, ...]) -> tuple[int, int]:
+        first, second = (terms[k] for k in pair)
+        rest = [term for k, term in enumerate(terms) if k not in pair]
+        grown = size(_needed(first + second, rest, result)) - size(first) - size(second)
+        return grown, size(first + second)
+
+    return min(combinations(range(len(terms)), 2), key=cost, default=(0,))
+
+
+def _contract_pair(
+    terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
+) -> Array | None:
+    """One or two operands, as a sum of products or as a product of matrices."""
+    fused = _contract(terms, result, found, kind, location)
+    if fused is not None:
+        return record(fused)
+    sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
+    if any(array.shape != tuple(sizes[c] for c in term) for term, array in zip(terms, found, strict=True)):
+        return None
+    if any(len(set(term)) < len(term) for term in terms):
+        return None
+    if result and result[-1] in terms[0]:
+        # the library writes the second operand's axes side by side
+        terms, found = terms[::-1], found[::-1]
+    for k in range(2):
+        own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)
+        if own != terms[k]:
+            summed = _contract([terms[k]], own, [found[k]], kind, location)
+            assert summed is not None
+            terms, found = [*terms], [*found]
+            terms[k], found[k] = own, record(summed)
+    first, second = terms
+    batch = "".join(c for c in result if c in first and c in second)
+    rows, columns = ("".join(c for c in result if c in term and c not in batch) for term in terms)
+    length = "".join(c for c in first if c not in result)
+
+    def matrices(term: str, array: Array, *parts: str) -> Array:
+        turned = transpose(array, [term.index(c) for c in batch + "".join(parts)])
+        lengths = [_product(tuple(sizes[c] for c in part)) for part in parts]
+        return reshape(turned, (*(sizes[c] for c in batch), *lengths))
+
+    product = matmul(matrices(first, found[0], rows, length), matrices(second, found[1], length, columns), dtype=kind)
+    made = batch + rows + columns
+    return transpose(reshape(product, tuple(sizes[c] for c in made)), [made.index(c) for c in result])
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Expr | None:
@@ -188,9 +270,8 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
-            if n == 1 and (term.count(letter) > 1 or len(found) > 1):
+            if n != sizes.setdefault(letter, n):
                 return None  # lengths of 1 broadcast
-            sizes[letter] = n
     if len(terms) == 2:
         first, second = set(terms[0]), set(terms[1])
         parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
@@ -212,13 +293,20 @@ def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array
     return window(array, shape, tuple(steps.get(c, 0) for c in letters), offset)
 
 
-def _einsum_terms(subscripts: str) -> tuple[list[str], str]:
-    """The letters of each operand, and of the result."""
-    terms, arrow, result = subscripts.replace(" ", "").partition("->")
+def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
+    """The letters of each operand, and of the result, with letters for the axes of an ellipsis."""
+    given, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = given.split(",")
+    wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
+    free = [c for c in ascii_letters if c not in subscripts]
+    if max(wide) > len(free):
+        return None
+    names = "".join(free[: max(wide)])
+    terms = [term.replace("...", names[len(names) - n :]) for term, n in zip(terms, wide, strict=True)]
     if not arrow:
-        letters = terms.replace(",", "")
-        result = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-    return terms.split(","), result
+        letters = given.replace(",", "").replace(".", "")
+        result = "..." + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    return tuple(terms), result.replace("...", names)
 
 
 @lru_cache(maxsize=512)
@@ -226,9 +314,10 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     """The result's shape: each letter's length, read off arrays that have one element a letter."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
-    if "." in subscripts:
+    spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
+    if spelt is None:
         return np.einsum(subscripts, *operands).shape
-    terms, result = _einsum_terms(subscripts)
+    terms, result = spelt
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for letter, n in zip(term, shape, strict=True):
