@@ -12,14 +12,17 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from math import prod
+from types import CodeType
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft.dsl.numbers import SLOT_TYPES, SlotKey, bind_numbers, is_changing, recall_slotted, remember_slotted
 from weft.fusion import (
     INTERNED,
     SOFT_LIMIT,
+    Epoch,
     Expr,
     Location,
     Storage,
@@ -32,7 +35,6 @@ from weft.fusion import (
     evaluate,
     map_,
     operand,
-    pending,
     recording,
     update,
     view,
@@ -240,8 +242,19 @@ def wrap(storage: Storage, window: View | None = None) -> Array:
 
 def record(expr: Expr) -> Array:
     """A new array whose elements are `expr` (of the current epoch)."""
-    storage = pending(expr, recording.epoch or current_epoch())
-    return wrap(storage) if expr.shape else scalar(storage)
+    epoch = recording.epoch or current_epoch()
+    storage = _new(Storage)
+    storage.shape = shape = expr.shape
+    storage.dtype = expr.dtype
+    storage.device = epoch.device
+    storage.buffer = None
+    storage.expr = expr
+    storage.epoch = epoch
+    epoch.pending.append(storage)
+    array = _new(Array if shape else Scalar)
+    array._storage = storage
+    array._view = None
+    return array
 
 
 def scalar(storage: Storage) -> Scalar:
@@ -275,6 +288,8 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
         return constant(value, np.float64), float
     if kind is complex:
         return constant(value, np.complex128), complex
+    if kind in SLOT_TYPES:
+        return current_epoch().bind_scalar(value, value.dtype), None
     return expr_of(convert(value)), None
 
 
@@ -344,10 +359,83 @@ def user_location(depth: int = 2) -> Location:
 # -- operators -------------------------------------------------------------------------------
 
 
+# Ways in which an operation takes its operands: they are part of what it is found again by.
+PLAIN, REFLECTED, IN_PLACE = range(3)
+
+
+def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
+    """What an operation is found again by, and what it made before at this place of the program; None where there is no
+    such thing.
+
+    The hot path of recording: a look-up, where arrays belong to the current epoch or are in memory. `second` is an array, a
+    number, or ... for an operation that takes one operand.
+    """
+    epoch = recording.epoch
+    if epoch is None:
+        return None, None
+    if len(epoch.pending) >= SOFT_LIMIT:
+        epoch = cut(epoch, (code, at))
+    storage = first._storage
+    if storage.epoch is not epoch and not _bind(storage, epoch, code, at):
+        return None, None
+    kind = type(second)
+    if kind is Array or kind is Scalar:
+        other = second._storage
+        if other.epoch is not epoch and not _bind(other, epoch, code, at):
+            return None, None
+        key: Any = (op, way, storage.expr, first._view, other.expr, second._view, id(code), at)
+        return key, INTERNED.get(key)
+    if second is ...:
+        key = (op, storage.expr, first._view, id(code), at)
+        return key, INTERNED.get(key)
+    if kind is float or kind is int:
+        if not second:
+            # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
+            return None, None
+        key = (op, way, kind, storage.expr, first._view, second, id(code), at)
+        node = INTERNED.get(key)
+        if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
+            return key, node
+    elif kind not in SLOT_TYPES:
+        return None, None
+    slotted = SlotKey((op, way, kind, storage.expr, first._view, len(epoch.slots), id(code), at))
+    return slotted, recall_slotted(slotted, second, epoch)
+
+
+def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
+    """Let an operation of this epoch be found again by its key."""
+    if key is None or recording.epoch is not epoch:
+        return
+    kept: Expr | None = node
+    for _ in range(3):
+        # keys name the code by its id, which stays its own as long as the node keeps it
+        if kept is not None and kept.location is None and kept.operands:
+            kept = kept.operands[-1]
+    if kept is None or kept.location is None or kept.location[0] is not code:
+        return
+    if type(key) is SlotKey:
+        remember_slotted(key, node, epoch)
+    elif all(operand.kind != "scalar" for operand in kept.operands):
+        # (else the key has the number, which has just turned out to change)
+        INTERNED[key] = node
+
+
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     """Record row `op` of arrays and numbers."""
     where = location or user_location(2)
-    cut(recording.epoch or current_epoch(), where)
+    key = node = None
+    if len(operands) <= 2:
+        first, second = operands if len(operands) == 2 else (operands[0], ...)
+        if isinstance(first, Array):
+            key, node = recall(op, PLAIN, first, second, *where)
+        elif isinstance(second, Array):
+            key, node = recall(op, REFLECTED, second, first, *where)
+    return record(node) if node is not None else apply_anew(op, operands, where, key)
+
+
+def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
+    """Record row `op` where it cannot be found again; the next time, by `key`, it can."""
+    epoch = cut(recording.epoch or current_epoch(), where)
     homes = {value.device.name for value in operands if isinstance(value, Array)}
     if len(homes) > 1:
         first, *others = sorted(homes)
@@ -356,62 +444,27 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
         )
     pairs = [as_operand(value) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
+    if recording.epoch is epoch:
+        node = bind_numbers(node, operands, where, epoch)
+        remember(key, node, where[0], epoch)
     return record(node)
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """A binary operator. Its first lines are the hot path: both operands whole and recorded in the
-    current epoch (or a number), the node interned before."""
+    """A binary operator."""
+    way = REFLECTED if reflected else PLAIN
 
     def method(self: Array, other: Any) -> Any:
-        epoch = recording.epoch
         frame = sys._getframe(1)
-        code = frame.f_code
-        at = frame.f_lasti
-        if epoch is not None and len(epoch.pending) < SOFT_LIMIT and self._view is None:
-            storage = self._storage
-            if storage.epoch is epoch or _bind(storage, epoch, code, at):
-                kind = type(other)
-                key: Any = None
-                if kind is Array or kind is Scalar:
-                    if other._view is None:
-                        second = other._storage
-                        if second.epoch is epoch or _bind(second, epoch, code, at):
-                            key = (op, reflected, storage.expr, second.expr, id(code), at)
-                elif (kind is float or kind is int) and other:
-                    # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
-                    key = (op, kind, reflected, storage.expr, other, id(code), at)
-                if key is not None:
-                    node = INTERNED.get(key)
-                    if node is not None:
-                        made = _new(Storage)
-                        made.shape = node.shape
-                        made.dtype = node.dtype
-                        made.device = epoch.device
-                        made.expr = node
-                        made.epoch = epoch
-                        made.buffer = None
-                        epoch.pending.append(made)
-                        array = _new(Array if node.shape else Scalar)
-                        array._storage = made
-                        array._view = None
-                        return array
-                    slow_array = slow(self, other, code, at)
-                    if slow_array is not NotImplemented and recording.epoch is epoch:
-                        node = slow_array._storage.expr
-                        # the node keeps the code, whose own hash goes through all its constants
-                        if node.location is not None and node.location[0] is code:
-                            INTERNED[key] = node
-                    return slow_array
-        return slow(self, other, code, at)
-
-    def slow(self: Array, other: Any, code: Any, at: int) -> Any:
+        code, at = frame.f_code, frame.f_lasti
+        key, node = recall(op, way, self, other, code, at)
+        if node is not None:
+            return record(node)
         if not accepts(other):
             if op in ("equal", "not_equal") and self.shape and (other is None or isinstance(other, str)):
                 return record(constant(op == "not_equal", np.bool_, self.shape))  # nowhere equal, as in NumPy
             return NotImplemented
-        pair = (other, self) if reflected else (self, other)
-        return apply(op, *pair, location=(code, at))
+        return apply_anew(op, (other, self) if reflected else (self, other), (code, at), key)
 
     return method
 

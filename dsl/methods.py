@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from weft.dsl import creation, indexing, linear, manipulation, reductions
-from weft.dsl.array import Array, Scalar, accepts, as_operand, expr_of, pending, record, start, wrap, write
+from weft.dsl.array import Array, Scalar, accepts, as_operand, expr_of, record, start, wrap, write
 from weft.dsl.ufunc import UFUNCS
-from weft.fusion import cast, constant, current_epoch, map_
+from weft.fusion import cast, constant, current_epoch, map_, pending
 
 
 def astype(

@@ -8,9 +8,22 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS
-from weft.dsl.array import Array, Scalar, accepts, apply, as_operand, binary_method, expr_of, start, write
+from weft.dsl.array import (
+    IN_PLACE,
+    Array,
+    Scalar,
+    accepts,
+    apply,
+    as_operand,
+    binary_method,
+    expr_of,
+    recall,
+    remember,
+    write,
+)
+from weft.dsl.numbers import bind_numbers
 from weft.dsl.ufunc import UFUNCS, check_cast
-from weft.fusion import broadcast_shapes, cast, constant, map_
+from weft.fusion import assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # NumPy computes these powers by cheaper operations, and its results show it.
@@ -19,20 +32,29 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 def _in_place(op: str) -> Any:
     def method(self: Array, other: Any) -> Any:
+        frame = sys._getframe(1)
+        code, at = where = frame.f_code, frame.f_lasti
+        key, node = recall(op, IN_PLACE, self, other, code, at)
+        if node is not None:
+            assign(self._storage, node, self._storage.epoch)  # type: ignore[arg-type]
+            return self
         if not accepts(other):
             return NotImplemented
-        location = start()
+        epoch = cut(current_epoch(), where)
         if op == "power" and (short := _short_power(self, other)) is not None:
-            node = map_(short, [expr_of(self)], location=location)
+            node = map_(short, [expr_of(self)], location=where)
         else:
             pair = as_operand(other)
-            node = map_(op, [expr_of(self), pair[0]], [None, pair[1]], location=location)
+            node = map_(op, [expr_of(self), pair[0]], [None, pair[1]], location=where)
+            if recording.epoch is epoch:
+                node = bind_numbers(node, (self, other), where, epoch)
         check_cast(op, node.dtype, self.dtype)
         if broadcast_shapes(node.shape, self.shape) != self.shape:
             raise ValueError(
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
             )
         write(self, cast(node, self.dtype))
+        remember(key, self._storage.expr, code, epoch)  # type: ignore[arg-type]
         return self
 
     return method

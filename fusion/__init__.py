@@ -24,6 +24,7 @@ from weft.fusion.expr import (
     scatter,
     update,
     view,
+    with_operand,
 )
 from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending
@@ -76,4 +77,5 @@ __all__ = [
     "take_apart",
     "update",
     "view",
+    "with_operand",
 ]

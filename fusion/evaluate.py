@@ -53,7 +53,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             for storage, version in zip(live, versions, strict=True):
                 buffer = outcome.get(version)
                 if buffer is not None and storage.expr is version:
-                    buffer.origin = version.location or epoch.first
+                    buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
                     storage.buffer = buffer
                     if not stays:
                         storage.epoch = storage.expr = None

@@ -289,9 +289,12 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 # -- running ----------------------------------------------------------------------------------
 
 
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
+
+
 def pack_scalar(value: np.generic) -> int:
     """The bits of a NumPy scalar in the low bytes of a slot."""
-    return int.from_bytes(value.tobytes().ljust(8, b"\0"), "little", signed=True)
+    return int(value.view(_BITS[value.itemsize]))
 
 
 def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:

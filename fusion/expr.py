@@ -170,6 +170,12 @@ def map_(
     return intern("map", row.name, typed, loop, shape, result, location)
 
 
+def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
+    """A map with another operand of the same shape and loop dtype in place of one of its operands."""
+    operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
+    return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
+
+
 def result_is_bool(name: str) -> bool:
     """Whether a row is a comparison."""
     return name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")

@@ -11,6 +11,7 @@ evaluated before the current one uses it.
 from __future__ import annotations
 
 import threading
+from itertools import count
 from sys import getrefcount
 from typing import Any
 
@@ -59,13 +60,17 @@ class Storage:
         self.epoch = epoch
 
 
+_numbers = count()
+
+
 class Epoch:
     """One recording: bound slots and what is pending."""
 
-    __slots__ = ("asides", "bytes_held", "device", "first", "lock", "pending", "results", "slot_of", "slots")
+    __slots__ = ("asides", "bytes_held", "device", "first", "lock", "number", "pending", "results", "slot_of", "slots")
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
         self.pending: list[Storage | None] = []  # storages recorded here; None counts an update
@@ -127,7 +132,8 @@ def current_epoch(device: Device | None = None) -> Epoch:
 def _count_unheld() -> int:
     """References to a storage that only the pending list and the comprehension in `Epoch.live` hold: it depends on the
     interpreter, so it is measured."""
-    return [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]][0]  # type: ignore[arg-type]
+    (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
+    return found
 
 
 _UNHELD = _count_unheld()

@@ -1,0 +1,118 @@
+"""Python numbers in operations: compiled in, or arguments of kernels where they change.
+
+In: a number, and the place of the program where an operation takes it. Out: an expression. Always true: a number is a
+constant at first, so that the optimiser makes use of it; where one place has given another number in several evaluations,
+as a loop over time steps does, it becomes a slot of the epoch, and what is recorded there is the same program each time
+round, whose plan is found again.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from weft.fusion import Epoch, Expr, Location, constant, with_operand
+
+# Evaluations with a new number after which a place is expected to go on with new ones.
+CHANGES = 2
+# Places that are known.
+LIMIT = 50_000
+
+# NumPy scalars that kernels take as arguments.
+SLOT_TYPES = frozenset(np.dtype(code).type for code in "bBhHiIlLqQefd")
+
+PlaceKey = tuple[int, int, str, int]  # id of a code object, offset of an instruction, what is done there, which operand
+
+
+class _Place:
+    """What one place gave."""
+
+    __slots__ = ("changes", "code", "epoch", "number")
+
+    def __init__(self, code: CodeType, number: Any, epoch: int) -> None:
+        self.code = code  # kept, so that its id stays its own
+        self.number = number
+        self.epoch = epoch
+        self.changes = 0
+
+
+_places: dict[PlaceKey, _Place] = {}
+
+
+class SlotKey(tuple[Any, ...]):
+    """What an operation with a number in the epoch's next slot is found again by."""
+
+    __slots__ = ()
+    slot = property(lambda self: self[5])
+
+
+# What such operations made, and the NumPy type of the number.
+_slotted: dict[SlotKey, tuple[Expr, Any]] = {}
+
+
+def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
+    """What an operation made before, with this number in its slot; None where there is no such thing."""
+    found = _slotted.get(key)
+    if found is None:
+        return None
+    node, kind = found
+    epoch.slots.append(kind(number))
+    return node
+
+
+def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
+    """Let an operation, whose number lies in the epoch's last slot, be found again."""
+    if len(epoch.slots) == key.slot + 1:
+        if len(_slotted) >= LIMIT:
+            _slotted.clear()
+        _slotted[key] = node, type(epoch.slots[-1])
+
+
+def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
+    """Whether the place is known to give new numbers."""
+    place = _places.get((id(code), at, op, which))
+    return place is not None and place.changes >= CHANGES and place.code is code
+
+
+def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
+    """Take note of a number; whether its place is known to give new ones."""
+    code, at = location
+    key = (id(code), at, op, which)
+    place = _places.get(key)
+    if place is None or place.code is not code:
+        if len(_places) >= LIMIT:
+            _places.clear()
+        _places[key] = _Place(code, number, epoch.number)
+        return CHANGES == 0
+    if place.number != number and place.epoch != epoch.number:
+        place.number, place.epoch = number, epoch.number
+        place.changes += 1
+    return place.changes >= CHANGES
+
+
+def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
+    """A Python number that is cast to `dtype`, as an expression of `epoch`."""
+    if dtype.kind in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
+        return epoch.bind_scalar(number, dtype)
+    return constant(number, dtype)
+
+
+def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
+    """A map with the Python numbers among its operands as slots, where they change."""
+    for which, number in enumerate(operands):
+        if (
+            type(number) in (int, float)
+            and node.operands[which].kind == "constant"
+            and can_change(node, which, type(number))
+            and changes(number, location, node.op, which, epoch)
+        ):
+            node = with_operand(node, which, epoch.bind_scalar(number, node.attrs[which]))
+    return node
+
+
+def can_change(node: Expr, which: int, kind: type) -> bool:
+    """Whether any number of this type gives the same loop."""
+    # how an integer compares depends on whether the other operand's dtype can hold it
+    return node.attrs[which].kind in "iuf" and not (kind is int and node.dtype.kind == "b")

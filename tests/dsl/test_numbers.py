@@ -1,0 +1,108 @@
+"""Python numbers in operations: where they change from one evaluation to the next, plans and kernels stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion.reference import topological
+
+STATEMENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "product": lambda xp, x, k: x * k,
+    "reflected": lambda xp, x, k: k - x,
+    "with a constant": lambda xp, x, k: (x + 1.5) / k + 2,
+    "comparison": lambda xp, x, k: xp.where(x > k, x, -x),
+    "function": lambda xp, x, k: xp.maximum(x, k),
+    "view": lambda xp, x, k: x[1:] * k + x[:-1],
+    "twice": lambda xp, x, k: (x * k) + (x * (k + 1)),
+    "folded": lambda xp, x, k: (x * k).sum(),
+}
+
+
+def in_place(xp: Any, x: Any, k: Any) -> Any:
+    """Updates of a whole array and of a part."""
+    y = x.copy()
+    y += k
+    y[1:-1] *= k
+    return y
+
+
+STATEMENTS["in place"] = in_place
+
+
+def check(statement: Callable[[Any, Any, Any], Any], dtype: str, numbers: list[Any]) -> None:
+    """The statement with each of the numbers in turn, against NumPy."""
+    source = (np.arange(40) % 7 + 1).astype(dtype)
+    x = wf.asarray(source)
+    for number in numbers:
+        with np.errstate(divide="ignore"):
+            found, wanted = np.asarray(statement(wf, x, number)), statement(np, source, number)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-6 if dtype == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_numbers_that_change(name: str, dtype: str) -> None:
+    check(
+        STATEMENTS[name], dtype, [0.5, 2.0, 0.0, -0.0, 3, 1e-3, np.inf, 7.25, 0.5, 100, np.float64(2.5), np.float32(3)]
+    )
+
+
+@pytest.mark.parametrize("name", ["product", "comparison", "twice", "in place"])
+def test_integers_that_change(name: str) -> None:
+    check(STATEMENTS[name], "int16", [1, 2, 3, 4, 5, 0, 6, 7])
+
+
+def test_an_integer_that_the_dtype_cannot_hold_compares_by_its_value() -> None:
+    x = wf.asarray(np.arange(5, dtype=np.int8))
+    assert [int((x < k).sum()) for k in (1, 2, 3, 4, 1000, -1000, 2)] == [1, 2, 3, 4, 5, 0, 2]
+
+
+def test_an_integer_that_does_not_fit_is_refused_as_before() -> None:
+    x = wf.asarray(np.arange(5, dtype=np.int8))
+    for k in (1, 2, 3, 4):
+        wf.evaluate(x + k)
+    for k in (1, 300, 300):
+        if k == 300:
+            with pytest.raises(OverflowError):
+                x + k
+    np.testing.assert_array_equal(np.asarray(x + 5), np.arange(5, 10))
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_plan_is_found_again(name: str) -> None:
+    x = wf.asarray(np.arange(40.0))
+    statement = STATEMENTS[name]
+    for k in range(6):
+        wf.evaluate(statement(wf, x, 1.5 + k))
+    before = wf.statistics()
+    for k in range(20):
+        wf.evaluate(statement(wf, x, 50.25 + k))
+    after = wf.statistics()
+    assert after["plans"] == before["plans"]
+    assert after["compilations"] == before["compilations"]
+
+
+def test_numpys_scalars_are_arguments_at_once() -> None:
+    x = wf.asarray(np.arange(40.0))
+    wf.evaluate(x * np.float64(0.5))
+    before = wf.statistics()["plans"]
+    found = [float((x * np.float64(k)).sum()) for k in (1.0, 2.0)]
+    assert found == [780.0, 1560.0]
+    assert wf.statistics()["plans"] == before + 1  # of the sum
+
+
+def test_numbers_of_a_program_that_stays_the_same_are_constants() -> None:
+    x = wf.asarray(np.arange(40.0))
+    for _ in range(4):
+        r = x
+        for k in range(1, 9):
+            r = r * x + 0.125 * k
+        kinds = {node.kind for node in topological([r._storage.expr], lambda node: False)}
+        assert kinds == {"leaf", "map", "constant"}
+        wf.evaluate(r)
