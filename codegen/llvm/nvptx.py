@@ -121,9 +121,19 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
     return True
 
 
+def _approximate(emitter: Emitter, operation: Operation) -> None:
+    """One instruction, or a few around one."""
+    kind = emitter.type_of(operation.results[0].type)
+    word = {"reciprocal": "rcp", "reciprocal root": "rsqrt"}[operation.attributes["function"]]
+    (value,) = operation.operands
+    name = f"llvm.nvvm.{word}.approx.ftz.{kind[0]}"
+    emitter.set(operation, Item(emitter.call(name, kind, [(kind, emitter.scalar_of(value))])))
+
+
 _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
     "minimum": _extreme,
     "maximum": _extreme,
+    "approximate": _approximate,
     **nvptx_threads.OPERATIONS,
     **nvptx_memory.OPERATIONS,
     **nvptx_calls.OPERATIONS,

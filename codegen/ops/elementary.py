@@ -208,9 +208,19 @@ ROWS = (
 
 
 def _fma_reference(x: Any, y: Any, z: Any) -> Any:
-    """By longdouble: exact for float32, within an ulp for float64."""
-    wide = np.longdouble if x.dtype.itemsize == 8 else np.float64
-    return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    """Exact for float32; by longdouble, within an ulp, for float64."""
+    if x.dtype.itemsize == 8:
+        wide = np.longdouble
+        return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    with np.errstate(all="ignore"):
+        product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
+        total = np.asarray(product + addend)
+        # what the sum lost (Knuth's two-sum): kept as its last bit, it decides where the second rounding meets a middle
+        part = total - product
+        lost = (product - (total - part)) + (addend - part)
+        inexact = np.isfinite(total) & (lost != 0)
+        below = total.view(np.int64) - ((lost > 0) != (total > 0))
+        return np.where(inexact, (below | 1).view(np.float64), total).astype(x.dtype)[()]
 
 
 __all__ = ["ROWS", "either"]

@@ -8,7 +8,7 @@ kernel's work the target's schedule says; what follows depends on where the code
 `inline_rows` puts rows made of a person's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
 `watch_schedule` comes last, where the target says that a fused kernel's threads are to be watched.
 A kernel that a person wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
-follows them.
+follows them, and `expand_division`, but for fast mathematics, which has approximations of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.expand_complex import expand_complex
+from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
 from weft.codegen.passes.inline_rows import inline_rows
@@ -38,7 +39,8 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
         return watch_schedule(kernel) if target.watched and "scheme" in kernel.attributes else kernel
     # behind the first expansion, which lets float16 be folded in float32; a fold by shuffles is of rows again
     folded = expand_warp_reduce(kernel, target)
-    return kernel if folded is kernel else expand_ops(folded, target.has_extremes)
+    kernel = kernel if folded is kernel else expand_ops(folded, target.has_extremes)
+    return kernel if kernel.attributes.get("fast") else expand_division(kernel)
 
 
 def _for_host(kernel: Kernel, target: Target) -> Kernel:
@@ -48,6 +50,7 @@ def _for_host(kernel: Kernel, target: Target) -> Kernel:
 __all__ = [
     "choose_lanes",
     "expand_complex",
+    "expand_division",
     "expand_ops",
     "expand_warp_reduce",
     "launch_data",

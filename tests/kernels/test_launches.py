@@ -248,8 +248,9 @@ def test_fast_math() -> None:
 
     exact, _ = cuda.compile_ptx(divide, "void(float32[::1], float32[::1])", cc=(8, 0))
     fast, _ = cuda.compile_ptx(divide, "void(float32[::1], float32[::1])", cc=(8, 0), fastmath=True)
-    assert "div.rn.f32" in exact
-    assert "div.rn.f32" not in fast
+    assert "fma.rn.f32" in exact  # exact division, written out
+    assert "div.approx.ftz.f32" not in exact
+    assert "div.approx.ftz.f32" in fast
 
 
 def test_launch_bounds_and_registers() -> None:

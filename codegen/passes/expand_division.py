@@ -1,0 +1,265 @@
+"""Exact division and square root of float32 on a GPU, written out without calls.
+
+The machine has approximations only; its compiler completes them by a short path, and calls a function where numbers are
+extreme. A call costs every kernel the registers that the callee may use, and code for each of its arguments.
+
+In: a threaded kernel for a GPU, all rows lowered. Out: quotients and roots of float32 as the short path, which is the
+compiler's own, and behind a branch that few threads take what is right for any numbers. Quotients that stand together
+take one branch together. Always true: the bits are IEEE 754's, NumPy's (`tests/codegen/passes/test_expand_division.py`
+runs these very steps with approximations as bad as the machine's may be).
+
+*Quotients.* r is the approximate reciprocal of b after one step of Newton's; q0 = a r; then q = q0 + (a - b q0) r, each
+product and sum rounded once. Where nothing leaves the range, a - b q0 is exact and q is correctly rounded if r is
+(P. Markstein, IBM J. Res. Dev. 34, 1990, theorem 7; here q0 may be 1.5 units off, which leaves q within 2^-21 units of a/b
+before it is rounded: all pairs whose quotient is that near to the middle of two floats were gone through). From an
+approximation within a unit r is correctly rounded, but for the significand of all ones met by exactly 1/2; the machine does
+not give that: its own division takes these same steps.
+
+*Extreme quotients* go through float64. With 1/b as a sum of two float64, to 2^-59, a/b in float64 is exact where a float64
+can be, and else within 2^-52 of it, relatively; no quotient of two float32 is nearer than 2^-49 to the middle of two
+float32, subnormal or not, without being it. So rounding twice is rounding once.
+
+*Roots.* Goldschmidt's step from the approximate reciprocal root, then a correction by the exact remainder: right for every
+significand and every approximation within 2^-22.4 (gone through). Roots are never subnormal: extreme numbers are scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.passes.rewrite import Replaced, Rewriter
+
+# So many quotients or roots share a branch: a vector of them. What they were made of is kept until it is known that it is
+# not needed; more would cost registers.
+_TOGETHER = 4
+_LEAST = 2.0**-100  # from here on the remainder of a dividend, or of a number under a root, is exact
+_NORMAL = 2.0**-126
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def expand_division(kernel: Kernel) -> Kernel:
+    """The kernel with its quotients and roots of float32 written out; itself where it has none."""
+    constants = {
+        o.results[0]: float(o.attributes["value"])
+        for o in kernel.walk()
+        if o.opcode == "constant" and o.results[0].type == _FLOAT32
+    }
+    groups = {group[0]: group for block in _blocks(kernel) for group in _groups(block, constants)}
+    if not groups:
+        return kernel
+    made: dict[Operation, Value] = {}
+
+    def rule(b: KernelBuilder, operation: Operation, operands: list[Replaced]) -> list[Replaced] | None:
+        group = groups.get(operation)
+        if group is not None:
+            writer = _Writer(b, constants)
+            given = [tuple(rewriter.map[v] for v in o.operands) for o in group]
+            how = writer.roots if operation.opcode == "sqrt" else writer.quotients
+            made.update(zip(group, how(given), strict=True))
+        found = made.pop(operation, None)
+        return None if found is None else [found]
+
+    rewriter = Rewriter(kernel, rule)
+    return rewriter.run()
+
+
+def _blocks(kernel: Kernel) -> Iterator[Block]:
+    yield kernel.body
+    yield from (function.body for function in kernel.functions)
+    yield from (region for o in kernel.walk() for region in o.regions)
+
+
+def _groups(block: Block, constants: dict[Value, float]) -> Iterator[list[Operation]]:
+    """Quotients, or roots, that follow one another and do not need one another."""
+    group: list[Operation] = []
+    for o in block.operations:
+        if group and not _belongs(o, group, constants):
+            yield group
+            group = []
+        if _is_ours(o, constants):
+            group.append(o)
+    if group:
+        yield group
+
+
+def _is_ours(o: Operation, constants: dict[Value, float]) -> bool:
+    if o.opcode not in ("divide", "sqrt") or o.results[0].type != _FLOAT32:
+        return False
+    if all(v in constants for v in o.operands):
+        return False  # LLVM computes it
+    divisor = constants.get(o.operands[-1])
+    if divisor is None:
+        return True
+    # by a power of two: LLVM multiplies
+    return math.frexp(divisor)[0] not in (0.5, -0.5) or not _NORMAL <= abs(divisor) <= 1 / _NORMAL
+
+
+def _belongs(o: Operation, group: list[Operation], constants: dict[Value, float]) -> bool:
+    first = group[0]
+    if o.opcode != first.opcode or not _is_ours(o, constants):
+        return False
+    if any(v in made.results for v in o.operands for made in group):
+        return False
+    return len(group) < _TOGETHER or _one_divisor([*group, o])
+
+
+def _one_divisor(group: Sequence[Operation]) -> bool:
+    return group[0].opcode == "divide" and all(o.operands[1] is group[0].operands[1] for o in group)
+
+
+class _Writer:
+    """Writes the steps of one group."""
+
+    def __init__(self, builder: KernelBuilder, constants: dict[Value, float]) -> None:
+        self.b = builder
+        self.constants = constants
+
+    # -- quotients ------------------------------------------------------------------------------
+
+    def quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
+        """The quotients of (dividend, divisor)."""
+        divisor = pairs[0][1]
+        if len(pairs) > _TOGETHER:
+            one = self.reciprocal(divisor)
+            good = self.all_hold(self.safe_for(divisor, [a for a, _ in pairs]))
+            return self.choose(good, lambda: [self.quotient(a, b, one) for a, b in pairs], pairs)
+        r = {b: self.reciprocal(b) for b in dict.fromkeys(b for _, b in pairs)}
+        found = [self.quotient(a, b, r[b]) for a, b in pairs]
+        good = self.all_hold(
+            condition
+            for (a, _), q in zip(pairs, found, strict=True)
+            # an infinity or a NaN on the way makes q a NaN
+            for condition in (self.is_least(a, _LEAST), self.is_least(q, 2 * _NORMAL))
+        )
+        return self.choose(good, lambda: found, pairs)
+
+    def choose(
+        self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
+    ) -> Sequence[Value]:
+        """What `short` writes where `good` holds, else the quotients through float64."""
+        with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
+            branch.yield_(*short())
+        with self.b.else_() as branch:
+            branch.yield_(*self.wide_quotients(pairs))
+        return branch.results
+
+    def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
+        """Conditions for the short path that the dividends can be asked before: their quotients may take their registers."""
+        size = self.b.op("absolute", divisor)
+        yield self.is_least(divisor, _NORMAL)
+        yield self.test("less_equal", size, self.float32(0.5 / _NORMAL))
+        least, most = (self.b.op("multiply", size, self.float32(v)) for v in (2 * _NORMAL, 0.5 / _NORMAL))
+        exact = self.float32(_LEAST)
+        least = self.b.op("where", self.test("less", exact, least), least, exact)
+        for dividend in dividends:
+            magnitude = self.b.op("absolute", dividend)
+            yield self.test("less_equal", least, magnitude)
+            yield self.test("less", magnitude, most)
+
+    def reciprocal(self, b: Value) -> Value:
+        """1/b, correctly rounded if b is not extreme."""
+        known = self.constants.get(b)
+        if known is not None:
+            with np.errstate(all="ignore"):
+                return self.float32(1 / np.float64(known))
+        r = self.approximate("reciprocal", b)
+        return self.fma(self.residual(b, r), r, r)
+
+    def quotient(self, a: Value, b: Value, r: Value) -> Value:
+        """a/b where neither is extreme."""
+        q = self.b.op("multiply", a, r)
+        return self.fma(self.fma(self.b.op("negative", b), q, a), r, q)
+
+    def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> list[Value]:
+        """Quotients of any numbers, through float64."""
+        parts = {b: self.wide_reciprocal(b) for b in dict.fromkeys(b for _, b in pairs)}
+        found = []
+        for a, b in pairs:
+            high, low = parts[b]
+            wide = self.b.cast(a, _FLOAT64)
+            found.append(self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32))
+        return found
+
+    def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
+        """1/b as the sum of two float64 of one sign, so that infinite dividends stay infinite."""
+        known = self.constants.get(b)
+        wide = self.b.cast(b, _FLOAT64)
+        if known is not None:
+            with np.errstate(all="ignore"):
+                rough = self.b.constant(1 / np.float64(known), _FLOAT64)
+        else:
+            rough = self.approximate("reciprocal", wide)
+        # what follows approaches 1/b from below: it starts there, since the approximation is within 2^-17
+        below = self.b.op("multiply", rough, self.b.constant(1 - 2.0**-16, _FLOAT64))
+        first = self.residual(wide, below)
+        high = self.fma(first, below, below)
+        low = self.b.op("multiply", high, self.residual(wide, high))
+        # of 0, infinity and NaN the approximation is the reciprocal, and its residual no number
+        special = self.test("not_equal", first, first)
+        return self.b.op("where", special, rough, high), self.b.op("where", special, rough, low)
+
+    # -- roots ----------------------------------------------------------------------------------
+
+    def roots(self, numbers: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
+        """The square roots of these."""
+        infinity = self.float32(np.inf)
+        good = self.all_hold(
+            condition
+            for (x,) in numbers
+            for condition in (self.test("less_equal", self.float32(_LEAST), x), self.test("less", x, infinity))
+        )
+        with self.b.if_(good, [_FLOAT32] * len(numbers)) as branch:
+            branch.yield_(*(self.root(x) for (x,) in numbers))
+        with self.b.else_() as branch:
+            branch.yield_(*(self.scaled_root(x) for (x,) in numbers))
+        return branch.results
+
+    def root(self, x: Value) -> Value:
+        """The root of what is not extreme; of negative numbers NaN."""
+        half = self.float32(0.5)
+        y = self.approximate("reciprocal root", x)
+        g, h = self.b.op("multiply", x, y), self.b.op("multiply", y, half)
+        step = self.fma(self.b.op("negative", h), g, half)
+        g, h = self.fma(g, step, g), self.fma(h, step, h)
+        return self.fma(self.fma(self.b.op("negative", g), g, x), h, g)
+
+    def scaled_root(self, x: Value) -> Value:
+        """The root of any number but large ones."""
+        scaled = self.root(self.b.op("multiply", x, self.float32(2.0**100)))
+        own = self.b.op(
+            "bitwise_or", self.test("equal", x, self.float32(0)), self.test("equal", x, self.float32(np.inf))
+        )
+        return self.b.op("where", own, x, self.b.op("multiply", scaled, self.float32(2.0**-50)))
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def approximate(self, function: str, x: Value) -> Value:
+        return self.b.emit("approximate", (x,), (x.type,), function=function)[0]
+
+    def residual(self, b: Value, r: Value) -> Value:
+        """1 - b r"""
+        return self.fma(self.b.op("negative", b), r, self.b.constant(1, b.type))
+
+    def fma(self, x: Value, y: Value, z: Value) -> Value:
+        return self.b.op("fma", x, y, z)
+
+    def test(self, name: str, x: Value, y: Value) -> Value:
+        return self.b.op(name, x, y, dtype=np.bool_)
+
+    def is_least(self, x: Value, bound: float) -> Value:
+        """Whether x is a number of at least this magnitude."""
+        return self.test("less_equal", self.float32(bound), self.b.op("absolute", x))
+
+    def all_hold(self, conditions: Iterator[Value]) -> Value:
+        found = next(conditions)
+        for condition in conditions:
+            found = self.b.op("bitwise_and", found, condition)
+        return found
+
+    def float32(self, value: float) -> Value:
+        return self.b.constant(value, _FLOAT32)

@@ -1,0 +1,294 @@
+"""Quotients and roots written out for GPUs have IEEE 754's bits, however bad the machine's approximations may be.
+
+The very steps that a GPU takes are compiled for this machine; its approximations are tables, filled with what the machine
+may give at worst.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.codegen.llvm.grids import load, run
+from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
+from weft.codegen.kernel_ir.operation import Operation
+from weft.codegen.passes import expand_division
+from weft.codegen.passes.rewrite import Rewriter
+
+TOGETHER = 6  # quotients with one divisor, more than share a branch otherwise
+TABLES = {"load": "near", "cast": "wide", "multiply": "scaled"}  # what made the operand of an approximation
+
+
+def plain(form: str) -> Kernel:
+    """What a thread does for n turns: a quotient, some with one divisor, or a root."""
+    b = KernelBuilder("model", np.int64, "threaded", explicit=True)
+    x, y, near, scaled = (b.pointer(name, np.float32) for name in ("x", "y", "near", "scaled"))
+    del near, scaled
+    b.pointer("wide", np.float64)
+    out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")
+    with b.loop(n, "serial") as i:
+        if form == "root":
+            b.store(out, i.index, b.op("sqrt", b.load(y, i.index)))
+        else:
+            count = TOGETHER if form == "one divisor" else 1
+            first = b.op("multiply", i.index, b.constant(count))
+            places = [b.op("add", first, b.constant(k)) for k in range(count)]
+            divisor = b.load(y, i.index)
+            dividends = [b.load(x, place) for place in places]
+            quotients = [b.op("divide", dividend, divisor) for dividend in dividends]
+            for place, quotient in zip(places, quotients, strict=True):
+                b.store(out, place, quotient)
+    return b.finish()
+
+
+@cache
+def modelled(form: str) -> tuple[Kernel, Any]:
+    """The written out form with tables in place of approximations, compiled."""
+    kernel = expand_division(plain(form))
+    verify_kernel(kernel)
+    assert not [o for o in kernel.walk() if o.opcode in ("divide", "sqrt")]
+    makers = {value: o for o in kernel.walk() for value in o.results}
+    pointers = {p.value.name: p.value for p in kernel.parameters}
+
+    def rule(b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
+        if o.opcode != "approximate":
+            return None
+        maker = source = makers[o.operands[0]]
+        while source.opcode != "load":
+            source = makers[source.operands[0]]
+        return [b.load(pointers[TABLES[maker.opcode]], source.operands[1])]
+
+    kernel = Rewriter(kernel, rule).run()
+    return kernel, load(kernel)
+
+
+def flushed(values: np.ndarray) -> np.ndarray:
+    """Subnormal numbers as zeros."""
+    return np.where(np.abs(values) < np.finfo(values.dtype).tiny, np.copysign(values.dtype.type(0), values), values)
+
+
+def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """Approximations so many units off, where that is not beyond the bound."""
+    moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
+    ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
+    return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
+
+
+@np.errstate(all="ignore")
+def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
+    """What ``rcp.approx.ftz.f32`` may give: within a unit."""
+    exact = 1 / flushed(y).astype(np.float64)
+    nearest = exact.astype(np.float32)
+    found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
+    # the machine's own division would be wrong if it gave 1/2 for the significand of all ones
+    one = (y.view(np.int32) & 0x7FFFFF == 0x7FFFFF) & (found.view(np.int32) & 0x7FFFFF == 0)
+    return flushed(np.where(one, nearest, found))
+
+
+@np.errstate(all="ignore")
+def wide_reciprocals(y: np.ndarray, units: int) -> np.ndarray:
+    """What ``rcp.approx.ftz.f64`` may give: within 2^-17, and 20 bits of it."""
+    found = (1 / y.astype(np.float64)) * (1 + units * 2.0**-18)
+    return (found.view(np.int64) & ~np.int64(0xFFFFFFFF)).view(np.float64)
+
+
+@np.errstate(all="ignore")
+def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
+    """What ``rsqrt.approx.ftz.f32`` may give: within 2^-22.4, which is less than three units."""
+    exact = 1 / np.sqrt(flushed(x).astype(np.float64))
+    return off_by(exact.astype(np.float32), units, exact, exact * 2.0**-22.4)
+
+
+@np.errstate(all="ignore")
+def check(form: str, x: np.ndarray, y: np.ndarray, units: int) -> None:
+    kernel, function = modelled(form)
+    if form == "root":
+        tables = root_reciprocals(y, units), root_reciprocals(y * np.float32(2.0**100), units)
+        wanted = np.sqrt(y)
+    else:
+        tables = reciprocals(y, units), y
+        wanted = (x.reshape(y.size, -1) / y[:, None]).ravel()
+    found = np.empty_like(wanted)
+    run(kernel, [x, y, *tables, wide_reciprocals(y, units), found, y.size], function=function)
+    differ = (found.view(np.int32) != wanted.view(np.int32)) & ~(np.isnan(found) & np.isnan(wanted))
+    if differ.any():
+        k = int(differ.argmax())
+        pytest.fail(f"{differ.sum()} differ: {x[k]!r} / {y[k * y.size // x.size]!r} is {wanted[k]!r}, not {found[k]!r}")
+
+
+def check_pairs(x: np.ndarray, y: np.ndarray) -> None:
+    """Each pair by itself, and with neighbours that share its divisor."""
+    x, y = np.ascontiguousarray(x, np.float32).ravel(), np.ascontiguousarray(y, np.float32).ravel()
+    for units in (-1, 0, 1):
+        check("pair", x, y, units)
+        check("one divisor", np.repeat(x, TOGETHER), y, units)
+    for units in (-3, -2, -1, 0, 1, 2, 3):
+        check("root", x, y, units)
+
+
+def bits(values: Any) -> np.ndarray:
+    return np.asarray(values, np.uint32).view(np.float32)
+
+
+def any_floats(count: int, seed: int) -> np.ndarray:
+    return bits(np.random.default_rng(seed).integers(0, 1 << 32, count, dtype=np.uint32))
+
+
+# Significands that make roundings hard: few bits, all bits, next to a half, roots of two and three.
+SIGNIFICANDS = np.array(
+    [0, 1, 2, 3, 0x400000, 0x3FFFFF, 0x400001, 0x7FFFFF, 0x7FFFFE, 0x7FFFFD, 0x3504F3, 0x5DB3D7, 0x2AAAAB]
+)
+
+
+def test_special_values() -> None:
+    exponents = np.array([0, 1, 2, 3, 25, 26, 27, 28, 126, 127, 128, 150, 228, 229, 250, 251, 252, 253, 254, 255])
+    positive = (exponents[:, None] << 23 | SIGNIFICANDS).ravel()
+    values = bits(np.concatenate([positive, positive | 1 << 31]))
+    check_pairs(np.repeat(values, values.size), np.tile(values, values.size))
+
+
+def test_all_pairs_of_exponents() -> None:
+    source = np.random.default_rng(3)
+    x, y = (part.ravel() for part in np.meshgrid(np.arange(256), np.arange(256)))
+    for _ in range(4):
+        both = []
+        for exponents in (x, y):
+            significands = source.choice(SIGNIFICANDS, exponents.size)
+            both.append(bits(source.integers(0, 2, x.size) << 31 | exponents << 23 | significands))
+        check_pairs(*both)
+
+
+def test_any_bits() -> None:
+    check_pairs(any_floats(1 << 18, 1), any_floats(1 << 18, 2))
+
+
+def test_quotients_that_are_exact_or_halfway_below_the_normal_numbers() -> None:
+    source = np.random.default_rng(4)
+    halves, factor = source.integers(1, 1 << 12, 1 << 16), source.integers(1, 1 << 12, 1 << 16)
+    shift = source.integers(0, 60, 1 << 16)
+    for more in (-1, 0, 1):
+        y = np.ldexp(factor.astype(np.float64), 1 + shift)
+        x = np.ldexp((halves * factor).astype(np.float64) + more, shift - 149)
+        check_pairs(x, y)
+
+
+def hard_pairs(divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Dividends whose quotients come nearest to the middle of two floats, for odd significands of 24 bits.
+
+    With a quotient m + 1/2 in units, x 2^n - y (2 m + 1) = k is small: an inverse of y modulo 2^n gives it for each k.
+    """
+    y = divisors.astype(np.int64)
+    inverse = y.copy()
+    for _ in range(5):
+        inverse = inverse * (2 - y * inverse) & 0xFFFFFFFF
+    found_x, found_y = [], []
+    for n in (24, 25):
+        for k in range(-32, 33):
+            middle = (-k * inverse) & ((1 << n) - 1)
+            middle += (1 << 24) * (middle < 1 << 24)
+            x = (y * middle + k) >> n
+            good = (y * middle + k == x << n) & (middle & 1 == 1) & (x >= 1 << 23) & (x < 1 << 24) & (k != 0)
+            found_x.append(x[good])
+            found_y.append(y[good])
+    return np.concatenate(found_x).astype(np.float32), np.concatenate(found_y).astype(np.float32)
+
+
+def test_quotients_next_to_the_middle_of_two_floats() -> None:
+    last = np.arange((1 << 24) - 2047, 1 << 24, 2)
+    drawn = np.random.default_rng(5).integers(1 << 22, 1 << 23, 2048) * 2 + 1
+    x, y = hard_pairs(np.concatenate([last, drawn]))
+    assert x.size > 50_000
+    check_pairs(x, y)
+    check_pairs(x * np.float32(2.0**-120), y * np.float32(2.0**30))  # (subnormal: wrongly rounded if rounded twice)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(32))
+def test_all_quotients_next_to_the_middle(part: int) -> None:
+    """All significands; even ones come no nearer than their odd part, scaled."""
+    step = (1 << 23) // 32
+    for start in range((1 << 23) + part * step + 1, (1 << 23) + (part + 1) * step, 1 << 15):
+        x, y = hard_pairs(np.arange(start, start + (1 << 15), 2))
+        for units in (-1, 0, 1):
+            check("pair", x, y, units)
+
+
+@pytest.mark.slow
+def test_a_hundred_million_pairs() -> None:
+    for part in range(100):
+        x, y = any_floats(1 << 20, 100 + part), any_floats(1 << 20, 300 + part)
+        for units in (-1, 0, 1):
+            check("pair", x, y, units)
+
+
+@pytest.mark.slow
+def test_roots_of_all_significands() -> None:
+    x = np.arange(0x3F800000, 0x40800000, dtype=np.uint32).view(np.float32)
+    for units in (-3, -2, -1, 0, 1, 2, 3):
+        check("root", x, x, units)
+
+
+def test_the_interpreter_takes_the_same_steps() -> None:
+    values = bits([0, 1, 0x007FFFFF, 0x3F800000, 0x3FFFFFFF, 0x7F7FFFFF, 0x7F800000, 0x80000001, 0xBF800003])
+    x, y = np.repeat(values, values.size), np.tile(values, values.size)
+    found, unused = np.zeros_like(x), np.zeros(1, np.float64)
+    with np.errstate(all="ignore"):
+        interpret_kernel(expand_division(plain("pair")), [x, y, x, y, unused, found, x.size])
+        np.testing.assert_array_equal(found, x / y)
+        interpret_kernel(expand_division(plain("root")), [x, y, x, y, unused, found, x.size])
+        np.testing.assert_array_equal(found, np.sqrt(y))
+
+
+def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
+    """Quotients of numbers and parameters, in a row."""
+    b = KernelBuilder("some", np.int32, "threaded")
+    out = b.pointer("out", dtype, writable=True)
+    names = dict.fromkeys(v for pair in quotients for v in pair if isinstance(v, str))
+    scalars = {name: b.scalar(name, dtype) for name in names}
+    values = [[scalars[v] if isinstance(v, str) else b.constant(v, dtype) for v in pair] for pair in quotients]
+    for k, quotient in enumerate([b.op("divide", *pair) for pair in values]):
+        b.store(out, b.constant(k), quotient)
+    return b.finish()
+
+
+def branches(kernel: Kernel) -> int:
+    return sum(o.opcode == "if" for o in kernel.walk())
+
+
+def test_a_vector_takes_one_branch() -> None:
+    assert branches(expand_division(kernel_of(*((f"x{k}", f"y{k}") for k in range(4))))) == 1
+    assert branches(expand_division(kernel_of(*((f"x{k}", f"y{k}") for k in range(8))))) == 2
+
+
+def test_a_row_with_one_divisor_takes_one_branch_and_one_reciprocal() -> None:
+    kernel = expand_division(kernel_of(*((f"x{k}", "y") for k in range(16))))
+    assert branches(kernel) == 1
+    kinds = [o.results[0].type for o in kernel.walk() if o.opcode == "approximate"]
+    assert kinds == [np.float32, np.float64]
+
+
+@pytest.mark.parametrize("divisor", [2.0, -0.125, 2.0**126, "x"])
+def test_what_llvm_does_better_is_left_to_it(divisor: Any) -> None:
+    if divisor == "x":
+        kernel = kernel_of((1.0, 3.0))
+    else:
+        kernel = kernel_of(("x", divisor))
+    assert expand_division(kernel) is kernel
+
+
+def test_a_constant_divisor_needs_no_approximation() -> None:
+    kernel = expand_division(kernel_of(("x", 3.0)))
+    assert branches(kernel) == 1
+    assert not [o for o in kernel.walk() if o.opcode == "approximate"]
+    for x in (1, 1e-45, -7e-46, 3e38, np.inf, 0.0):
+        out = np.zeros(1, np.float32)
+        interpret_kernel(kernel, [out, np.float32(x)])
+        assert out[0] == np.float32(x) / np.float32(3)
+
+
+def test_other_dtypes_are_left_alone() -> None:
+    kernel = kernel_of(("x", "y"), dtype=np.float64)
+    assert expand_division(kernel) is kernel
