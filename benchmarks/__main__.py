@@ -2,7 +2,7 @@
 Markdown and pictures.
 
 On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
-``--minutes`` (8 unless it says otherwise). ``--peers`` sets weft against every peer that is installed, or those that are
+``--minutes`` (7 unless it says otherwise), each suite in a process of its own. ``--peers`` sets weft against every peer that is installed, or those that are
 named, ``--threads`` limits all alike, ``--only`` picks programs, ``--quick`` takes small sizes, ``--more`` adds programs.
 """
 
@@ -13,6 +13,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from benchmarks import (
     sizes,
 )
 from benchmarks.more_programs import MORE
+from weft.runtime import probe
 
 # Suites of single figures.
 FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
@@ -46,13 +48,16 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 }
 # With a GPU, in this order; the part of the time that a suite may take.
 WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
-MINUTES = 8.0
+MINUTES = 7.0
+GRACE = 20.0  # seconds behind its time after which a suite is ended
 PACKAGES = ("llvmlite", "cupy", "jax", "torch", "numba", "numba-cuda", "numexpr", "cuda-bindings")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen suites."""
     options = parser().parse_args(arguments)
+    if options.device.startswith("cuda") and options.suite is None and not options.together:
+        return run_apart(sys.argv[1:] if arguments is None else arguments, options.minutes or MINUTES)
     if options.threads:
         peers.limit_threads(options.threads)
     wf.set_default_device(options.device)
@@ -79,6 +84,27 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def run_apart(arguments: list[str], minutes: float) -> int:
+    """Each suite in a process of its own: one that hangs, or takes the device with it, leaves the others theirs."""
+    found = probe()
+    if found.status != "ok":
+        print(f"no GPU: {found.message}{'; ' + found.remedy if found.remedy else ''}")
+        return 1
+    end, failed = time.monotonic() + 60 * minutes, 0
+    for name, part in WHOLE.items():
+        most = min(minutes * part, (end - time.monotonic()) / 60)
+        if most < 0.25:
+            print(f"{name}: left out: no time")
+            continue
+        command = [sys.executable, "-m", "benchmarks", *arguments, "--suite", name, "--minutes", f"{most:.2f}"]
+        try:
+            failed += subprocess.run(command, check=False, timeout=60 * most + GRACE).returncode != 0
+        except subprocess.TimeoutExpired:
+            failed += 1
+            print(f"{name}: no end after {most:.1f} minutes")
+    return failed
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = argparse.ArgumentParser(prog="benchmarks")
@@ -92,6 +118,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="fused: small sizes")
     made.add_argument("--more", action="store_true", help="fused: more programs; on a GPU they always run")
     made.add_argument("--sizes", nargs="*", type=float, metavar="BYTES", help="sizes: these instead of 1e3 to 1e9")
+    made.add_argument("--together", action="store_true", help="on a GPU: all suites in this process")
     made.add_argument("--minutes", type=float, help="that all suites together may take")
     made.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
     return made
@@ -150,6 +177,15 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float
     """The suite of the fused programs."""
     before = os.getloadavg()[0]
     on_gpu = facts["device"].startswith("cuda")
+    threads = options.threads or len(os.sched_getaffinity(0))
+    label = facts["device"].replace(":", "-") if on_gpu else str(threads)
+
+    def tell(results: list[fused.Result]) -> None:
+        told = {**facts, "threads": threads, "load before": f"{before:.1f}", "load after": f"{os.getloadavg()[0]:.1f}"}
+        write(options.out, f"fused-{label}.md", fused.as_markdown(results, told))
+        found = {**told, "summary": fused.summary(results), "results": fused.as_json(results)}
+        write(options.out, f"fused-{label}.json", json.dumps(found, indent=1) + "\n")
+
     results = fused.measure(
         threads=options.threads,
         peers=chosen_peers(options),
@@ -162,15 +198,9 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float
         ],
         device=facts["device"],
         minutes=minutes,
+        tell=tell,
     )
-    threads = options.threads or len(os.sched_getaffinity(0))
-    told = {**facts, "threads": threads, "load before": f"{before:.1f}", "load after": f"{os.getloadavg()[0]:.1f}"}
-    text = fused.as_markdown(results, told)
-    print(text)
-    label = facts["device"].replace(":", "-") if on_gpu else str(threads)
-    write(options.out, f"fused-{label}.md", text)
-    found = {**told, "summary": fused.summary(results), "results": fused.as_json(results)}
-    write(options.out, f"fused-{label}.json", json.dumps(found, indent=1) + "\n")
+    print(fused.as_markdown(results, {**facts, "threads": threads}))
     groups = {
         r.program: {n: r.moved / r.median(n) / 1e6 for n in r.turns_ms if n != "copy"} for r in results if r.turns_ms
     }
@@ -180,6 +210,11 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float
 
 def run_sizes(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
     """The suite over sizes."""
+
+    def tell(points: list[sizes.Point]) -> None:
+        write(options.out, "sizes.md", sizes.as_markdown(points, facts))
+        write(options.out, "sizes.json", json.dumps({**facts, "results": sizes.as_json(points)}, indent=1) + "\n")
+
     points = sizes.measure(
         peers=chosen_peers(options),
         only=options.only,
@@ -187,11 +222,9 @@ def run_sizes(options: argparse.Namespace, facts: dict[str, Any], minutes: float
         threads=options.threads,
         device=facts["device"],
         minutes=minutes,
+        tell=tell,
     )
-    text = sizes.as_markdown(points, facts)
-    print(text)
-    write(options.out, "sizes.md", text)
-    write(options.out, "sizes.json", json.dumps({**facts, "results": sizes.as_json(points)}, indent=1) + "\n")
+    print(sizes.as_markdown(points, facts))
     write(options.out, "sizes.svg", picture.draw_curves(sizes.series(points), "bytes moved", "GB/s"))
 
 

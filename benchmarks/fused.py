@@ -14,7 +14,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class Result:
 
     def share(self) -> float:
         """Which part of the copy's bytes a second weft moved."""
-        return self.ratio("copy") * self.moved / (2 * self.copied)
+        return self.ratio("copy") * self.moved / (2 * self.copied) if "copy" in self.turns_ms else math.nan
 
 
 class TooLongError(BaseException):
@@ -158,35 +158,42 @@ def run_program(
                 begin = time.perf_counter()
                 call = peer.prepare(program, inputs)
                 found = call()
-                result.first_ms[peer.name] = (time.perf_counter() - begin) * 1e3
+                first = (time.perf_counter() - begin) * 1e3
+                arrays = as_numpy(found)
+                moved = sum(x.nbytes for x in inputs) + sum(x.nbytes for x in arrays)
+                wrong = difference(program, arrays, expected) if expected is not None else ""
+                del found, arrays
+                timer = peer.timer() if gpu and peer.timer is not None else None
         except (Exception, TooLongError) as error:  # of whatever kind a peer's failure is, the others go on
-            result.problems[peer.name] = f"{type(error).__name__}: {str(error).strip()[:120]}"
+            result.problems[peer.name] = as_problem(error)
             continue
-        arrays = as_numpy(found)
-        result.moved = sum(x.nbytes for x in inputs) + sum(x.nbytes for x in arrays)
-        wrong = difference(program, arrays, expected) if expected is not None else ""
-        del found, arrays
+        result.first_ms[peer.name] = first
+        result.moved = result.moved or moved
         if wrong:
             result.problems[peer.name] = wrong
         else:
             calls[peer.name] = call
-            if gpu and peer.timer is not None:
-                timers[peer.name] = peer.timer()
+            if timer is not None:
+                timers[peer.name] = timer
     del expected
     calls["copy"], result.copied = gpu or (copy_call(threads), COPIED)
-    take_turns(calls, result.turns_ms, turns, timers, result.events_ms, min(SECONDS, max(end - time.monotonic(), 1.0)))
+    take_turns(result, calls, timers, turns, min(SECONDS, max(end - time.monotonic(), 1.0)))
     return result
 
 
+def as_problem(error: BaseException) -> str:
+    """Why somebody does not take part, in a line."""
+    return f"{type(error).__name__}: {str(error).strip()[:120]}"
+
+
 def take_turns(
-    calls: dict[str, Call],
-    taken: dict[str, list[float]],
-    turns: int,
-    timers: dict[str, Timer],
-    events: dict[str, list[float]],
-    seconds: float = SECONDS,
+    result: Result, calls: dict[str, Call], timers: dict[str, Timer], turns: int, seconds: float = SECONDS
 ) -> None:
-    """Everybody once a turn, who is quick as often as fills a millisecond; the first turn warms up and does not count."""
+    """Everybody once a turn, who is quick as often as fills a millisecond; the first turn warms up and does not count.
+
+    Who fails, or takes too long, takes part no longer.
+    """
+    taken, events = result.turns_ms, result.events_ms
     begin = time.perf_counter()
     times = dict.fromkeys(calls, 1)
     enabled = gc.isenabled()
@@ -195,23 +202,34 @@ def take_turns(
         for turn in range(turns + 1):
             if turn > 3 and time.perf_counter() - begin > seconds:
                 break
-            for name, call in calls.items():
+            for name, call in list(calls.items()):
                 time.sleep(PAUSE)
-                timer = timers.get(name)
-                if timer is not None:
-                    timer.start()
-                found = sum(milliseconds(call) for _ in range(times[name])) / times[name]
-                on_device = timer.stop() / times[name] if timer is not None else None
+                try:
+                    with time_limit(COMPILE_SECONDS):
+                        found, on_device = one_turn(call, timers.get(name), times[name])
+                        warm = 0.0 if turn else min(milliseconds(call) for _ in range(2))
+                except (Exception, TooLongError) as error:
+                    result.problems[name] = as_problem(error)
+                    for kept in (calls, taken, events):
+                        kept.pop(name, None)
+                    continue
                 if turn:
                     taken.setdefault(name, []).append(found)
                     if on_device is not None:
                         events.setdefault(name, []).append(on_device)
                 else:
-                    warm = min(milliseconds(call) for _ in range(2))
                     times[name] = min(MOST_TIMES, max(1, round(FILLED / max(warm, 1e-6))))
     finally:
         if enabled:
             gc.enable()
+
+
+def one_turn(call: Call, timer: Timer | None, times: int) -> tuple[float, float | None]:
+    """Milliseconds a call, and the same by the GPU's clock."""
+    if timer is not None:
+        timer.start()
+    found = sum(milliseconds(call) for _ in range(times)) / times
+    return found, timer.stop() / times if timer is not None else None
 
 
 def measure(
@@ -224,8 +242,12 @@ def measure(
     more: Sequence[Program] = (),
     device: str = "cpu",
     minutes: float = math.inf,
+    tell: Callable[[list[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Run the programs, and `more`, whose names contain one of `only`; against all installed peers, or those named."""
+    """Run the programs, and `more`, whose names contain one of `only`; against all installed peers, or those named.
+
+    `tell` gets the results so far after each program.
+    """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = [p for p in installed(device) if peers is None or p.name.lower() in {name.lower() for name in peers}]
     results = []
@@ -235,6 +257,7 @@ def measure(
         inputs = program.inputs(np.random.default_rng(0), program.quick if quick else program.size)
         seconds = (end - time.monotonic()) / (len(wanted) - k)
         results.append(run_program(program, inputs, chosen, threads or available, turns, seconds))
+        tell(results)
     return results
 
 

@@ -5,6 +5,7 @@ In and out as in `benchmarks.peers`; who has a clock of its own for the GPU brin
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from benchmarks.peers import Call, Peer, with_numpy
@@ -66,6 +67,7 @@ class CupyTimer:
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
     """Under `jit` on the first GPU, 64-bit types allowed. Raises where JAX was installed without CUDA."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the memory for itself
     import jax
 
     jax.config.update("jax_enable_x64", True)

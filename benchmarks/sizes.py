@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,9 @@ def measure(
     threads: int = 0,
     device: str = "cpu",
     minutes: float = math.inf,
+    tell: Callable[[list[Point]], None] = lambda points: None,
 ) -> list[Point]:
-    """Every program at every size, against all peers but the slow ones, or those named."""
+    """Every program at every size, against all peers but the slow ones, or those named; `tell` gets the points so far."""
     available = threads or len(os.sched_getaffinity(0))
     chosen = [
         p
@@ -81,6 +82,7 @@ def measure(
         except MemoryError:
             continue  # the device is too small for it
         points.append(Point(program.name.partition(",")[0], nbytes, found))
+        tell(points)
     return points
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 import xml.dom.minidom
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import cuda_cpp, explicit, launch_cost, peers, picture, sizes
+from benchmarks import cuda_cpp, explicit, fused, launch_cost, peers, picture, sizes
 from benchmarks.more_programs import MORE
-from benchmarks.programs import PROGRAMS
+from benchmarks.programs import PROGRAMS, Arrays, Program
 from tests.stand_in import RunningDevice, RunningStandIn
 
 command = import_module("benchmarks.__main__")
@@ -65,7 +68,19 @@ def test_on_a_gpu_everything_runs_by_one_command(
     figures = {"kernels": (lambda: explicit.measure(300, 20),), "overhead": (launch_cost.measure,)}
     monkeypatch.setattr(command, "FIGURES", figures)
     monkeypatch.setattr(command, "WHOLE", dict.fromkeys(("fused", "sizes", "kernels", "overhead"), 0.25))
-    common = ["--quick", "--turns", "2", "--minutes", "2", "--only", "axpy", "histogram", "--sizes", "1e3"]
+    common = [
+        "--together",
+        "--quick",
+        "--turns",
+        "2",
+        "--minutes",
+        "2",
+        "--only",
+        "axpy",
+        "histogram",
+        "--sizes",
+        "1e3",
+    ]
     found = run(["--device", "cuda", *common, "--peers", "numpy"], tmp_path)
     assert {name.partition("-")[0] for name in found} == {"fused", "sizes", "kernels", "overhead"}
     (fused,) = [value for name, value in found.items() if name.startswith("fused")]
@@ -90,3 +105,63 @@ def test_more_programs_say_what_they_are() -> None:
 def test_the_programs_in_cuda_cpp_compile(tmp_path: Path) -> None:
     text = cuda_cpp.build(cuda_cpp.find_nvcc() or "", "sm_90", tmp_path).read_bytes()
     assert all(f"run_{name}".encode() in text for name in cuda_cpp.OUTPUTS)
+
+
+def test_whoever_fails_is_left_out_and_the_others_go_on() -> None:
+    program = next(p for p in PROGRAMS if p.name.startswith("axpy"))
+    inputs = program.inputs(np.random.default_rng(0), program.quick)
+
+    def good(program: Program, inputs: Arrays) -> Any:
+        return peers.with_numpy(program, inputs)
+
+    def missing(program: Program, inputs: Arrays) -> Any:
+        raise ImportError("libcublas.so")
+
+    def wrong(program: Program, inputs: Arrays) -> Any:
+        return lambda: peers.with_numpy(program, inputs)() + 1
+
+    def strange(program: Program, inputs: Arrays) -> Any:
+        return lambda: "no array"
+
+    def fails_later(program: Program, inputs: Arrays) -> Any:
+        calls = iter(range(6))
+
+        def call() -> Any:
+            if next(calls) == 5:
+                raise MemoryError("no memory")
+            return good(program, inputs)()
+
+        return call
+
+    def hangs(program: Program, inputs: Arrays) -> Any:
+        return lambda: time.sleep(100)
+
+    made = [peers.Peer(f.__name__, "", f) for f in (missing, wrong, strange, fails_later, good, hangs)]
+    result = fused.run_program(program, inputs, made, 1, 6, 3.0)
+    assert set(result.problems) == {"missing", "wrong", "strange", "fails_later", "hangs"}
+    assert "libcublas" in result.problems["missing"] and "no memory" in result.problems["fails_later"]
+    assert result.problems["wrong"].startswith("wrong: off by")
+    assert set(result.turns_ms) == {"weft", "good", "copy"}
+    assert result.best == "good" and "| - |" in fused.as_markdown([result], {})
+
+
+def test_each_suite_has_a_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    given: list[list[str]] = []
+    nothing = SimpleNamespace(status="no driver", message="no library", remedy="")
+    monkeypatch.setattr(command, "probe", lambda: nothing)
+
+    def run(command: list[str], check: bool, timeout: float) -> Any:
+        given.append(command)
+        if "sizes" in command:
+            raise subprocess.TimeoutExpired(command, timeout)
+        return SimpleNamespace(returncode=int("kernels" in command))
+
+    assert command.main(["--device", "cuda"]) == 1
+    assert "no GPU: " in capsys.readouterr().out
+    monkeypatch.setattr(command, "probe", lambda: SimpleNamespace(status="ok"))
+    monkeypatch.setattr(command.subprocess, "run", run)
+    assert command.main(["--device", "cuda", "--peers", "--minutes", "4"]) == 2
+    suites = [arguments[arguments.index("--suite") + 1] for arguments in given]
+    assert suites == [name for name, part in command.WHOLE.items() if part * 4 >= 0.25]
+    assert sum(float(arguments[-1]) for arguments in given) <= 4
+    assert "sizes: no end" in capsys.readouterr().out
