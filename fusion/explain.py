@@ -20,8 +20,9 @@ from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
 from weft.fusion.storage import Epoch, Storage
+from weft.fusion.stored import base_of
 from weft.fusion.traffic import beside_bytes, least_bytes, traffic
-from weft.runtime import LaunchNote, copy_bandwidth, setting, show_place
+from weft.runtime import Device, LaunchNote, copy_bandwidth, setting, show_place
 
 FORMULA_LENGTH = 240
 
@@ -60,18 +61,27 @@ class KernelNote:
     writes: tuple[str, ...] = ()
     instructions: int = 0  # an element, roughly: the sum of the rows' costs
     bandwidth: float | None = None  # of the device, bytes a second
+    call: str = ""  # what a library call does, and where; empty for kernels
+
+    @property
+    def headline(self) -> str:
+        """What it is, and over which loops."""
+        loops = " x ".join(f"{role} {extent}" for role, extent in self.loops) or "one point"
+        return self.title if self.call else f"{self.title}: {loops}"
 
     @property
     def seconds(self) -> float | None:
-        """What it should take where memory alone decides; None where the device's bandwidth is not known."""
-        return (self.bytes_read + self.bytes_written) / self.bandwidth if self.bandwidth else None
+        """What it should take where memory alone decides; None for library calls, and where the bandwidth is not known."""
+        return (self.bytes_read + self.bytes_written) / self.bandwidth if self.bandwidth and not self.call else None
 
     @property
     def costs(self) -> str:
         """Bytes, instructions and the expected time in words."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
-            parts.append(f"{self.instructions} instructions an element")
+            parts.append(f"{counted(self.instructions, 'instruction')} an element")
+        if self.call:
+            parts.append(self.call)
         if self.seconds is not None:
             parts.append(f"{show_seconds(self.seconds)} at the speed of a copy")
         return ", ".join(parts)
@@ -95,7 +105,9 @@ class Explanation:
             return "nothing to run: every value is already in memory"
         read = sum(k.bytes_read for k in self.kernels)
         written = sum(k.bytes_written for k in self.kernels)
-        count = f"{len(self.kernels)} kernel{'s' if len(self.kernels) > 1 else ''}"
+        calls = sum(bool(k.call) for k in self.kernels)
+        parts = (counted(len(self.kernels) - calls, "kernel"), counted(calls, "library call"))
+        count = " and ".join(part for part in parts if not part.startswith("0"))
         over = f" ({(read + written) / self.least:.2f} times the least possible)" if self.least else ""
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
@@ -111,14 +123,18 @@ class Explanation:
             return self.summary
         lines = [self.summary]
         for number, kernel in enumerate(self.kernels, 1):
-            loops = " x ".join(f"{role} {extent}" for role, extent in kernel.loops) or "one point"
             lines.append("")
-            lines.append(f"[{number}] {kernel.title}: {loops}")
+            lines.append(f"[{number}] {kernel.headline}")
             lines.extend(f"    {formula}" for formula in kernel.formulas)
             lines.append(f"    members:  {', '.join(kernel.members)}")
             lines.append(f"    boundary: {kernel.boundary}")
             lines.append(f"    bytes:    {kernel.costs}")
         return "\n".join(lines)
+
+
+def counted(count: int, thing: str) -> str:
+    """So many things."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def show_bytes(count: int) -> str:
@@ -129,6 +145,16 @@ def show_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError
+
+
+def show_count(count: int) -> str:
+    """A number with a unit of 1000s."""
+    size = float(count)
+    for unit in ("", " k", " M"):
+        if size < 1000:
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.3g} G"
 
 
 def show_seconds(seconds: float) -> str:
@@ -158,9 +184,10 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
     storages = list(storages)
     notes: list[KernelNote] = []
     least = 0
-    device = next((s.device for s in storages), None) if timed else None
+    device = next((s.device for s in storages), None)
+    bandwidth = copy_bandwidth(device) if device is not None and timed else None
     for schedule in schedules_of(storages):
-        notes += explain_schedule(schedule, copy_bandwidth(device) if device is not None else None)
+        notes += explain_schedule(schedule, device, bandwidth)
         least += least_bytes(schedule)
     return Explanation(tuple(notes), least)
 
@@ -168,7 +195,7 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
 def inputs_of(group: Group) -> list[Expr]:
     """The stored values that a group reads, in the order it meets them."""
     if group.opaque is not None:
-        found = [c.operands[0] if c.kind == "view" else c for c in group.opaque.operands]
+        found = [base_of(c) for c in group.opaque.operands]
     else:
         own = {p.task.node for p in group.placed}
         found = [
@@ -207,10 +234,17 @@ def announce(schedule: Schedule) -> None:
         print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
 
-def explain_schedule(schedule: Schedule, bandwidth: float | None = None) -> list[KernelNote]:
+def explain_schedule(
+    schedule: Schedule, device: Device | None = None, bandwidth: float | None = None
+) -> list[KernelNote]:
     """A schedule's groups, described; with a device's bandwidth also how long they should take."""
     names = Names(schedule)
-    return [replace(_note(group, names, schedule), bandwidth=bandwidth) for group in schedule.groups]
+    return [
+        replace(_note(group, names, schedule), bandwidth=bandwidth)
+        if group.opaque is None
+        else _call_note(group, group.opaque, names, device)
+        for group in schedule.groups
+    ]
 
 
 class Names:
@@ -231,21 +265,6 @@ class Names:
 
 
 def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
-    if group.opaque is not None:
-        node = group.opaque
-        arguments = ", ".join(names(c.operands[0] if c.kind == "view" else c) for c in node.operands)
-        read = sum(c.nbytes for c in node.operands)
-        return KernelNote(
-            f"call {node.op}",
-            (node.op + _line(node),),
-            (f"{names(node)} = {node.op}({arguments})",),
-            group.reason,
-            (),
-            read,
-            node.nbytes,
-            tuple(names(c) for c in inputs_of(group)),
-            (names(node),),
-        )
     read, written = traffic(group)
     copied = [
         p.task for p in group.placed if p.task.kind in ("update", "scatter") and p.task.node not in schedule.in_place
@@ -254,7 +273,11 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         if task.node.operands[0].kind != "empty":
             read, written = read + beside_bytes(task), written + beside_bytes(task)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
-    formulas = tuple(_formula(p, names, schedule) for p in group.placed)
+    formulas = tuple(
+        _formula(p, names, schedule) + (f"   (in the memory of {names(taken)})" if taken is not None else "")
+        for p in group.placed
+        for taken in (group.over.get(p.task.node),)
+    )
     title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
     if group.passes() > 1:
         title += f", {group.passes()} times over the row"
@@ -264,6 +287,31 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
     costs = read, written, reads, writes, instructions_of(group)
     return KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
+
+
+def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:
+    """A library call on whole arrays."""
+    arguments = ", ".join(names(base_of(c)) + ("[view]" if base_of(c) is not c else "") for c in node.operands)
+    read = sum(c.nbytes for c in node.operands)
+    work = f"{show_count(node.size * node.operands[0].shape[-1])} multiply-adds " if node.op == "matmul" else ""
+    if device is None or not device.name.startswith("cuda"):
+        where = "by NumPy"
+    elif node.op == "matmul":
+        where = "by cuBLAS (where it is not installed: by NumPy, by way of the host)"
+    else:
+        where = "by NumPy on the host: operands are copied there and the result back"
+    return KernelNote(
+        f"call {node.op}",
+        (node.op + _line(node),),
+        (f"{names(node)} = {node.op}({arguments})",),
+        group.reason,
+        (),
+        read,
+        node.nbytes,
+        tuple(names(c) for c in inputs_of(group)),
+        (names(node),),
+        call=work + where,
+    )
 
 
 def members_of(group: Group) -> tuple[str, ...]:
@@ -307,11 +355,7 @@ def _line(node: Expr) -> str:
 def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
     task = placed.task
     made = _terms(task.body, [], names)
-    value = (
-        made[task.result].removeprefix("(").removesuffix(")")
-        if made[task.result].count("(") == 1
-        else made[task.result]
-    )
+    value = _bare(made[task.result])
     target = names(task.node)
     match task.kind:
         case "reduce" | "scan":
@@ -325,6 +369,16 @@ def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
             return f"{target} = {names(task.node.operands[0])} with scattered elements <- {value}"
         case _:
             return f"{target} = {value}"
+
+
+def _bare(formula: str) -> str:
+    """A formula without parentheses around all of it."""
+    depth = 0
+    for k, letter in enumerate(formula):
+        depth += (letter == "(") - (letter == ")")
+        if not depth and k < len(formula) - 1:
+            return formula
+    return formula[1:-1] if formula.startswith("(") and formula.endswith(")") else formula
 
 
 def _terms(instructions: Iterable[Instruction], before: list[str], names: Names) -> list[str]:

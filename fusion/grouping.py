@@ -38,7 +38,7 @@ class Grouping:
 
     def add_opaque(self, node: Expr) -> None:
         """A host call: a step of its own."""
-        group = Group(len(self.groups), opaque=node, reason="a call of a library function on whole arrays")
+        group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
@@ -96,8 +96,10 @@ class Grouping:
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
         """The task placed in `group`, or why not."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
-        if group.opaque is not None or "scatter" in kinds:
-            return None, "a scatter or library call runs alone"
+        if group.opaque is not None:
+            return None, "it needs the finished result of a library call"
+        if "scatter" in kinds:
+            return None, "a scatter runs alone"
         if "scan" in kinds and "reduce" in kinds:
             return None, "a scan goes along its rows in order, a reduction does not"
         if task.kind == "scan" and follows_scan(task, group):

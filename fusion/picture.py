@@ -77,8 +77,7 @@ def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
 
 
 def _lines(number: int, note: KernelNote) -> list[str]:
-    loops = " x ".join(f"{role} {extent}" for role, extent in note.loops) or "one point"
-    lines = [f"[{number + 1}] {note.title}: {loops}", *note.formulas[:4]]
+    lines = [f"[{number + 1}] {note.headline}", *note.formulas[:4]]
     if len(note.formulas) > 4:
         lines.append(f"... and {len(note.formulas) - 4} more")
     lines.append(note.costs)

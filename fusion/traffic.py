@@ -70,8 +70,13 @@ def beside_bytes(task: Task) -> int:
 
 
 def least_bytes(schedule: Schedule) -> int:
-    """Every input element that is needed, once, and every result, once; of what is overwritten in place, that part."""
+    """Every input element that is needed, once, and every result, once; of what is overwritten in place, that part.
+
+    What library calls take and give is read and written whole, and once more by whoever makes or needs it.
+    """
     made: dict[Expr, Task | None] = {}
+    calls = [group for group in schedule.groups if group.opaque is not None]
+    handed = {node for group in calls for node in (*bytes_read(group), group.opaque) if node is not None}
     for group in schedule.groups:
         made |= {p.task.node: p.task for p in group.placed}
         if group.opaque is not None:
@@ -79,9 +84,11 @@ def least_bytes(schedule: Schedule) -> int:
     read: dict[Expr, int] = {}
     for group in schedule.groups:
         for node, count in bytes_read(group).items():
-            if node not in made and node.kind != "empty":
+            if group.opaque is None and (node not in made or made[node] is None) and node.kind != "empty":
                 read[node] = max(read.get(node, 0), count)
-    return sum(read.values()) + sum(_result_bytes(node, made, schedule.in_place) for node in schedule.outputs)
+    taken = sum(child.nbytes for group in calls if group.opaque is not None for child in group.opaque.operands)
+    written = dict.fromkeys([*schedule.outputs, *(node for node in handed if node in made)])
+    return taken + sum(read.values()) + sum(_result_bytes(node, made, schedule.in_place) for node in written)
 
 
 def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]) -> int:

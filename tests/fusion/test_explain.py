@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 import weft as wf
+from weft.fusion.explain import explain_schedule, schedules_of
 from weft.runtime import copy_bandwidth, get_device
 
 
@@ -58,3 +62,40 @@ def test_bandwidth_is_measured_once() -> None:
     assert first > 1e8
     assert copy_bandwidth(device) == first
     assert copy_bandwidth(get_device("null")) is None
+
+
+def test_library_calls_are_said_to_be_calls() -> None:
+    x, w = wf.asarray(np.ones((60, 50), np.float32)), wf.asarray(np.ones((50, 40), np.float32))
+    found = wf.explain(wf.maximum(x @ w, 0))
+    call, kernel = found.kernels
+    assert found.summary.startswith("1 kernel and 1 library call")
+    assert "(1.00 times the least possible)" in found.summary
+    assert call.seconds is None
+    assert "120 k multiply-adds by NumPy" in call.costs
+    assert kernel.boundary == "it needs the finished result of a library call"
+    assert kernel.formulas == ("y0 = maximum(t0, 0.0)   (in the memory of t0)",)
+    assert wf.explain(x.T @ x).kernels[0].formulas == ("y0 = matmul(x0[view], x0)",)
+
+
+def test_calls_on_a_gpu_say_where_they_go() -> None:
+    x = wf.asarray(np.ones((60, 50), np.float32))
+    product, diagonal = x @ x.T, wf.einsum("iij,jk->k", wf.ones((50, 50, 50)), wf.ones((50, 60)))
+    gpu = SimpleNamespace(name="cuda:0")
+    told = [explain_schedule(s, gpu) for a in (product, diagonal) for s in schedules_of([a._storage])]  # type: ignore[arg-type]
+    texts = [note.costs for notes in told for note in notes if note.call]
+    assert "by cuBLAS" in texts[0]
+    assert "operands are copied there and the result back" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "formula"),
+    [
+        (lambda x: (x + 1) * (x - 1), "(x0 + 1.0) * (x0 - 1.0)"),
+        (lambda x: wf.exp(x).sum(), "reduce_add(exp(x0))"),
+        (lambda x: -(x + 1), "negative((x0 + 1.0))"),
+        (lambda x: x + 1, "x0 + 1.0"),
+    ],
+)
+def test_formulas_keep_their_parentheses(value: Callable[[wf.Array], wf.Array], formula: str) -> None:
+    (kernel,) = wf.explain(value(wf.asarray(np.ones(5)))).kernels
+    assert kernel.formulas[0] == f"y0 = {formula}"
