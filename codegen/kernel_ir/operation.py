@@ -151,7 +151,8 @@ STRUCTURAL: dict[str, str] = {
         "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results; "
         "runs index = start, start+step, ... < stop; the region ends in `yield` of the next carried values. "
         "with `step_from` the last operand is the step. "
-        "With `rolled` nobody unrolls it. With `lanes` the body may run for so many consecutive indices at once. "
+        "With `rolled` nobody unrolls it; with `opaque` a GPU finds addresses from its index anew in each turn. With `lanes` "
+        "the body may run for so many consecutive indices at once. "
         "role reduce: carried values are folded with the rows named in `combine`, in any order"
     ),
     "if": "(condition) region, region -> *results; both regions end in `yield`",
@@ -172,9 +173,10 @@ STRUCTURAL: dict[str, str] = {
     "local": "() {count} -> pointer to `count` elements of the thread's own; the same ones each time it runs",
     "shuffle_xor": "(x) {mask} -> x of the lane whose number is mine ^ mask (full warp)",
     "atomic": (
-        "(pointer, index, value) {kind, scope=device} -> the old element, as the kind's fold leaves it, or subtract or "
-        "exchange; of unsigned integers also increment (old >= value: 0, else old + 1) and decrement (old == 0 or old > "
-        "value: value, else old - 1). In global or shared memory; scope: block, device or system"
+        "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element, as the kind's fold leaves it, or "
+        "subtract or exchange; of unsigned integers also increment (old >= value: 0, else old + 1) and decrement (old == 0 "
+        "or old > value: value, else old - 1). In global or shared memory; scope: block, device or system; with order "
+        "acq_rel there is a fence in front of it and one behind"
     ),
     # threaded level, control flow that a person wrote
     "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
@@ -225,10 +227,6 @@ STRUCTURAL: dict[str, str] = {
         "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells whoever watches the launch that the thread comes "
         "by this site, with the address and the numbers (floats by their bits); true where the address is a multiple of "
         "`align`. On the host only, where the kernel's attribute ``watch`` is the words of an event: 3 and the most numbers"
-    ),
-    "approximate": (
-        "(x) {function: reciprocal, reciprocal root} -> about that, as the machine has it: of float32 within a unit (2^-22.4 for "
-        "roots), of float64 within 2^-17; subnormal numbers count as zeros. On a GPU only"
     ),
     "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",
     "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",

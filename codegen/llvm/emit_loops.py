@@ -32,8 +32,9 @@ class LoopEmitter(StreamEmitter):
             self.lanes_loop(operation, start, stop, lanes)
             return
         carried = [self.text_of(v, self.lanes) for v in initial]
-        rolled = bool(operation.attributes.get("rolled"))
-        results = self.plain_loop(operation.regions[0], start, stop, step, carried, self.lanes, rolled=rolled)
+        rolled, opaque = (bool(operation.attributes.get(name)) for name in ("rolled", "opaque"))
+        body = operation.regions[0]
+        results = self.plain_loop(body, start, stop, step, carried, self.lanes, rolled=rolled, opaque=opaque)
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text, self.lanes)
 
@@ -48,6 +49,7 @@ class LoopEmitter(StreamEmitter):
         linear: bool = False,
         last: str = "",
         rolled: bool = False,
+        opaque: bool = False,
     ) -> list[str]:
         """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
         sees no index above `last`."""
@@ -72,6 +74,8 @@ class LoopEmitter(StreamEmitter):
         if last:
             below = self.line(f"icmp slt {kind} {index}, {last}")
             at = self.line(f"select i1 {below}, {kind} {index}, {kind} {last}")
+        if opaque and self.keeps_loops:
+            at = self.hidden(kind, at)
         self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
         yielded = [self.text_of(v, lanes) for v in self.block(body)]
         yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` does not come round
@@ -85,6 +89,15 @@ class LoopEmitter(StreamEmitter):
         self.lines.append(f"  br label %{head}{self.rolled_note() if rolled and self.keeps_loops else ''}")
         self.start_label(after)
         return phis
+
+    def hidden(self, kind: str, index: str) -> str:
+        """The index as one that LLVM knows nothing of.
+
+        It would keep a 64-bit address beside it for each array, and step them all, where the machine finds an address from
+        an index in one instruction.
+        """
+        letter = "r" if kind == "i32" else "l"
+        return self.line(f'call {kind} asm "mov.b{kind[1:]} $0, $1;", "={letter},{letter}"({kind} {index})')
 
     def rolled_note(self) -> str:
         """What a branch back says so that LLVM does not unroll its loop."""

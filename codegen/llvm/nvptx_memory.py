@@ -29,8 +29,9 @@ _ATOMICS = {
     "increment": ("", "uinc_wrap", ""),
     "decrement": ("", "udec_wrap", ""),
 }
+_PTX_SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}
 # LLVM's name -> type -> PTX's name, of the atomics that are one instruction.
-_SYSTEM = {
+_INSTRUCTIONS = {
     "add": {"i32": "add.u32", "i64": "add.u64"},
     "fadd": {"half": "add.noftz.f16", "float": "add.f32", "double": "add.f64"},
     "min": {"i32": "min.s32", "i64": "min.s64"},
@@ -87,25 +88,27 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     scope = operation.attributes.get("scope", "device")
     if scope == "system" and name == "sub":
         name, text = "add", emitter.line(f"sub {kind} 0, {text}")
-    if scope == "system" and kind in _SYSTEM.get(name, {}):
-        emitter.set(
-            operation, Item(_for_system(emitter, operation.operands[0], where, _SYSTEM[name][kind], kind, text))
-        )
+    ordered = operation.attributes.get("order") == "acq_rel"
+    if (ordered or scope == "system") and kind in _INSTRUCTIONS.get(name, {}):
+        qualifiers = f"{'acq_rel.' if ordered else ''}{_PTX_SCOPES[scope]}"
+        text = _spelled_out(emitter, operation.operands[0], where, qualifiers, _INSTRUCTIONS[name][kind], kind, text)
+        emitter.set(operation, Item(text))
         return
-    emitter.set(
-        operation,
-        Item(
-            emitter.line(f"atomicrmw {name} {where}, {kind} {text} {_SCOPES[scope]}monotonic, align {dtype.itemsize}")
-        ),
-    )
+    around = f"fence {_SCOPES[scope]}acq_rel"
+    if ordered:
+        emitter.do(around)
+    old = emitter.line(f"atomicrmw {name} {where}, {kind} {text} {_SCOPES[scope]}monotonic, align {dtype.itemsize}")
+    if ordered:
+        emitter.do(around)
+    emitter.set(operation, Item(old))
 
 
-def _for_system(emitter: Emitter, pointer: Value, where: str, form: str, kind: str, text: str) -> str:
-    # LLVM writes the plain form for these, which is for one device
+def _spelled_out(emitter: Emitter, pointer: Value, where: str, qualifiers: str, form: str, kind: str, text: str) -> str:
+    # LLVM writes the plain form for all of these: for one device, ordering nothing
     assert isinstance(pointer.type, Pointer)
     letter = _REGISTERS[kind]
     return emitter.line(
-        f'call {kind} asm sideeffect "atom.sys.{pointer.type.space}.{form} $0, [$1], $2;", '
+        f'call {kind} asm sideeffect "atom.{qualifiers}.{pointer.type.space}.{form} $0, [$1], $2;", '
         f'"={letter},l,{letter},~{{memory}}"({where}, {kind} {text})'
     )
 

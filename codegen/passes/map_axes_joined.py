@@ -14,10 +14,24 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.passes.join_kernels import TICKET
-from weft.codegen.passes.known_multiples import aligned_pointers, known_multiples
+from weft.codegen.passes.known_multiples import MOST, aligned_pointers, known_multiples
 from weft.codegen.passes.map_axes_nest import Nest, find_nest
-from weft.codegen.passes.map_axes_rows import BLOCK, RowFacts, RowNest, RowWriter, find_row
+from weft.codegen.passes.map_axes_rows import (
+    WARP,
+    WARP_LENGTH,
+    WIDE_BLOCK,
+    RowFacts,
+    RowNest,
+    RowWriter,
+    find_row,
+    vectors_kept,
+)
 from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+# A chunk is a long row: four blocks of 512 threads fill a multiprocessor (of 32 registers a thread at most). With two vectors of 16 bytes
+# each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
+THREADS = WIDE_BLOCK
+CHUNK_LOADS = 2
 
 
 def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
@@ -36,16 +50,27 @@ def can_join(first: Kernel, second: Kernel) -> bool:
 
 
 def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``whole`` and ``vectors`` for these sizes, of the first part."""
-    nest, _ = split_joined(kernel)
-    row = find_row(nest)
-    assert row is not None
-    lanes = row.lanes()
-    known = {p.value: sizes.get(p.value.name, 1) or lanes for p in kernel.parameters}
+    """``whole`` and ``vectors`` for these sizes, and ``finish``: threads, vectors that each keeps and whether all are whole,
+    where the partial results are folded.
+    """
+    nest, rest = split_joined(kernel)
+    chunk, final = find_row(nest), find_row(rest)
+    assert chunk is not None
+    assert final is not None
+    known = {p.value: sizes.get(p.value.name, 1) or MOST for p in kernel.parameters}
     multiples = known_multiples(kernel.body.operations, known)
-    if any(multiples.get(v, 1) % lanes for v in (row.start, row.stop)):
-        return {}
-    return {"whole": True, "vectors": aligned_pointers(kernel, row.walks(), sizes, lanes)}
+    found: dict[str, Any] = {}
+    vectors: tuple[str, ...] = ()
+    if not any(multiples.get(v, 1) % chunk.lanes() for v in (chunk.start, chunk.stop)):
+        found["whole"] = True
+        vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
+    count = sizes[final.stop.name]
+    threads = WARP if count <= WARP_LENGTH else THREADS
+    whole = count % final.lanes() == 0
+    if whole:
+        vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
+    found["finish"] = (threads, vectors_kept(final, count, threads), whole)
+    return found | {"vectors": vectors}
 
 
 def map_joined(kernel: Kernel) -> Kernel:
@@ -54,14 +79,16 @@ def map_joined(kernel: Kernel) -> Kernel:
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
-    w = ThreadWriter(kernel, nest, BLOCK)
+    w = ThreadWriter(kernel, nest, THREADS)
     w.bind(nest.levels, w.block)
     attributes = kernel.attributes
-    known = RowFacts(0, bool(attributes.get("whole")), attributes.get("vectors", ()), _chunk_length(chunk, w))
-    RowWriter(w, chunk, BLOCK, w.thread, known).write(nest)
+    whole, vectors = bool(attributes.get("whole")), attributes.get("vectors", ())
+    known = RowFacts(0, whole, vectors, _chunk_length(chunk, w), loads=CHUNK_LOADS)
+    RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
     last = _count(w, kernel)
+    threads, kept, whole = attributes.get("finish", (THREADS, 0, False))
     with w.when(last):
-        _finish(w, rest, final)
+        _finish(w, rest, final, threads, RowFacts(kept, whole, vectors, w.exact.get(final.stop.name)))
     return w.finish("joined", 1, every=True)
 
 
@@ -84,9 +111,8 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
     def count() -> list[Value]:
         # what the thread has written comes before, what the others have written is read behind
-        b.emit("fence", scope="device", order="acq_rel")
-        (old,) = b.emit("atomic", (ticket, w.number(0), final), (np.dtype(np.uint32),), kind="increment")
-        b.emit("fence", scope="device", order="acq_rel")
+        operands, kind = (ticket, w.number(0), final), np.dtype(np.uint32)
+        (old,) = b.emit("atomic", operands, (kind,), kind="increment", order="acq_rel")
         return [b.op("equal", old, final, dtype=np.bool_)]
 
     (last,) = w.select(w.test("equal", w.thread, 0), count, lambda: [w.number(False, np.bool_)])
@@ -94,16 +120,20 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
     return b.op("not_equal", votes, w.number(0, np.int32), dtype=np.bool_)
 
 
-def _finish(w: ThreadWriter, nest: Nest, row: RowNest) -> None:
+def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
+    """What all blocks found, folded by this one: a warp or the block has a result."""
     w.nest = nest
+    group, part = (w.number(0), w.thread) if threads == THREADS else w.split(w.thread, threads)
     if not nest.levels:
-        RowWriter(w, row, BLOCK, w.thread, RowFacts(lanes=1)).write(nest)
+        with w.when(w.test("equal", group, 0)):
+            RowWriter(w, row, threads, part, known).write(nest)
         return
     w.copy(nest.levels[0].before)
-    with w.loop(w.product(w.extents())) as item:
+    with w.loop(w.product(w.extents()), group, step=THREADS // threads) as item:
         w.bind(nest.levels, item)
-        RowWriter(w, row, BLOCK, w.thread, RowFacts(lanes=1)).write(nest)
-        w.barrier()
+        RowWriter(w, row, threads, part, known).write(nest)
+        if threads == THREADS:
+            w.barrier()
 
 
 __all__ = ["can_join", "describe_joined", "map_joined"]

@@ -39,6 +39,8 @@ FOLD_LANES = 4
 # 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
 KEPT_REGISTERS = 48
 TILE_LOADS = 4
+# Warps whose results every thread reads and folds by itself, rather than by shuffles: the same tree, and so many take less time.
+FEW_WARPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,7 @@ def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[s
     if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
         return {}
     lanes = row.lanes()
-    threads, slots = _share(length, lanes, _kept(row))
-    found: dict[str, Any] = {"row": (threads, slots)}
+    found: dict[str, Any] = {"row": _share(row, length)}
     if length % lanes == 0:
         found["whole"] = True
         found["vectors"] = aligned_pointers(kernel, row.walks(), sizes, lanes)
@@ -143,15 +144,20 @@ def _kept(row: RowNest) -> int:
     return max(1, sum(kept.values()))
 
 
-def _share(length: int, lanes: int, kept: int) -> tuple[int, int]:
-    """Threads that share a row of this length, and vectors that each keeps (a power of four times one or two)."""
-    most = max(1, KEPT_REGISTERS // (kept * lanes))
+def _share(row: RowNest, length: int) -> tuple[int, int]:
+    """Threads that share a row of this length, and vectors that each keeps."""
     threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
+    return threads, vectors_kept(row, length, threads)
+
+
+def vectors_kept(row: RowNest, length: int, threads: int) -> int:
+    """Vectors of a row that each of its threads keeps in registers: a power of two, or 0 where they are too many."""
+    lanes = row.lanes()
     vectors = -(-length // (threads * lanes))
     slots = 1
     while slots < vectors:
         slots *= 2
-    return threads, slots if slots <= most else 0
+    return slots if slots * lanes * _kept(row) <= KEPT_REGISTERS else 0
 
 
 # -- the schedule -------------------------------------------------------------------------------
@@ -188,14 +194,14 @@ class RowFacts:
     """What is known of a row.
 
     `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
-    the pointers `vectors`. `length`: of the row, where that is known.
+    the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile.
     """
 
     kept: int = 0
     whole: bool = False
     vectors: Sequence[str] = ()
     length: int | None = None
-    lanes: int | None = None  # elements of a vector, where that is not the row's own
+    loads: int = TILE_LOADS
 
 
 class RowWriter:
@@ -206,7 +212,7 @@ class RowWriter:
         self.row = row
         self.threads = threads
         self.part = part
-        self.lanes = known.lanes or row.lanes()
+        self.lanes = row.lanes()
         self.known = known
         self.writer = LaneWriter(w, self.lanes, known.vectors)
         self.slots: list[Slot] = []
@@ -360,30 +366,29 @@ class RowWriter:
         w = self.w
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
-        unroll = 1 if alone else max(1, TILE_LOADS // max(1, loads))
+        unroll = 1 if alone else max(1, self.known.loads // max(1, loads))
         tile = self.span * unroll
         length = w.compute("subtract", self.stop, self.start)
         rest = w.builder.op("bitwise_and", length, w.number(tile - 1))
         end = self.stop if alone else w.compute("subtract", self.stop, rest)
         first = w.compute("add", self.start, w.compute("multiply", self.part, self.lanes))
+        # from 0 to a number: LLVM sees that there is a first turn
+        exact = self.known.length if self.known.length is not None and self.known.length % tile == 0 else None
+        begin, end = (first, end) if exact is None else (w.number(0), w.number(exact))
         flat = [v for lane in accumulators for v in lane]
         width = len(loop.results)
 
         def nested(values: Sequence[Value]) -> list[list[Value]]:
             return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
-        with (
-            self.writer.inside(),
-            w.builder.loop(end, "serial", start=first, initial=flat, step_by=w.number(tile), rolled=True) as opened,
-        ):
-            slots = [
-                self.writer.slot(w.compute("add", opened.index, k * self.span) if k else opened.index)
-                for k in range(unroll)
-            ]
+        how: dict[str, Any] = {"step_by": w.number(tile), "rolled": True, "opaque": True}
+        with self.writer.inside(), w.builder.loop(end, "serial", start=begin, initial=flat, **how) as opened:
+            at = opened.index if exact is None else w.compute("add", first, opened.index)
+            slots = [self.writer.slot(w.compute("add", at, k * self.span) if k else at) for k in range(unroll)]
             after = self._turn(loop, slots, nested(opened.carried))
             opened.yield_(*(v for lane in after for v in lane))
         whole = list(opened.results)
-        if alone or (self.known.length is not None and self.known.length % tile == 0):
+        if alone or exact is not None:
             return nested(whole)
 
         def left() -> list[Value]:
@@ -398,10 +403,7 @@ class RowWriter:
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """The row's fold from what each thread found; every thread gets it."""
         w = self.w
-        mask = WARP // 2
-        while mask:
-            values = shuffled(w, combine, values, mask)
-            mask //= 2
+        values = _halves(w, combine, values, WARP // 2)
         warps = self.threads // WARP
         if warps == 1:
             return values
@@ -411,11 +413,22 @@ class RowWriter:
             for pointer, value in zip(shared, values, strict=True):
                 w.builder.store(pointer, warp, value)
         w.barrier()
+        if warps > FEW_WARPS:
+            _, which = w.split(w.thread, warps)
+            return _halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
         found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
         while len(found) > 1:
             half = len(found) // 2
             found = [fold_all(w, combine, *pair) for pair in zip(found[:half], found[half:], strict=True)]
         return found[0]
+
+
+def _halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
+    """The lanes folded by halves: with those `mask` away, then half as far, to neighbours."""
+    while mask:
+        values = shuffled(w, combine, values, mask)
+        mask //= 2
+    return values
 
 
 __all__ = ["RowFacts", "RowNest", "RowWriter", "describe_row", "find_row", "map_rows"]

@@ -94,6 +94,32 @@ def test_long_folds_are_one_launch(size: int) -> None:
     assert int(a.argmax()) == x.argmax()
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 70_001), 1), ((40, 70_000), 1), ((70_001, 3), 0), ((2, 3, 80_000), 2)]
+)
+def test_long_folds_of_a_few_rows_are_one_launch(shape: tuple[int, ...], axis: Any) -> None:
+    x = RNG.integers(-1000, 1000, shape)
+    a = wf.asarray(x)
+    assert attributes(a.sum(axis=axis))["joined"]
+    np.testing.assert_array_equal(np.asarray(a.sum(axis=axis)), x.sum(axis=axis))
+    np.testing.assert_array_equal(np.asarray((a * a).max(axis=axis)), (x * x).max(axis=axis))
+
+
+def test_partial_results_are_folded_by_a_warp_or_by_the_block() -> None:
+    x = np.ones(1100 * 32_768, np.int8)
+    a = wf.asarray(x)
+    assert attributes(a[: 32_768 * 100].sum())["finish"] == (32, 2, True)
+    assert attributes(a.sum())["finish"] == (512, 2, True)
+    assert int(a.sum()) == x.size
+
+
+def test_sizes_that_are_compiled_in_change_no_bit_of_a_long_fold() -> None:
+    x = RNG.standard_normal(12 * 32_768).astype(np.float32)
+    first = float(wf.asarray(x).sum())
+    for start in range(1, 4):  # not aligned to vectors: another kernel each, and then the one for any size
+        assert float(wf.asarray(np.concatenate([x[:start], x]))[start:].sum()) == first
+
+
 def test_sums_have_the_same_bits_every_time() -> None:
     a = wf.asarray(RNG.standard_normal(200_003).astype(np.float32))
     assert len({float((a * a).sum()) for _ in range(5)}) == 1

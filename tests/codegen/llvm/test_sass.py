@@ -106,8 +106,8 @@ OURS = {
     "softmax": Limits(630, 44),
     "softmax by reciprocals": Limits(340, 40),
     "layer norm": Limits(550, 41),
-    "sums of rows": Limits(75, 28),
-    "squared differences": Limits(190, 32),
+    "sums of rows": Limits(72, 26),
+    "squared differences": Limits(135, 28),
     "transpose": Limits(110, 42),
     "stencil": Limits(110, 40),
 }
@@ -171,9 +171,7 @@ def test_nothing_spills_and_no_index_is_64_bits_wide(name: str, arch: str) -> No
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "stencil"])
 def test_accesses_are_sixteen_bytes_wide(name: str, arch: str) -> None:
     code = code_of(name, arch)
-    narrow = 1 if name == "squared differences" else 0  # the partial results
-    assert code.count("LDG.E.128") >= 1
-    assert code.count("LDG") - code.count("LDG.E.128") == narrow
+    assert code.count("LDG.E.128") == code.count("LDG") >= 1
     if not name.startswith("s") or "softmax" in name:
         assert code.count("STG.E.128") == code.count("STG") >= 1
 
@@ -196,7 +194,8 @@ def test_warps_fold_by_shuffles_and_blocks_meet_once_a_fold(arch: str) -> None:
 def test_a_long_fold_is_one_launch(arch: str) -> None:
     code = code_of("squared differences", arch)
     assert code.count("ATOMG") == 1
-    assert code.count("MEMBAR") >= 2
+    assert code.count("MEMBAR") >= 1
+    assert code.count("CCTL.IVALL") >= 1
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
