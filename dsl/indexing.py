@@ -301,6 +301,11 @@ def _masked_set(array: Array, mask: Any, value: Any) -> bool:
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     """``ufunc.at``: fold values into elements, each index in turn."""
+    if isinstance(array, np.ndarray):
+        from weft.dsl.numpy_face import call_numpy
+
+        call_numpy(getattr(np, op).at, (array, key, values), {})
+        return
     location = start()
     index = resolve(array, key)
     node, weak = as_operand(values)

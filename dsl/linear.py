@@ -174,14 +174,11 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
     spelt = _einsum_terms(subscripts, tuple(a.ndim for a in found))
-    if (
-        spelt is not None
-        and len(found) == 1
-        and out is None
-        and set(spelt[1]) == set(*spelt[0])
-        and 1 not in found[0].shape
-    ):
-        return _seen(found[0], *spelt[0], spelt[1], dict(zip(*spelt[0], found[0].shape, strict=True)))
+    if spelt is not None and len(found) == 1 and out is None and set(spelt[1]) == set(*spelt[0]):
+        (term,), result = spelt
+        sizes = dict(zip(term, found[0].shape, strict=True))
+        if found[0].shape == tuple(sizes[c] for c in term):
+            return _seen(found[0], term, result, sizes)
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
         return value if out is None else deliver("multiply", expr_of(value), out)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl import creation, indexing, linear, manipulation, methods, reductions
-from weft.dsl.array import Array, UnsupportedDtypeError, convert, expr_of, write
+from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast
@@ -32,7 +32,8 @@ def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> A
         if seen is not None:
             host = np.array(host)
             seen.append((value, host))
-        return host
+        # (a number is cast by other rules than an array without axes)
+        return host[()] if isinstance(value, Scalar) else host
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(to_host(v, seen) for v in value)
     if type(value) is dict:
@@ -162,15 +163,6 @@ def _astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
     return methods.astype(a, dtype, copy=copy)
 
 
-def _method(name: str) -> Any:
-    def function(a: Any, *arguments: Any, **options: Any) -> Any:
-        return getattr(asarray(a), name)(*arguments, **options)
-
-    function.__name__ = name
-    function.__doc__ = f"As `numpy.{name}`."
-    return function
-
-
 def _copyto(destination: Array, source: Any, casting: str = "same_kind", where: Any = True) -> None:
     if where is True:
         destination[...] = source  # type: ignore[index]
@@ -213,8 +205,8 @@ OWN: dict[str, Any] = {
     "take": indexing.take,
     "round": methods.round_,
     "around": methods.round_,
-    "real": _method("real"),
-    "imag": _method("imag"),
+    "real": lambda a: asarray(a).real,  # type: ignore[attr-defined]
+    "imag": lambda a: asarray(a).imag,  # type: ignore[attr-defined]
     "ndim": lambda a: asarray(a).ndim,
     "shape": _shape,
     "size": _size,

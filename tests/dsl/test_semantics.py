@@ -83,12 +83,23 @@ def test_arrays_without_axes_have_the_first_and_the_last_one() -> None:
 def test_odd_arguments() -> None:
     def program(xp: Any) -> Any:
         x = xp.arange(6)
+        host, masked = np.zeros(3), xp.ones(3, "complex64")
+        xp.add.at(host, x % 3, x)
+        xp.putmask(masked, masked > 0, xp.asarray([3], "uint64").max())
         squares = (x > 2) ** 2
         assert squares.dtype == np.int8
         assert (x.max() > 2) ** 2 == 1 and ((x.max() > 2) ** 2).dtype == np.int64
         halves = xp.ones((2, 3), xp.float16)
         xp.cumsum(halves, 0, out=halves)
-        turned = halves, xp.reshape(x.reshape(2, 3), -1, order="F"), xp.reshape(x, (-1, 2), order="F")
+        turned = (
+            xp.real(x + 1j),
+            xp.imag(x + 1j),
+            host,
+            masked,
+            halves,
+            xp.reshape(x.reshape(2, 3), -1, order="F"),
+            xp.reshape(x, (-1, 2), order="F"),
+        )
         return (squares, *turned, xp.add.reduceat(x, [0, 3, 2]), xp.ptp(x + 2j, axis=0))
 
     both(program)

@@ -33,9 +33,9 @@ MOST = 12_000  # elements of a value
 PLAIN = """A + B|A - B|A * B|A * q|A - q|q - A|A % q|A // B|A % B|-A|abs(A)|xp.maximum(A, B)|xp.minimum(A, q)|A < B|A == B|A >= q|A & B
 A | B|A ^ q|~A|xp.where(A > q, A, B)|xp.where(A > B, q, A)|xp.where(A != B, B, xp.where(A > q, q, B))|xp.floor(A / q)|xp.floor(A / B)
 xp.square(A)|xp.sign(A)|xp.isnan(A)|xp.logical_and(A, B)|xp.logical_not(A)|xp.where(A == q, xp.nan, A)|xp.where(A < q, -xp.inf, A)
-xp.clip(A, -2, 3)|xp.clip(A, B, 4)|A << 1|A >> B|A.real + B|xp.conj(A)|A + 1j|xp.fmax(A, B)|xp.nan_to_num(A)|A.astype('D')
+xp.clip(A, -2, 3)|xp.clip(A, B, 4)|A << 1|A >> B|A.real + B|xp.imag(A)|xp.real(A) - q|xp.conj(A)|A + 1j|xp.fmax(A, B)|xp.nan_to_num(A)|A.astype('D')
 xp.select([A > 2, A < q], [B, A], 1)|xp.add(A, B, dtype='D')|xp.left_shift(A, B)|divmod(A, q)[1]|xp.gcd(A, 6)|A + xp.D(3)
-xp.sqrt(xp.square(A))|xp.heaviside(A, 1)|xp.trunc(A / 2)|xp.copysign(A, B)|A ** 2|xp.piecewise(A, [A > q], [2, 3])"""
+xp.sqrt(xp.square(A))|xp.heaviside(A, 1)|xp.trunc(A / 2)|xp.copysign(A, q)|A ** 2|xp.piecewise(A, [A > q], [2, 3])"""
 VIEWS = """A.T|A[s]|A[s]|A[..., s]|A[s, s]|A[s, ..., s]|A[None]|A[..., None]|A.transpose(p)|xp.swapaxes(A, d, e)|xp.moveaxis(A, d, e)
 xp.flip(A, d)|xp.flip(A)|xp.rot90(A)|xp.squeeze(A)|xp.expand_dims(A, d)|A.reshape(-1)|A.ravel()|A.reshape(A.shape[::-1])
 A.reshape(-1, A.shape[-1])|A.reshape(2, -1)|A.reshape(-1, 2)|A.reshape(3, -1)|A.reshape(-1, 4)|xp.diagonal(A)|xp.diagonal(A, 1, d, e)|xp.diagonal(A, -1, d, e)
@@ -68,7 +68,7 @@ xp.einsum('i,j->ij', A, B)|xp.einsum('ii', A)|xp.tensordot(A, B, 1)|xp.vdot(A, A
 xp.diagonal(A @ A.T)|(A @ B + 1).sum(d)|xp.einsum('ijk->kji', A)|xp.linalg.matrix_power(A % 2, 2)|xp.convolve(A, [1, -1, 2])|xp.matmul(A[None], A.T)"""
 NEW = """xp.zeros(A.shape, 'D')|xp.ones_like(A)|xp.full(A.shape, q, 'D')|xp.arange(n)|xp.arange(m) % 5|xp.eye(n)|xp.eye(n, m, 1)|xp.arange(n * m).reshape(n, m) % 7
 xp.tri(n)|xp.indices((n, m))[0] % 6|xp.copy(A)|A.copy()|xp.array(A)|xp.zeros((n, m))|xp.zeros_like(A)|xp.fromfunction(lambda i, j: (i + j) % 4, (n, m))|xp.identity(m)
-xp.linspace(0, 8, 9)|xp.full_like(A, 2)|xp.array([1, 2, 3])|xp.array([[1.5, 2], [0, -1]])|xp.mgrid[0:n, 0:m][1] % 3"""
+xp.linspace(0, 8, 9)|xp.full_like(A, 2)|xp.array([1, 2, 3])|xp.array([[1.5, 2], [0, -1]])"""
 # What goes ways of its own in the planner: short folds that are written out, long ones that are cut, positions that are
 # computed, quotients next to what they were divided from, integers that wrap around.
 ODD = """A[..., :3].sum(-1).max(-1)|xp.sum(A[..., :2].max(-1) * 2, -1)|(A[..., :3].min(-1) + 1).sum(d)|A.reshape(-1, 2).sum(-1).sum()|A[:, :3].sum(1)[:, None] + A
@@ -173,9 +173,28 @@ class World:
             raise Rejected
         return found
 
+    def _guard(self, line: str) -> None:
+        """Nothing out of an integer's range may be written into integers: what comes of it is the machine's."""
+        if place := re.match(r"(\w+)\[.*?\] \W?\W?= (.*)|xp\.\w+\.?\w*\((\w+), (.*)\)$", line):
+            target, text = place[1] or place[3], place[2] or place[4]
+            array = self.values[target]
+            for value in (
+                eval(f"[{text}]", {"xp": np, "slice": slice, **self.sizes}, dict(self.values))
+                if array.dtype.kind in "iub"
+                else ()
+            ):
+                value = np.asarray(value)
+                if value.dtype.kind in "fc" and not (
+                    np.isfinite(value).all() and (value >= (array.dtype.kind != "i") - 1).all()
+                ):
+                    raise Rejected
+                if ".at(" in line and value.dtype.kind in "iu" and np.result_type(value, array) != array.dtype:
+                    raise Rejected
+
     def accept(self, line: str) -> bool:
         """Run a statement, and keep it if it is one for programs."""
         try:
+            self._guard(line)
             self._run(line)
         except Exception:
             self.again()  # it may have got half way
@@ -255,7 +274,9 @@ class Generator:
         if depth > 0 and self.random.random() < 0.45:
             text = self.expression(depth - 1)
             return f"({text})", self.world.evaluated(text)
-        names = [name for name, value in self.world.values.items() if np.size(value) or self.random.random() < 0.1]
+        # (what was seen is NumPy's own array on both sides)
+        known = [(name, value) for name, value in self.world.values.items() if name[0] != "s"]
+        names = [name for name, value in known if np.size(value) or self.random.random() < 0.1]
         if beside is not None:
             fitting = [name for name in names if fits(self.world.values[name], beside)]
             if fitting and self.random.random() < 0.95:
@@ -360,7 +381,6 @@ class Generator:
                 target = pick.choice(writable)
                 try:
                     line = self.filled(template, int(kind != 3), target)
-                    self.guard(line, target)
                 except Exception:
                     continue  # NumPy refuses a part of it
                 if self.world.accept(line):
@@ -379,17 +399,6 @@ class Generator:
             return f"v{self.random.randint(1, self.count)}"
         self.count += 1
         return f"v{self.count}"
-
-    def guard(self, line: str, target: str) -> None:
-        """Nothing out of an integer's range may be written into integers: what comes of it is the machine's."""
-        kind = self.world.values[target].dtype.kind
-        for sign in (" = ", "="):
-            if sign in line and kind in "iub":
-                value = np.asarray(self.world.evaluated(line.split(sign, 1)[1]))
-                good = value.dtype.kind in "iub" or (np.isfinite(value).all() and (value >= (kind != "i") - 1).all())
-                if not good:
-                    raise Rejected
-                break
 
 
 def fits(one: Any, other: Any) -> bool:
