@@ -79,8 +79,11 @@ def default_device() -> Device:
     if _chosen is None:
         import weft.runtime as face
 
-        named = setting("device")
-        _chosen = get_device(named or ("cuda:0" if face.probe().status == "ok" else "cpu"))
+        name = setting("device")
+        if not name:
+            found = face.probe()
+            name = f"cuda:{found.first}" if found.status == "ok" else "cpu"
+        _chosen = get_device(name)
     return _chosen
 
 

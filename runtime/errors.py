@@ -84,6 +84,10 @@ class CompileError(WeftError, RuntimeError):
     """Code generation refused a kernel, or a tool that it needs is missing."""
 
 
+class MissingAssemblerError(CompileError):
+    """nvJitLink, which makes machine code from PTX without a driver, is not installed."""
+
+
 class KernelFault(WeftError, RuntimeError):
     """An explicit kernel could not go on: its threads wait for each other for ever."""
 

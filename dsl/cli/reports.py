@@ -12,8 +12,8 @@ from weft.codegen import resolve_target
 from weft.dsl.creation import asarray
 from weft.dsl.plans import compile
 from weft.dsl.ufunc import UFUNCS
+from weft.runtime import MissingAssemblerError, disk_cache, find_libdevice, find_tool, probe
 from weft.runtime import device as use_device
-from weft.runtime import devices, disk_cache, find_libdevice, find_tool, probe
 
 PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings", "nvidia-nvjitlink", "nvidia-nvvm")
 TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
@@ -74,21 +74,25 @@ def doctor() -> int:
             else:
                 note = ", ".join(f"{k} {v}" for k, v in kernel.resources.items())
             print(f"ok    target {name:7} {note}")
+        except MissingAssemblerError as error:
+            print(f"note  target {name:7} PTX only: {error}")
         except Exception as error:
             broken += 1
             print(f"FAIL  target {name:7} {type(error).__name__}: {error}")
-    for device in devices():
+    found_cuda = probe()
+    for name in ("cpu", *(f"cuda:{k}" for k in range(len(found_cuda.devices)) if found_cuda.status == "ok")):
         try:
-            with use_device(device):
-                found = np.asarray(program(asarray(values, device=device)))
+            with use_device(name):
+                found = np.asarray(program(asarray(values, device=name)))
             worst = float(np.abs(found - (np.exp(values) * 2 + values)).max())
             good = worst < 1e-4
             broken += not good
-            print(f"{'ok  ' if good else 'FAIL'}  device {device.name:7} largest difference from NumPy {worst:.2g}")
+            print(f"{'ok  ' if good else 'FAIL'}  device {name:7} largest difference from NumPy {worst:.2g}")
         except Exception as error:
             broken += 1
-            print(f"FAIL  device {device.name:7} {type(error).__name__}: {error}")
-    found_cuda = probe()
+            print(f"FAIL  device {name:7} {type(error).__name__}: {error}")
+            for note in getattr(error, "__notes__", ()):
+                print(f"                     {note}")
     if found_cuda.status != "ok":
         print(f"note  no GPU: {found_cuda.message}{'; ' + found_cuda.remedy if found_cuda.remedy else ''}")
     return int(broken > 0)

@@ -20,6 +20,7 @@ NOT_READY = 600
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
 # What helps, where the error's name does not say it.
 REMEDIES = {
+    3: "where this process was forked after CUDA had begun: start processes with the spawn method",
     46: "another process has the GPU for itself",
     221: "pip install 'weft[cuda13]' brings an assembler",
     222: "update NVIDIA's driver, or pip install 'weft[cuda13]'",

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cuda.toolkit import find_tool
-from weft.runtime.errors import CompileError
+from weft.runtime.errors import CompileError, MissingAssemblerError
 from weft.runtime.object_code import ObjectCode
 
 # CUDA version -> the newest PTX that its driver reads, as LLVM's feature counts.
@@ -35,13 +35,13 @@ def newest_ptx(driver: tuple[int, int]) -> int:
 
 
 def load_nvjitlink() -> Any:
-    """The bindings of nvJitLink. Raises CompileError where the library is missing."""
+    """The bindings of nvJitLink. Raises MissingAssemblerError where the library is missing."""
     try:
         from cuda.bindings import nvjitlink
 
         nvjitlink.version()
     except (ImportError, RuntimeError) as error:
-        raise CompileError(f"{MISSING} ({error})") from None
+        raise MissingAssemblerError(f"{MISSING} ({error})") from None
     return nvjitlink
 
 

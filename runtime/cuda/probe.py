@@ -15,8 +15,20 @@ from weft.runtime.settings import setting
 
 # What cuda-bindings 13 and the PTX that is generated need.
 NEEDED_DRIVER = (12, 0)
+# Compute capability that code can be generated for.
+NEEDED_CAPABILITY = (7, 0)
+# What mends an error of cuInit.
+REMEDIES = {
+    34: "the library found is a stub of the CUDA toolkit's: install NVIDIA's driver, or mend LD_LIBRARY_PATH",
+    46: "another process has the GPU for itself: nvidia-smi -q -d COMPUTE",
+    802: "start NVIDIA's fabric manager (nvidia-fabricmanager)",
+    803: "restart the machine: the driver was updated while it ran",
+    804: "take the CUDA compatibility package out of LD_LIBRARY_PATH: it does not support this GPU",
+}
 
-Status = Literal["ok", "no driver", "driver too old", "no device", "hidden", "no bindings", "driver error"]
+Status = Literal[
+    "ok", "no driver", "driver too old", "no device", "hidden", "no bindings", "driver error", "GPU too old"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,11 @@ class Probe:
     remedy: str = ""
     driver: tuple[int, int] | None = None
     devices: tuple[GpuNote, ...] = field(default=())
+
+    @property
+    def first(self) -> int:
+        """The number of the first GPU that is new enough."""
+        return next(k for k, gpu in enumerate(self.devices) if gpu.capability >= NEEDED_CAPABILITY)
 
 
 def _driver_library() -> bool:
@@ -89,7 +106,8 @@ def probe_driver(driver: Any) -> Probe:
             )
         return Probe("no device", "the driver works, but the machine has no GPU", "", have)
     if int(code):
-        return Probe("driver error", f"cuInit failed with {code}", "restart the machine, or reinstall the driver", have)
+        remedy = REMEDIES.get(int(code), "restart the machine, or reinstall the driver")
+        return Probe("driver error", f"cuInit failed with {code}", remedy, have)
     found = []
     for k in range(int(driver.cuDeviceGetCount()[1])):
         handle = driver.cuDeviceGet(k)[1]
@@ -98,4 +116,9 @@ def probe_driver(driver: Any) -> Probe:
         major = driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)[1]
         minor = driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)[1]
         found.append(GpuNote(name, (major, minor), int(driver.cuDeviceTotalMem(handle)[1])))
+    if all(gpu.capability < NEEDED_CAPABILITY for gpu in found):
+        newest = max(found, key=lambda gpu: gpu.capability)
+        has, needs = (".".join(map(str, number)) for number in (newest.capability, NEEDED_CAPABILITY))
+        message = f"{newest.name} has compute capability {has}, needed is {needs}"
+        return Probe("GPU too old", message, "", have, tuple(found))
     return Probe("ok", f"{len(found)} GPU(s)", "", have, tuple(found))

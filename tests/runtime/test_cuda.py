@@ -198,6 +198,39 @@ def test_what_the_probe_says(table: Table) -> None:
         RESULTS["cuDriverGetVersion"] = RESULTS_OLD
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "status", "first"), [([6, 6], "GPU too old", None), ([6, 9], "ok", 1), ([9, 6], "ok", 0)]
+)
+def test_gpus_that_are_too_old(capabilities: list[int], status: str, first: int | None) -> None:
+    class Several(Table):
+        def cuDeviceGetCount(self) -> tuple[int, int]:
+            return 0, 2
+
+        def cuDeviceGet(self, ordinal: int) -> tuple[int, int]:
+            return 0, ordinal
+
+        def cuDeviceGetAttribute(self, kind: int, device: int) -> tuple[int, int]:
+            return 0, capabilities[device] if kind == 75 else 1
+
+    found = probe_driver(Several())
+    assert found.status == status
+    if first is None:
+        assert "compute capability 6.1, needed is 7.0" in found.message
+    else:
+        assert found.first == first
+
+
+def test_errors_of_the_beginning_say_what_helps(table: Table) -> None:
+    for code, words in ((802, "fabric manager"), (803, "restart"), (999, "restart"), (34, "stub")):
+        table.failing["cuInit"] = code
+        found = probe_driver(table)
+        assert found.status == "driver error" and words in found.remedy
+    table.failing.clear()
+    table.failing["cuDevicePrimaryCtxRetain"] = 3
+    with pytest.raises(CudaError, match="forked"):
+        CudaDevice(0, table)
+
+
 def test_assembling_needs_no_driver() -> None:
     pytest.importorskip("cuda.bindings.nvjitlink")
     cubin = assemble(PTX, "sm_90")

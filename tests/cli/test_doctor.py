@@ -1,0 +1,43 @@
+"""``weft doctor`` where something is missing or broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.dsl.cli import reports
+from weft.runtime import CudaError, MissingAssemblerError
+from weft.runtime.cuda import linker
+from weft.runtime.cuda.probe import GpuNote, Probe
+
+
+def test_without_an_assembler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def missing() -> Any:
+        raise MissingAssemblerError("nvJitLink is not installed: pip install it")
+
+    monkeypatch.setattr(linker, "load_nvjitlink", missing)
+    monkeypatch.setattr(reports, "TARGETS", ("sm_90",))
+    assert reports.doctor() == 0
+    assert "note  target sm_90   PTX only: nvJitLink is not installed" in capsys.readouterr().out
+
+
+def test_a_gpu_that_does_not_work(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = Probe("ok", "1 GPU(s)", "", (13, 0), (GpuNote("Stand-in", (9, 0), 1 << 30),))
+    use = reports.use_device
+
+    def busy(name: str) -> Any:
+        if name == "cuda:0":
+            error = CudaError("cuDevicePrimaryCtxRetain", 46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "another process has it")
+            error.add_note("and more")
+            raise error
+        return use(name)
+
+    monkeypatch.setattr(reports, "TARGETS", ())
+    monkeypatch.setattr(reports, "probe", lambda: found)
+    monkeypatch.setattr(reports, "use_device", busy)
+    assert reports.doctor() == 1
+    said = capsys.readouterr().out
+    assert "ok    device cpu" in said
+    assert "FAIL  device cuda:0  CudaError: cuDevicePrimaryCtxRetain" in said and "another process has it" in said
+    assert "and more" in said
