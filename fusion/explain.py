@@ -7,13 +7,14 @@ of its own, its loops and the bytes that it moves. Nothing is compiled or run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from weft.codegen import Kernel, Target, find_op, print_kernel
-from weft.fusion.body import Instruction, all_instructions
-from weft.fusion.expr import Expr, constant_value
+from weft.fusion.body import Instruction, Loop, all_instructions
+from weft.fusion.expr import Expr, constant_value, contiguous_strides
 from weft.fusion.group import Group, Placed
+from weft.fusion.index_map import Affine
 from weft.fusion.kernels import lower_for
 from weft.fusion.lower import is_split, lower_group
 from weft.fusion.picture import draw_plan, show_html
@@ -25,6 +26,7 @@ from weft.fusion.traffic import beside_bytes, least_bytes, traffic
 from weft.runtime import Device, LaunchNote, copy_bandwidth, setting, show_place
 
 FORMULA_LENGTH = 240
+LOOPS = [*"ijklmnopqrsuvw", *(f"i{k}" for k in range(64))]  # names of loops, outermost first
 
 _SYMBOLS = {
     "add": "+",
@@ -66,7 +68,8 @@ class KernelNote:
     @property
     def headline(self) -> str:
         """What it is, and over which loops."""
-        loops = " x ".join(f"{role} {extent}" for role, extent in self.loops) or "one point"
+        loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
+        loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
 
     @property
@@ -274,7 +277,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
             read, written = read + beside_bytes(task), written + beside_bytes(task)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(
-        _formula(p, names, schedule) + (f"   (in the memory of {names(taken)})" if taken is not None else "")
+        _formula(p, group, names, schedule) + (f"   (in the memory of {names(taken)})" if taken is not None else "")
         for p in group.placed
         for taken in (group.over.get(p.task.node),)
     )
@@ -352,9 +355,21 @@ def _line(node: Expr) -> str:
     return f" ({show_place(node.location)})"
 
 
-def _formula(placed: Placed, names: Names, schedule: Schedule) -> str:
+def _formula(placed: Placed, group: Group, names: Names, schedule: Schedule) -> str:
     task = placed.task
-    made = _terms(task.body, [], names)
+    places: dict[Expr, set[Affine]] = {}
+    for p in group.placed:
+        for read, index in p.task.reads():
+            places.setdefault(read, set()).update([] if index is None else [p.flat(index)])
+
+    def at(read: Instruction) -> str:
+        """Where a value is read, if the kernel reads it in several places; of an index its value."""
+        if read.kind == "iota":
+            return _sum(*placed.flat(read.index))
+        several = len(places[read.node]) > 1
+        return _subscript(read.node.shape, placed.flat(read.index), group.loops) if several else ""
+
+    made = _terms(task.body, [], names, at)
     value = _bare(made[task.result])
     target = names(task.node)
     match task.kind:
@@ -381,17 +396,17 @@ def _bare(formula: str) -> str:
     return formula[1:-1] if formula.startswith("(") and formula.endswith(")") else formula
 
 
-def _terms(instructions: Iterable[Instruction], before: list[str], names: Names) -> list[str]:
-    """The formula of each instruction, behind those of the instructions before."""
+def _terms(instructions: Iterable[Instruction], before: list[str], names: Names, at: Callable[..., str]) -> list[str]:
+    """The formula of each instruction, behind those of the instructions before; `at` says where a value is read."""
     made = list(before)
     for i in instructions:
         match i.kind:
             case "read":
-                made.append(names(i.node))
+                made.append(names(i.node) + at(i))
             case "gather":
                 made.append(f"{names(i.node)}[{', '.join(made[k] for k in i.operands)}]")
             case "iota":
-                made.append("index" if i.index[1] else str(i.index[0]))
+                made.append(at(i))
             case "constant":
                 made.append(str(constant_value(i.node)))
             case "scalar":
@@ -399,11 +414,36 @@ def _terms(instructions: Iterable[Instruction], before: list[str], names: Names)
             case "map":
                 made.append(_spell(i.node, [made[k] for k in i.operands]))
             case "choose":
-                sides = [_terms(branch.instructions, made, names)[branch.result] for branch in i.branches]
+                sides = [_terms(branch.instructions, made, names, at)[branch.result] for branch in i.branches]
                 made.append(f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})")
         if len(made[-1]) > FORMULA_LENGTH:
             made[-1] = made[-1][: FORMULA_LENGTH // 2] + " ... " + made[-1][-FORMULA_LENGTH // 2 :]
     return made
+
+
+def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
+    """A flat index as the user would write it, by the names of the loops."""
+    start, terms = form
+    strides = contiguous_strides(shape)
+    axes = [axis for axis, n in enumerate(shape) if n > 1]
+    parts: dict[int, list[tuple[int, int]]] = {axis: [] for axis in axes}
+    for loop, c in terms:
+        axis = next((axis for axis in axes if abs(c) >= strides[axis]), -1)
+        if axis < 0 or c % strides[axis] or abs(c) // strides[axis] * (loops[loop].extent - 1) >= shape[axis]:
+            return f".flat[{_sum(start, terms)}]"
+        parts[axis].append((loop, c // strides[axis]))
+    texts = dict.fromkeys(range(len(shape)), "0")
+    for axis in axes:
+        first, start = divmod(start, strides[axis])
+        texts[axis] = _sum(first, parts[axis])
+    return f"[{', '.join(texts.values())}]"
+
+
+def _sum(start: int, terms: Iterable[tuple[int, int]]) -> str:
+    """A sum of loops, by their names, times factors."""
+    found = "".join(f"{c:+}*{LOOPS[loop]}" for loop, c in terms).replace("+1*", "+").replace("-1*", "-")
+    found = f"{start}{found}" if not found or found[0] == "-" and start else f"{found}{start:+}" if start else found
+    return found.removeprefix("+")
 
 
 def _spell(node: Expr, operands: list[str]) -> str:
