@@ -228,6 +228,10 @@ STRUCTURAL: dict[str, str] = {
         "by this site, with the address and the numbers (floats by their bits); true where the address is a multiple of "
         "`align`. On the host only, where the kernel's attribute ``watch`` is the words of an event: 3 and the most numbers"
     ),
+    "approximate": (
+        "(x) {function: reciprocal, reciprocal root} -> about that, as the machine has it: of float32 within a unit (2^-22.4 for "
+        "roots), of float64 within 2^-17; subnormal numbers count as zeros. On a GPU only"
+    ),
     "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",
     "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",
 }
