@@ -7,14 +7,14 @@ of its own, its loops and the bytes that it moves. Nothing is compiled or run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from weft.codegen import Kernel, Target, find_op, print_kernel
-from weft.fusion.body import Instruction, Loop, all_instructions
-from weft.fusion.expr import Expr, constant_value, contiguous_strides
-from weft.fusion.group import Group, Placed
-from weft.fusion.index_map import Affine
+from weft.fusion.body import Instruction, all_instructions
+from weft.fusion.expr import Expr
+from weft.fusion.formulas import LOOPS, Names, formulas_of
+from weft.fusion.group import Group
 from weft.fusion.kernels import lower_for
 from weft.fusion.lower import is_split, lower_group
 from weft.fusion.picture import draw_plan, show_html
@@ -24,28 +24,6 @@ from weft.fusion.storage import Epoch, Storage
 from weft.fusion.stored import base_of
 from weft.fusion.traffic import beside_bytes, least_bytes, traffic
 from weft.runtime import Device, LaunchNote, copy_bandwidth, setting, show_place
-
-FORMULA_LENGTH = 240
-LOOPS = [*"ijklmnopqrsuvw", *(f"i{k}" for k in range(64))]  # names of loops, outermost first
-
-_SYMBOLS = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "floor_divide": "//",
-    "remainder": "%",
-    "power": "**",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-    "equal": "==",
-    "not_equal": "!=",
-    "bitwise_and": "&",
-    "bitwise_or": "|",
-    "bitwise_xor": "^",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,30 +219,13 @@ def explain_schedule(
     schedule: Schedule, device: Device | None = None, bandwidth: float | None = None
 ) -> list[KernelNote]:
     """A schedule's groups, described; with a device's bandwidth also how long they should take."""
-    names = Names(schedule)
+    names = Names(schedule.outputs)
     return [
         replace(_note(group, names, schedule), bandwidth=bandwidth)
         if group.opaque is None
         else _call_note(group, group.opaque, names, device)
         for group in schedule.groups
     ]
-
-
-class Names:
-    """Short names for stored values: x0, x1 for inputs, t0, t1 for what kernels hand on, y0, y1 for results."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self.outputs = set(schedule.outputs)
-        self.known: dict[Expr, str] = {}
-        self.counts = {"x": 0, "t": 0, "y": 0}
-
-    def __call__(self, node: Expr) -> str:
-        found = self.known.get(node)
-        if found is None:
-            letter = "x" if node.kind == "leaf" else "y" if node in self.outputs else "t"
-            found = self.known[node] = f"{letter}{self.counts[letter]}"
-            self.counts[letter] += 1
-        return found
 
 
 def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
@@ -276,11 +237,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         if task.node.operands[0].kind != "empty":
             read, written = read + beside_bytes(task), written + beside_bytes(task)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
-    formulas = tuple(
-        _formula(p, group, names, schedule) + (f"   (in the memory of {names(taken)})" if taken is not None else "")
-        for p in group.placed
-        for taken in (group.over.get(p.task.node),)
-    )
+    formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
     title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
     if group.passes() > 1:
         title += f", {group.passes()} times over the row"
@@ -353,103 +310,3 @@ def _line(node: Expr) -> str:
     if node.location is None:
         return ""
     return f" ({show_place(node.location)})"
-
-
-def _formula(placed: Placed, group: Group, names: Names, schedule: Schedule) -> str:
-    task = placed.task
-    places: dict[Expr, set[Affine]] = {}
-    for p in group.placed:
-        for read, index in p.task.reads():
-            places.setdefault(read, set()).update([] if index is None else [p.flat(index)])
-
-    def at(read: Instruction) -> str:
-        """Where a value is read, if the kernel reads it in several places; of an index its value."""
-        if read.kind == "iota":
-            return _sum(*placed.flat(read.index))
-        several = len(places[read.node]) > 1
-        return _subscript(read.node.shape, placed.flat(read.index), group.loops) if several else ""
-
-    made = _terms(task.body, [], names, at)
-    value = _bare(made[task.result])
-    target = names(task.node)
-    match task.kind:
-        case "reduce" | "scan":
-            return f"{target} = {task.kind}_{task.node.op}({value})"
-        case "update":
-            how = "in place" if task.node in schedule.in_place else "in a copy"
-            return f"{target} = {names(task.node.operands[0])} with a part {how} <- {value}"
-        case "rebuild":
-            return f"{target} = {names(task.node.operands[0])} with a part in new memory <- {value}"
-        case "scatter":
-            return f"{target} = {names(task.node.operands[0])} with scattered elements <- {value}"
-        case _:
-            return f"{target} = {value}"
-
-
-def _bare(formula: str) -> str:
-    """A formula without parentheses around all of it."""
-    depth = 0
-    for k, letter in enumerate(formula):
-        depth += (letter == "(") - (letter == ")")
-        if not depth and k < len(formula) - 1:
-            return formula
-    return formula[1:-1] if formula.startswith("(") and formula.endswith(")") else formula
-
-
-def _terms(instructions: Iterable[Instruction], before: list[str], names: Names, at: Callable[..., str]) -> list[str]:
-    """The formula of each instruction, behind those of the instructions before; `at` says where a value is read."""
-    made = list(before)
-    for i in instructions:
-        match i.kind:
-            case "read":
-                made.append(names(i.node) + at(i))
-            case "gather":
-                made.append(f"{names(i.node)}[{', '.join(made[k] for k in i.operands)}]")
-            case "iota":
-                made.append(at(i))
-            case "constant":
-                made.append(str(constant_value(i.node)))
-            case "scalar":
-                made.append(f"s{i.node.attrs[0]}")
-            case "map":
-                made.append(_spell(i.node, [made[k] for k in i.operands]))
-            case "choose":
-                sides = [_terms(branch.instructions, made, names, at)[branch.result] for branch in i.branches]
-                made.append(f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})")
-        if len(made[-1]) > FORMULA_LENGTH:
-            made[-1] = made[-1][: FORMULA_LENGTH // 2] + " ... " + made[-1][-FORMULA_LENGTH // 2 :]
-    return made
-
-
-def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """A flat index as the user would write it, by the names of the loops."""
-    start, terms = form
-    strides = contiguous_strides(shape)
-    axes = [axis for axis, n in enumerate(shape) if n > 1]
-    parts: dict[int, list[tuple[int, int]]] = {axis: [] for axis in axes}
-    for loop, c in terms:
-        axis = next((axis for axis in axes if abs(c) >= strides[axis]), -1)
-        if axis < 0 or c % strides[axis] or abs(c) // strides[axis] * (loops[loop].extent - 1) >= shape[axis]:
-            return f".flat[{_sum(start, terms)}]"
-        parts[axis].append((loop, c // strides[axis]))
-    texts = dict.fromkeys(range(len(shape)), "0")
-    for axis in axes:
-        first, start = divmod(start, strides[axis])
-        texts[axis] = _sum(first, parts[axis])
-    return f"[{', '.join(texts.values())}]"
-
-
-def _sum(start: int, terms: Iterable[tuple[int, int]]) -> str:
-    """A sum of loops, by their names, times factors."""
-    found = "".join(f"{c:+}*{LOOPS[loop]}" for loop, c in terms).replace("+1*", "+").replace("-1*", "-")
-    found = f"{start}{found}" if not found or found[0] == "-" and start else f"{found}{start:+}" if start else found
-    return found.removeprefix("+")
-
-
-def _spell(node: Expr, operands: list[str]) -> str:
-    if node.op == "cast":
-        return operands[0] if node.attrs[0].kind == node.dtype.kind else f"{node.dtype}({operands[0]})"
-    symbol = _SYMBOLS.get(find_op(node.op).name)
-    if symbol is not None and len(operands) == 2:
-        return f"({operands[0]} {symbol} {operands[1]})"
-    return f"{node.op}({', '.join(operands)})"

@@ -99,3 +99,51 @@ def test_calls_on_a_gpu_say_where_they_go() -> None:
 def test_formulas_keep_their_parentheses(value: Callable[[wf.Array], wf.Array], formula: str) -> None:
     (kernel,) = wf.explain(value(wf.asarray(np.ones(5)))).kernels
     assert kernel.formulas[0] == f"y0 = {formula}"
+
+
+def both_ways(x: wf.Array) -> wf.Array:
+    e = wf.exp(x) + 1
+    return e * e + wf.sqrt(e)
+
+
+def rolled(x: wf.Array) -> wf.Array:
+    y = x.copy()
+    y[1:-1, 1:-1] = x[1:-1, :-2] + x[:-2, 1:-1]
+    return y
+
+
+@pytest.mark.parametrize(
+    ("value", "formulas"),
+    [
+        (lambda x: x + x.T, ("y0 = x0[i, j] + x0[j, i]",)),
+        (lambda x: x + x[3], ("y0 = x0[i, j] + x0[3, j]",)),
+        (lambda x: x[::-1, ::2] * x[0, 1::2], ("y0 = x0[19-i, 2*j] * x0[0, 2*j+1]",)),
+        (lambda x: x - x.mean(axis=1)[:, None], ("t0 = reduce_add(x0)", "y0 = x0 - (t0[i] / 20.0)")),
+        (
+            lambda x: ((x[:, None, :3] - x[None, :, :3]) ** 2).sum(-1),
+            ("y0 = reduce_add(square((x0[i, k] - x0[j, k])))",),
+        ),
+        (lambda x: x.ravel()[7:300] + 1, ("y0 = x0.flat[i+7] + 1.0",)),
+        (lambda x: wf.roll(x, 1, 0) * 2, ("y0 = (x0[i-1, j] if (i >= 1) else x0[19, j]) * 2.0",)),
+        (both_ways, ("v0 = exp(x0) + 1.0", "y0 = (v0 * v0) + sqrt(v0)")),
+        (
+            rolled,
+            (
+                "y0 = x0 in new memory, [i+1, j] <- where(logical_and((j >= 1), (j <= 18)), "
+                "(x0[i+1, j-1] + x0[i, j]), x0[i+1, j])",
+            ),
+        ),
+    ],
+)
+def test_formulas_say_where_values_are_read(value: Callable[[wf.Array], wf.Array], formulas: tuple[str, ...]) -> None:
+    (kernel,) = wf.explain(value(wf.asarray(np.ones((20, 20))))).kernels
+    assert kernel.formulas == formulas
+
+
+def test_formulas_are_no_longer_than_the_program() -> None:
+    x = wf.asarray(np.ones(5))
+    for _ in range(60):
+        x = wf.where(x * x < 4, x * x + 1, x)
+    (kernel,) = wf.explain(x).kernels
+    assert sum(len(line) for line in kernel.formulas) < 2000
+    assert any(line.endswith("more") for line in kernel.formulas)
