@@ -8,6 +8,7 @@ point of the program, though nothing has run yet.
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -43,6 +44,11 @@ from weft.runtime import Device, DeviceMismatchError
 
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
+# How Python's numbers are read from memory.
+_NUMBERS = {
+    np.dtype(kind): kind
+    for kind in (ctypes.c_double, ctypes.c_float, ctypes.c_int64, ctypes.c_int32, ctypes.c_uint8, ctypes.c_bool)
+}
 _WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
 
 
@@ -143,7 +149,18 @@ class Array:
 
     def item(self, *index: int) -> Any:
         """One element as a Python scalar."""
-        return self.numpy().item(*index)
+        found = self.numpy() if index else self._number()
+        return found.item(*index) if isinstance(found, np.ndarray) else found
+
+    def _number(self) -> Any:
+        """The only element where it can be read at once, else the array, for Python to make a number of."""
+        storage = self._storage
+        if self._view is not None or storage.shape or storage.device.name != "cpu":
+            return self.numpy()
+        if storage.buffer is None:
+            evaluate([storage])
+        kind = _NUMBERS.get(storage.dtype)
+        return self.numpy() if kind is None else kind.from_address(storage.buffer.address).value  # type: ignore[union-attr]
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars."""
@@ -154,19 +171,19 @@ class Array:
         return self.numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
-        return bool(self.numpy())
+        return bool(self._number())
 
     def __int__(self) -> int:
-        return int(self.numpy())
+        return int(self._number())
 
     def __float__(self) -> float:
-        return float(self.numpy())
+        return float(self._number())
 
     def __complex__(self) -> complex:
         return complex(self.numpy())
 
     def __index__(self) -> int:
-        return operator.index(self.numpy())
+        return operator.index(self._number())
 
     def __len__(self) -> int:
         if not self.shape:

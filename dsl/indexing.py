@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, convert, expr_of, record, scalar, start, whole, write
+from weft.dsl.array import Array, Scalar, View, as_operand, convert, expr_of, record, start, whole, wrap, write
 from weft.dsl.manipulation import window
+from weft.dsl.numbers import number_of
 from weft.dsl.positions import Positions, flat_position, positions_of
+from weft.dsl.windows import key_of, read_element, recall_window, remember_window, write_element
 from weft.fusion import (
+    INTERNED,
     Expr,
     Storage,
     assign,
@@ -28,6 +31,7 @@ from weft.fusion import (
     gather,
     map_,
     operand,
+    recording,
     reshape,
     scatter,
 )
@@ -153,6 +157,11 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
 
 def getitem(array: Array, key: Any) -> Array:
     """``array[key]``: a view for a basic index, a copy else; an element is a copy, as NumPy's scalars are."""
+    shown = _shown(array, key)
+    if type(shown) is int:
+        return _element(array, shown)
+    if shown is not ...:
+        return wrap(array._storage, shown)
     if type(key) is not tuple and isinstance(key, Array) and key.dtype == bool and key.ndim == 0:
         key = bool(key)
     index = resolve(array, key)
@@ -161,11 +170,7 @@ def getitem(array: Array, key: Any) -> Array:
         if not shape and (array.ndim or not isinstance(key, tuple) or key):
             if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
                 return window(array, shape, (), index.offset)
-            storage = array._storage
-            if storage.buffer is not None and storage.device.name == "cpu":
-                return _element(storage, index.offset)
-            start()
-            return record(expr_of(window(array, shape, (), index.offset)))
+            return _element(array, index.offset)
         return window(array, shape, tuple(index.strides), index.offset)
     start()
     plan = _places(index, key, array.ndim)
@@ -181,11 +186,31 @@ def getitem(array: Array, key: Any) -> Array:
     return record(gather(base, which, terms, plan.shape))
 
 
-def _element(storage: Storage, offset: int) -> Array:
-    """An element of memory on the host: copied at once, which costs less than planning to copy it."""
-    assert storage.buffer is not None
-    values = storage.device.download(storage.buffer, storage.dtype, (offset + 1,))
-    return scalar(Storage((), storage.dtype, storage.device, storage.device.upload(values[offset])))
+def _shown(array: Array, key: Any) -> Any:
+    """What a basic index shows: a view (None: all of the storage), or where an element lies; ``...`` for other indices."""
+    named = key_of(array, key) if array.shape else None
+    if named is None:
+        return ...
+    found = recall_window(named)
+    if found is ...:
+        index = resolve(array, key)
+        whole_axes = key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
+        shape = tuple(index.shape)
+        if shape or whole_axes:
+            found = window(array, shape, tuple(index.strides), index.offset)._view
+        else:
+            found = index.offset
+        remember_window(named, found)
+    return found
+
+
+def _element(array: Array, offset: int) -> Array:
+    """One element of the array's storage, as an array of its own."""
+    storage = array._storage
+    if storage.buffer is not None and storage.device.name == "cpu":
+        return read_element(storage, offset)
+    start()
+    return record(expr_of(window(array, (), (), offset)))
 
 
 @dataclass(slots=True)
@@ -244,6 +269,15 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
+    shown = _shown(array, key)
+    if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
+        if type(shown) is int:
+            if not write_element(array._storage, shown, value):
+                _write_window(array._storage, ((), (), shown), value)
+            return
+        if not isinstance(value, Array) or value._storage is not array._storage:
+            _write_window(array._storage, shown, value)
+            return
     location = start()
     shape, strides, _ = array._view or whole(array._storage)
     if array.size and any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
@@ -263,7 +297,8 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     node, weak = as_operand(value)
     if weak is complex and array.dtype.kind != "c":
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
-    node = constant(value, array.dtype) if weak is not None else node
+    epoch = current_epoch(array._storage.device)
+    node = number_of(value, array.dtype, location, "set", epoch) if weak is not None else node
     if not index.advanced:
         write(target, _fitted(node, target.shape, target.dtype))
         return
@@ -274,6 +309,22 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     previous = operand(storage, epoch)
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     assign(storage, scatter(previous, node, [positions], terms, plan.shape, location=location), epoch)
+
+
+def _write_window(storage: Storage, view: View | None, value: Any) -> None:
+    """Write to a view of a storage; what was written there before at the same point of a program is found again."""
+    location = start()
+    epoch = current_epoch(storage.device)
+    node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
+    key = ("set", operand(storage, epoch), view, node)
+    found = INTERNED.get(key)
+    if found is not None:
+        assign(storage, found, epoch)
+        return
+    target = wrap(storage, view)
+    write(target, _fitted(node, target.shape, target.dtype))
+    if recording.epoch is epoch and storage.expr is not None:
+        INTERNED[key] = storage.expr
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:

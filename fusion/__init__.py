@@ -1,7 +1,7 @@
 """The face of fusion: expressions, recording and evaluation."""
 
 from weft.fusion.evaluate import evaluate
-from weft.fusion.exclusive import exclusive, flush
+from weft.fusion.exclusive import exclusive, flush, is_free
 from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
 from weft.fusion.expr import (
     INTERNED,
@@ -58,6 +58,7 @@ __all__ = [
     "flush",
     "gather",
     "iota",
+    "is_free",
     "kernels_of",
     "map_",
     "opaque",

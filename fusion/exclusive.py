@@ -49,6 +49,19 @@ def exclusive(storage: Storage) -> Buffer:
     return storage.buffer
 
 
+def is_free(storage: Storage) -> bool:
+    """Whether the storage is in memory of the host that can be written to at once: nobody else refers to it, and nothing
+    that is recorded needs what is in it."""
+    epoch = recording.epoch
+    return (
+        storage.buffer is not None
+        and storage.device.name == "cpu"
+        and storage.buffer.unwritten is None
+        and (epoch is None or id(storage.buffer) not in epoch.slot_of)
+        and _references(storage) <= _UNSHARED
+    )
+
+
 def _references(storage: Storage) -> int:
     return getrefcount(storage.buffer)
 

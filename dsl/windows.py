@@ -1,0 +1,72 @@
+"""Basic indices, remembered: integers and slices, and what they show of an array.
+
+In: an array and an index. Out: the view that it makes, or where its element lies, if the same index was taken apart before.
+Always true: what an index of whole numbers and slices shows depends on the array's layout alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from weft.dsl.array import Array, View, scalar
+from weft.fusion import Storage, is_free
+
+LIMIT = 20_000
+
+_known: dict[Any, View | int | None] = {}
+
+
+def key_of(array: Array, index: Any) -> Any:
+    """What the index of this array is found again by; None where it is not a basic one."""
+    kind = type(index)
+    if kind is int:
+        return array._view or array._storage.shape, index
+    items: list[Any] = []
+    for item in index if kind is tuple else (index,):
+        kind = type(item)
+        if kind is slice:
+            start, stop, step = item.start, item.stop, item.step
+            if not (
+                (start is None or type(start) is int)
+                and (stop is None or type(stop) is int)
+                and (step is None or type(step) is int)
+            ):
+                return None
+            items.append((start, stop, step))
+        elif kind is int or item is None or item is Ellipsis:
+            items.append(item)
+        else:
+            return None
+    return array._view or array._storage.shape, tuple(items)
+
+
+def recall_window(key: Any) -> Any:
+    """The view that an index makes (None: all of the storage), the offset of its element, or ``...`` if it was never met."""
+    return _known.get(key, ...)
+
+
+def remember_window(key: Any, found: View | int | None) -> None:
+    """Let an index be found again."""
+    if len(_known) >= LIMIT:
+        _known.clear()
+    _known[key] = found
+
+
+def read_element(storage: Storage, offset: int) -> Array:
+    """An element of memory on the host: copied at once, which costs less than planning to copy it."""
+    assert storage.buffer is not None
+    size = storage.dtype.itemsize
+    own = storage.device.allocate(size)
+    ctypes.memmove(own.address, storage.buffer.address + offset * size, size)
+    return scalar(Storage((), storage.dtype, storage.device, own))
+
+
+def write_element(storage: Storage, offset: int, value: Any) -> bool:
+    """Set an element of memory on the host at once, where nobody else needs what was there before; whether that was so."""
+    dtype = storage.dtype
+    if type(value) not in (int, float, bool) or dtype.kind not in "biuf" or not is_free(storage):
+        return False
+    assert storage.buffer is not None
+    ctypes.memmove(storage.buffer.address + offset * dtype.itemsize, dtype.type(value).tobytes(), dtype.itemsize)
+    return True

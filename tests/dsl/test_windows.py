@@ -1,0 +1,114 @@
+"""Indices met before, and elements written at once: what shows, and who keeps what was there before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+INDICES: list[Any] = [
+    3,
+    -1,
+    slice(1, None),
+    slice(None, None, -2),
+    (2, 3),
+    (slice(None), 1),
+    (..., 1),
+    (1, ...),
+    (None, slice(2, 4)),
+    (slice(1, 3), slice(None, -1)),
+    ...,
+    (),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+@pytest.mark.parametrize("value", [2.5, 7, "row"])
+def test_reads_and_writes_at_an_index_that_was_met_before(index: Any, value: Any) -> None:
+    source = np.arange(24.0).reshape(4, 6)
+    for _ in range(3):
+        a, x = source.copy(), wf.asarray(source)
+        for turn in range(4):
+            given = value if value != "row" else a[index] + turn
+            a[index] = given
+            x[index] = given if not isinstance(given, np.ndarray) else wf.asarray(given)
+            np.testing.assert_array_equal(np.asarray(x[index]), a[index])
+            if turn % 2:
+                a, x = a * 1.5, x * 1.5
+        np.testing.assert_array_equal(np.asarray(x), a)
+
+
+def test_what_was_recorded_or_exported_keeps_the_old_element() -> None:
+    x = wf.asarray(np.arange(5.0))
+    for k in range(3):
+        x[2] = 0.0
+        exported, pending = np.asarray(x), x * 2.0
+        x[2] = 10.0 + k
+        part = x[1:]
+        x[3] = -1.0
+        assert float(part[2]) == -1.0
+        assert exported[2] == 0.0
+        assert float(pending[2]) == 0.0
+        assert float(x[2]) == 10.0 + k
+
+
+def test_an_element_is_a_copy() -> None:
+    x = wf.asarray(np.arange(5.0))
+    first = x[1]
+    x[1] = 9.0
+    assert float(first) == 1.0
+    assert float(x[1]) == 9.0
+
+
+def test_elements_take_what_numpy_takes() -> None:
+    x = wf.asarray(np.arange(5))
+    x[1] = 2.75
+    x[2] = True
+    assert x.tolist() == [0, 2, 1, 3, 4]
+    for wrong, error in ((float("nan"), ValueError), (float("inf"), OverflowError), (1 << 70, OverflowError)):
+        with pytest.raises(error):
+            x[0] = wrong
+    with pytest.raises(IndexError):
+        x[5] = 1
+    assert x.tolist() == [0, 2, 1, 3, 4]
+
+
+def test_broadcast_views_stay_read_only() -> None:
+    x = wf.broadcast_to(wf.asarray(np.arange(3.0)), (2, 3))
+    assert float(x[1, 2]) == 2.0
+    for value in (5.0, wf.asarray(5.0)):
+        with pytest.raises(ValueError, match="read-only"):
+            x[1, 2] = value
+        with pytest.raises(ValueError, match="read-only"):
+            x[1] = value
+
+
+def test_python_numbers_of_elements() -> None:
+    for dtype, value, kind in (
+        ("f8", 0.1, float),
+        ("f4", 0.5, float),
+        ("i4", -7, int),
+        ("u1", 200, int),
+        ("?", True, bool),
+    ):
+        x = wf.asarray(np.array([value, value], dtype))
+        found = x[1].item()
+        assert type(found) is kind
+        assert found == value
+        assert float(x[0]) == float(value)
+        assert bool(x[0]) is True
+    assert complex(wf.asarray(np.array([1 + 2j]))[0]) == 1 + 2j
+    assert x.sum().item() == 2
+
+
+def test_a_loop_of_elements_plans_nothing() -> None:
+    x = wf.asarray(np.arange(50.0))
+    x[0] = float(x[1])
+    before = wf.statistics()["plans"]
+    for k in range(1, 50):
+        x[k] = float(x[k - 1]) + 1.0
+    assert wf.statistics()["plans"] == before
+    assert float(x[49]) == 50.0
