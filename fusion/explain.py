@@ -16,7 +16,8 @@ from weft.fusion.expr import Expr
 from weft.fusion.formulas import LOOPS, Names, formulas_of
 from weft.fusion.group import Group
 from weft.fusion.kernels import lower_for
-from weft.fusion.lower import is_split, lower_group
+from weft.fusion.lower import is_split, lower_group, shares_rows
+from weft.fusion.nest import make_nest
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -238,11 +239,14 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
             read, written = read + beside_bytes(task), written + beside_bytes(task)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
-    title = "kernel, " + ("fold" if any(loop.role == "reduce" for loop in group.loops) else "map")
+    roles = {loop.role for loop in group.loops}
+    title = "kernel, " + ("fold" if "reduce" in roles else "running fold" if "scan" in roles else "map")
     if group.passes() > 1:
         title += f", {group.passes()} times over the row"
     if is_split(group):
         title += ", by parts and then their results"
+    if shares_rows(group, make_nest(group)):
+        title += ", by parts, which threads of a CPU read twice"
     reads = tuple(names(node) for node in inputs_of(group))
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
     costs = read, written, reads, writes, instructions_of(group)

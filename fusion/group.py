@@ -91,14 +91,17 @@ def row_size(group: Group) -> int:
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
+def runs_along_shared_rows(group: Group) -> bool:
+    """Whether it is running folds along rows so long that blocks of a GPU share them."""
+    return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
+
+
 def too_long(group: Group) -> str:
     """Why the group should not go over its rows again; empty if it may."""
     length = row_size(group)
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
     if rows < MANY_ROWS and length > SHORT_ROW:
         return "it needs the finished reduction of rows that are too few to share the work by"
-    if length > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed):
-        return "it goes again over rows that are shared by those who run along them"
     along, across = row_bytes(group)
     if across > along and length > SHORT_COLUMN:
         return "it needs the finished reduction before it goes over the columns again"

@@ -15,7 +15,7 @@ from math import prod
 from weft.codegen import SHARED_ROW
 from weft.fusion.body import Loop, Role
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, Placed, needed_values, too_long
+from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, too_long
 from weft.fusion.index_map import Affine, disjoint
 from weft.fusion.nest import Nest, make_nest
 from weft.fusion.stored import base_of
@@ -179,6 +179,8 @@ class Grouping:
         placed.stage = ready + ((ready ^ placed.stage) & 1)
         if placed.stage > 1 and placed.inner and (trouble := too_long(group)):
             return trouble
+        if placed.stage != 1 and runs_along_shared_rows(group):
+            return "it stands beside rows that are shared"
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
@@ -267,7 +269,7 @@ def changes_sums(placed: Placed, group: Group) -> bool:
 
 
 def _fold_order(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role == "reduce"]
+    kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 

@@ -56,7 +56,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
     Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
     """
-    found = lower_group(group, parametric=not special)
+    found = lower_group(group, parametric=not special, by_threads=target.scheduled_for.kind == "cpu")
     if target.scheduled_for.kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
         found = [_joined(*found)]
     elif target.scheduled_for.kind == "cuda":

@@ -2,7 +2,7 @@
 
 In: a `Group`. Out: one `Lowered` kernel, or two where a long reduction with few results is split
 (partial folds in chunks of a fixed length, then a fold of the partials in order: the same tree for a
-shape, whatever runs it).
+shape, whatever runs it), or where threads share the rows of running folds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ CHUNK = 1 << 15
 SPLIT_ROWS = 64
 
 
-def lower_group(group: Group, partial_base: int = 0, *, parametric: bool = False) -> list[Lowered]:
+def lower_group(
+    group: Group, partial_base: int = 0, *, parametric: bool = False, by_threads: bool = False
+) -> list[Lowered]:
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
-    one kernel serves all their values."""
+    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks."""
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
     if is_split(group):
         return _lower_split(group, nest, folds, partial_base, parametric)
+    if by_threads and shares_rows(group, nest):
+        return _lower_shared(group, nest, partial_base, parametric)
     writer = KernelWriter(group, nest, "fused", parametric)
     writer.build(folds)
     return [writer.finish()]
@@ -39,14 +43,34 @@ def is_split(group: Group) -> bool:
     return folds and rows < SPLIT_ROWS and row_size(group) > 2 * CHUNK
 
 
-def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int, parametric: bool) -> list[Lowered]:
+def shares_rows(group: Group, nest: Nest) -> bool:
+    """Whether it is running folds along rows so long that chunks of them are worth a thread each."""
+    scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
+    return scans and len(nest.inner) == 1 and nest.inner[0].extent > 2 * CHUNK
+
+
+def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
+    """The outermost inner loop in chunks, and the nest with these outside."""
     extent = nest.inner[0].extent
-    length = max(1, CHUNK // prod(loop.extent for loop in nest.inner[1:]))
     rows = tuple(loop.extent for loop in nest.outer)
     split = Split(-(-extent // length), length, extent, rows, base)
-    chunked = Nest(
-        [Loop(split.chunks, "parallel"), *nest.outer], nest.inner, {k: at + 1 for k, at in nest.position.items()}
-    )
+    outer = [Loop(split.chunks, "parallel"), *nest.outer]
+    return split, Nest(outer, nest.inner, {k: at + 1 for k, at in nest.position.items()})
+
+
+def _lower_shared(group: Group, nest: Nest, base: int, parametric: bool) -> list[Lowered]:
+    scans = [p for p in group.placed if p.task.kind == "scan"]
+    split, chunked = _cut(nest, CHUNK, base)
+    first = SplitWriter(group, chunked, "partial", parametric)
+    first.build_totals(scans, split)
+    second = SplitWriter(group, chunked, "shared", parametric)
+    second.build_shared(scans, split)
+    return [first.finish(), second.finish()]
+
+
+def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int, parametric: bool) -> list[Lowered]:
+    split, chunked = _cut(nest, max(1, CHUNK // prod(loop.extent for loop in nest.inner[1:])), base)
+    rows = split.rows
     first = SplitWriter(group, chunked, "partial", parametric)
     first.build_partials(folds, split)
     finishing = Nest(

@@ -70,7 +70,7 @@ class Task:
     def rounds(self) -> bool:
         """Whether it folds with an operation whose result depends on the order."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or self.node.dtype.kind not in "fc"
-        return self.kind == "reduce" and not exact
+        return self.kind in ("reduce", "scan") and not exact
 
     def in_order(self) -> bool:
         """Whether it may overwrite its previous version: what it reads of that is where it writes, or never written."""

@@ -34,6 +34,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transpose": lambda: (lambda x: x[:, :6] + x.T[:6, :6])(wf.asarray(A)),
     "argmax": lambda: wf.asarray(A).argmax(axis=0),
     "scan": lambda: wf.asarray(A).cumsum(axis=1),
+    "long scan": lambda: (wf.asarray(np.ones(100_000)) * 0.5).cumsum() + 1,
     "gather": lambda: wf.asarray(A)[[1, 0], 2:] * 2,
     "product": lambda: wf.maximum(wf.asarray(np.ones((6, 16))) @ wf.asarray(np.ones((16, 8))) + wf.asarray(A)[0], 0),
     "projection": lambda: (lambda x: (x - x.mean(0)) @ wf.asarray(np.ones((16, 12))))(wf.asarray(np.ones((20, 16)))),

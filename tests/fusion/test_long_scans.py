@@ -13,6 +13,7 @@ import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.codegen import SHARED_ROW, resolve_target
 from weft.fusion import kernels_of, reset_statistics, statistics
+from weft.runtime.cpu import pool
 from weft.runtime.cuda import device as cuda_device
 
 RNG = np.random.default_rng(11)
@@ -63,6 +64,42 @@ def test_exact_ones_have_numpys_bits_in_one_launch(name: str, device: str) -> No
     for ours, theirs in zip(found, tuple_of(program(np, lambda x: x)), strict=True):
         np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
         assert np.asarray(ours).tobytes() == theirs.tobytes()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_threads_share_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact ones again, of rows that the CPU cuts into chunks."""
+    for number, values in {"N": N, "D": D, "F": F, "Z": Z}.items():
+        monkeypatch.setitem(globals(), number, np.tile(values, 9))
+    program = PROGRAMS[name]
+    found = tuple_of(program(wf, wf.asarray))
+    reset_statistics()
+    wf.evaluate(*found)
+    assert statistics()["kernels"] == (1 if name.startswith("rows") else 2)
+    for ours, theirs in zip(found, tuple_of(program(np, lambda x: x)), strict=True):
+        assert np.asarray(ours).tobytes() == theirs.tobytes()
+
+
+def test_one_thread_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.asarray(RNG.standard_normal(200_001).astype(np.float32))
+
+    def run() -> bytes:
+        return np.asarray(wf.cumsum(x)).tobytes()
+
+    several = {run() for _ in range(3)}
+    beside = wf.cumsum(x), x * 2, wf.cumsum(x * x), wf.maximum.accumulate(x) - x
+    wf.evaluate(*beside)
+    several.add(np.asarray(beside[0]).tobytes())
+    monkeypatch.setattr(
+        pool.Workers, "split", lambda self, function, slots, extent, *_: function.call(slots, 0, extent)
+    )
+    assert several == {run()}
+
+
+@pytest.mark.parametrize("length", [1, 5000, 65_536])
+def test_shorter_rows_have_numpys_bits(length: int) -> None:
+    x = RNG.standard_normal((2, length)).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(wf.cumsum(wf.asarray(x), axis=1)), np.cumsum(x, axis=1))
 
 
 def schedule(result: wf.Array) -> dict[str, Any]:

@@ -45,7 +45,7 @@ LENGTHS = (
     2047,
     2048,
 )
-LENGTHS += (2049, 3000, 4096, 4099, 5000, 8192, 8193, 9000, 16384, 16388, 20000, 40000)
+LENGTHS += (2049, 3000, 4096, 4099, 5000, 8192, 8193, 9000, 16384, 16388, 20000, 40000, 66000, 100_000)
 ROWS = (1, 2, 3, 4, 7, 8, 9, 33, 64, 300, 2100, 5000)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "int16", "uint8", "bool")
 DEVICES = ("cpu", "simt", "simt::backward", "simt::watched")
@@ -55,7 +55,7 @@ WATCHED = 12_000  # elements at most, where every access takes a microsecond
 class Generator:
     """Writes one program over x, whose values are named a, b, c ..."""
 
-    def __init__(self, seed: int, most: int = 60_000) -> None:
+    def __init__(self, seed: int, most: int = 100_000) -> None:
         self.random = random.Random(seed)
         pick = self.random
         length = pick.choice([n for n in LENGTHS if n <= most])
@@ -185,7 +185,7 @@ def differing(
     return None
 
 
-def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 60_000) -> str:
+def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 100_000) -> str:
     """What differs from NumPy on one of the devices, or nothing."""
     generator = Generator(seed, most)
     found = differing(generator.run, generator.x.size, devices)
