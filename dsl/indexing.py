@@ -404,7 +404,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     result = getitem(array, (slice(None),) * place + (which,))
     if isinstance(which, int):
         result = result.copy()  # type: ignore[attr-defined]
-    return result if out is None else deliver("positive", expr_of(result), out)
+    return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
 
 
 __all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]

@@ -502,7 +502,16 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     test: Any = asarray(condition)
     if test.dtype.kind != "b":
         test = test != 0
-    return apply("where", test, x, y)
+    return apply("where", test, _wrapped(x, y), _wrapped(y, x))
+
+
+def _wrapped(value: Any, other: Any) -> Any:
+    """A Python int that the other value's dtype cannot hold wraps around, here as in NumPy."""
+    kind = getattr(other, "dtype", None)
+    if type(value) is not int or kind is None or kind.kind not in "iu":
+        return value
+    top = 1 << 8 * kind.itemsize - 1
+    return (value + top) % (2 * top) - top if kind.kind == "i" else value % (2 * top)
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:

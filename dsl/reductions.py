@@ -100,7 +100,7 @@ def reduce(
         start_value, weak = as_operand(initial)
         result = map_(op, [result, start_value], [None, weak], None)
         result = cast(result, kind)
-    return deliver(op, result, out if not isinstance(out, tuple) else out[0])
+    return deliver(op, result, out if not isinstance(out, tuple) else out[0], casting="unsafe")
 
 
 def _masked(op: str, node: Expr, where: Any) -> Expr:
@@ -127,10 +127,10 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
 
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
-        return found if out is None else deliver(op, expr_of(found), out)
+        return found if out is None else deliver(op, expr_of(found), out, casting="unsafe")
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
-    return deliver(op, scan(op, cast(node, kind), place, kind, location), out)
+    return deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
 
 
 def _fold(op: str) -> Any:
@@ -193,7 +193,7 @@ def mean(
     total = reduce("add", values, axis, kind, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
     quotient = map_("divide", [expr_of(total), _as_count(count, kind)])
-    return deliver("divide", cast(quotient, result), out)
+    return deliver("divide", cast(quotient, result), out, casting="unsafe")
 
 
 def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
@@ -258,7 +258,7 @@ def var(
         below = constant(rest if rest > 0 else 0, squares.dtype)
     quotient = map_("divide", [expr_of(folded), below], location=location)
     real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" else result
-    return deliver("divide", cast(quotient, real), out)
+    return deliver("divide", cast(quotient, real), out, casting="unsafe")
 
 
 def std(
@@ -289,7 +289,7 @@ def std(
     node = map_("sqrt", [expr_of(spread)])
     if values.dtype.char == "e" and dtype is None:
         node = cast(node, np.float16)
-    return deliver("sqrt", node, out)
+    return deliver("sqrt", node, out, casting="unsafe")
 
 
 def _position(op: str) -> Any:

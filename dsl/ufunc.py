@@ -128,9 +128,9 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
     if isinstance(out, np.ndarray):
         values = record(node).numpy() if where is True else None
         if values is None:
-            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting="same_kind")
+            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting=casting)  # type: ignore[arg-type]
         else:
-            np.copyto(out, values, casting="same_kind")
+            np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
         return out
     if not isinstance(out, Array):
         raise TypeError("return arrays must be of ArrayType")

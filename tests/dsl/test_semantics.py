@@ -83,24 +83,38 @@ def test_arrays_without_axes_have_the_first_and_the_last_one() -> None:
 def test_odd_arguments() -> None:
     def program(xp: Any) -> Any:
         x = xp.arange(6)
+        bools = (x > 2) ** 2, (x.max() > 2) ** 2
+        assert [found.dtype for found in bools] == [np.int8, np.int64]
+        orders = xp.reshape(x.reshape(2, 3), -1, order="F"), xp.reshape(x, (-1, 2), order="F")
+        parts = xp.real(x + 1j), xp.imag(x + 1j), xp.ptp(x + 2j, axis=0)
+        return (*bools, *orders, *parts, xp.add.reduceat(x, [0, 3, 2]))
+
+    both(program)
+
+
+def test_destinations_of_other_dtypes() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(6)
         host, masked = np.zeros(3), xp.ones(3, "complex64")
         xp.add.at(host, x % 3, x)
         xp.putmask(masked, masked > 0, xp.asarray([3], "uint64").max())
-        squares = (x > 2) ** 2
-        assert squares.dtype == np.int8
-        assert (x.max() > 2) ** 2 == 1 and ((x.max() > 2) ** 2).dtype == np.int64
-        halves = xp.ones((2, 3), xp.float16)
+        halves, sums, running = xp.ones((2, 3), xp.float16), xp.zeros(2, int), xp.zeros((2, 3), int)
+        xp.sum(halves + 0.25, 1, out=sums)  # into integers, as far as they go
+        xp.cumsum(halves + 0.5, 1, out=running)
         xp.cumsum(halves, 0, out=halves)
-        turned = (
-            xp.real(x + 1j),
-            xp.imag(x + 1j),
-            host,
-            masked,
-            halves,
-            xp.reshape(x.reshape(2, 3), -1, order="F"),
-            xp.reshape(x, (-1, 2), order="F"),
-        )
-        return (squares, *turned, xp.add.reduceat(x, [0, 3, 2]), xp.ptp(x + 2j, axis=0))
+        taken = xp.zeros(3, "uint8")
+        xp.take(x + 0.5, [1, 2, 3], out=taken)
+        return host, masked, sums, running, halves, taken
+
+    both(program)
+
+
+def test_choices_of_ints_wrap_around() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(3, dtype="uint8")
+        found = xp.where(x > 1, -1, x), xp.where(x > 1, x, 300), xp.where(x > 1, -200, x.astype("int8"))
+        assert [choice.dtype for choice in found] == [np.uint8, np.uint8, np.int8]
+        return found
 
     both(program)
 
