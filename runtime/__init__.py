@@ -27,7 +27,7 @@ from weft.runtime.errors import (
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
 from weft.runtime.live import largest_buffers, show_place
 from weft.runtime.null import NullDevice
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
 from weft.runtime.settings import override, setting
 
@@ -110,6 +110,7 @@ __all__ = [
     "OutOfMemoryError",
     "PerformanceWarning",
     "Probe",
+    "REGISTER_AIMS",
     "SettingError",
     "SimtDevice",
     "Stream",

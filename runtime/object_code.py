@@ -7,6 +7,9 @@ from math import prod
 from typing import Any, Literal
 
 Kind = Literal["object", "ptx", "cubin", "bitcode", "facts"]
+# A line of PTX says which limits of registers to try in turn until nothing spills: this, and the numbers. It is written with
+# the first of them.
+REGISTER_AIMS = "// registers: "
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
 from weft.codegen.passes import launch_data, map_axes, run_passes
 from weft.codegen.target import CUDA_TRIPLE, Target
-from weft.runtime import CompileError, ObjectCode
+from weft.runtime import REGISTER_AIMS, CompileError, ObjectCode
 
 _FAST_FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"})
 _SPACES = {
@@ -146,7 +146,7 @@ def _bounds(kernel: Kernel) -> list[str]:
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())
     bounds = [f'"{name}"="{value}"' for name, value in zip(names, given, strict=False) if value]
-    registers = attributes.get("max_registers")
+    registers = attributes.get("max_registers") or next(iter(attributes.get("register_aims", ())), 0)
     return [*bounds, *([f'"nvvm.maxnreg"="{registers}"'] if registers else [])]
 
 
@@ -198,13 +198,20 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a logical kernel to PTX."""
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
-    ptx = machine.emit_assembly(module)
+    ptx = _assembly(machine, module, ready)
     # (vprintf is the driver's)
     unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"}
     if unresolved:
         raise CompileError(f"no GPU code for {', '.join(sorted(unresolved))}")
     parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
     return ObjectCode("ptx", kernel.name, ptx.encode(), target.name, parameters, (), _launch(ready))
+
+
+def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
+    """PTX, and for whoever assembles it the numbers of registers to try."""
+    ptx: str = machine.emit_assembly(module)
+    aims = ready.attributes.get("register_aims", ())
+    return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx
 
 
 def _launch(ready: Kernel) -> dict[str, Any]:
@@ -217,10 +224,10 @@ def _launch(ready: Kernel) -> dict[str, Any]:
 
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
     """The text of every stage of a kernel for a GPU."""
-    text, _, with_library = emit_nvptx(kernel, target)
+    text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
     return {
         "threaded": print_kernel(map_axes(kernel, target) if kernel.level == "logical" else kernel),
         "llvm": str(module),
-        "asm": machine.emit_assembly(module),
+        "asm": _assembly(machine, module, ready),
     }

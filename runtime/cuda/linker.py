@@ -6,12 +6,13 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError, MissingAssemblerError
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 
 # CUDA version -> the newest PTX that its driver reads, as LLVM's feature counts.
 PTX_VERSIONS = {
@@ -63,6 +64,27 @@ def assemble(ptx: bytes, arch: str) -> ObjectCode:
 
     Raises CompileError with the assembler's log where it refuses the PTX, or nvJitLink is missing.
     """
+    for text in _with_limits(ptx):
+        code = _assemble(text, arch)
+        if not code.launch["spills"]:
+            break
+    return code
+
+
+def _with_limits(ptx: bytes) -> Iterator[bytes]:
+    """The PTX with each limit of registers that it says may be tried, and with none at last."""
+    note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
+    if note is not None:
+        for limit in note[1].split():
+            yield _LIMIT.sub(b".maxnreg " + limit, ptx)
+        ptx = _LIMIT.sub(b"", ptx)
+    yield ptx
+
+
+_LIMIT = re.compile(rb"\.maxnreg \d+")
+
+
+def _assemble(ptx: bytes, arch: str) -> ObjectCode:
     nvjitlink = load_nvjitlink()
     try:
         handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.runtime import CudaError, DeviceLostError, ObjectCode, OutOfMemoryError, assemble
+from weft.runtime import REGISTER_AIMS, CudaError, DeviceLostError, ObjectCode, OutOfMemoryError, assemble
+from weft.runtime.cuda import linker
 from weft.runtime.cuda.device import CudaDevice
 from weft.runtime.cuda.probe import probe_driver
 
@@ -238,3 +239,22 @@ def test_assembling_needs_no_driver() -> None:
     assert cubin.entry == "fused"
     with pytest.raises(Exception, match="refused"):
         assemble(PTX.replace(b"ret", b"nonsense"), "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("spilling", "wanted"), [((), b".maxnreg 32"), ((b".maxnreg 32",), b".maxnreg 40"), ((b".maxnreg",), b"")]
+)
+def test_limits_of_registers_are_tried_until_nothing_spills(
+    spilling: tuple[bytes, ...], wanted: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def assembled(ptx: bytes, arch: str) -> ObjectCode:
+        spills = 8 * any(limit in ptx for limit in spilling)
+        return ObjectCode("cubin", "fused", ptx, arch, (), (), {"spills": spills})
+
+    monkeypatch.setattr(linker, "_assemble", assembled)
+    limited = PTX.replace(b"()", b"() .maxnreg 32")
+    code = assemble(limited + f"{REGISTER_AIMS}32 40\n".encode(), "sm_90").code
+    assert (wanted or b"fused() \n") in code
+    assert code.count(b".maxnreg") == bool(wanted)
+    # a limit that a person gave stays, whatever it costs
+    assert assemble(limited, "sm_90").code == limited

@@ -98,14 +98,13 @@ HAND = {
     "transpose": Limits(117, 32),
     "stencil": Limits(138, 20),
 }
-# What we allow ourselves. nvJitLink compiles as if more code was to come: a kernel that calls a slow path (of a division)
-# keeps the registers of a call, 40 for 32.
+# What we allow ourselves.
 OURS = {
     "chain": Limits(38, 18),
     "chain of arrays": Limits(41, 20),
-    "softmax": Limits(630, 44),
-    "softmax by reciprocals": Limits(340, 40),
-    "layer norm": Limits(550, 41),
+    "softmax": Limits(430, 40),
+    "softmax by reciprocals": Limits(300, 32),
+    "layer norm": Limits(365, 32),
     "sums of rows": Limits(72, 26),
     "squared differences": Limits(135, 28),
     "transpose": Limits(110, 42),
@@ -165,6 +164,8 @@ def test_nothing_spills_and_no_index_is_64_bits_wide(name: str, arch: str) -> No
     # nor 64-bit products: of two halves each, at least three multiplications
     assert not code.count("IMAD.WIDE.U32.X")
     assert code.resources["registers"] <= 48
+    # quotients and roots are written out: nothing is called, which would keep registers
+    assert not code.count("CALL")
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -204,7 +205,7 @@ def test_maxima_are_one_instruction(arch: str) -> None:
         return  # which has none that NaN wins
     names = code_of("softmax", arch).names()
     assert names["FMNMX.NAN"] + names["FMNMX3.NAN"] > 0
-    assert not names["FSEL"]
+    assert names["FSEL"] <= 4  # two float64, where a divisor is extreme
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
