@@ -11,7 +11,7 @@ from weft.codegen import find_op
 from weft.dsl.array import Array, apply
 from weft.dsl.creation import asarray
 from weft.dsl.manipulation import broadcast_arrays, reshape, stack
-from weft.fusion import Program, take_apart
+from weft.fusion import Program, entries_of, take_apart
 
 
 class SymbolicFunction:
@@ -22,7 +22,13 @@ class SymbolicFunction:
         self.expression = expression
         self.single = wrt is not None and not isinstance(wrt, (list, tuple))
         self.wrt = () if wrt is None else (wrt,) if self.single else tuple(wrt)
-        self.program: Program = take_apart(self.symbols, expression, self.wrt)
+        self.entries = [entries_of(symbol) for symbol in self.symbols]
+        flat = [
+            s
+            for symbol, found in zip(self.symbols, self.entries, strict=True)
+            for s in (found[1] if found else [symbol])
+        ]
+        self.program: Program = take_apart(flat, expression, self.wrt)
         self.__doc__ = f"{expression} of {', '.join(map(str, self.symbols))}."
 
     def __repr__(self) -> str:
@@ -32,7 +38,7 @@ class SymbolicFunction:
         """The expression for arrays and numbers, which broadcast against one another."""
         if len(values) != len(self.symbols):
             raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
-        arrays = [v if isinstance(v, (Array, bool, int, float, complex)) else asarray(v) for v in values]
+        arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
         found: list[Any] = []
         for name, *operands in self.program.instructions:
             match name:
@@ -48,6 +54,19 @@ class SymbolicFunction:
             return value
         columns = [self._shaped([found[row[k]] for row in self.program.gradients]) for k in range(len(self.wrt))]
         return value, columns[0] if self.single else tuple(columns)
+
+    def _parts(self, number: int, value: Any) -> list[Any]:
+        """An argument's value, or the values of the symbols that it stands for: those along its first axes."""
+        entries = self.entries[number]
+        if entries is None:
+            return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
+        shape, _ = entries
+        if isinstance(value, (list, tuple)) and len(shape) == 1 and len(value) == shape[0]:
+            return [v if isinstance(v, (Array, bool, int, float, complex)) else asarray(v) for v in value]
+        array = asarray(value)
+        if array.shape[: len(shape)] != shape:
+            raise ValueError(f"argument {number + 1} stands for symbols of shape {shape}: first axes of {array.shape}?")
+        return [array[index] for index in np.ndindex(*shape)]  # type: ignore[index]
 
     def _shaped(self, results: list[Any]) -> Any:
         """Results as the expression was given: alone, in a list or tuple, or as a matrix with its axes first."""
@@ -76,17 +95,18 @@ def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction
     Parameters
     ----------
     symbols : sympy.Symbol or sequence of them
-        The function's arguments, in order.
-    expression : sympy expression, Matrix, or list or tuple of expressions
+        The function's arguments, in order. One that is itself a sequence of symbols, a matrix of them or a MatrixSymbol
+        is an array whose first axes run over them.
+    expression : sympy expression, Matrix, Array, or list or tuple of expressions
         Parts that occur several times are computed once.
     wrt : sympy.Symbol or sequence of them, optional
-        Give the derivatives by these as well.
+        Give the derivatives by these as well, almost everywhere: steps have the derivative 0.
 
     Returns
     -------
     SymbolicFunction
-        Called with arrays it returns the value: an array; a list or tuple of them; for a matrix an array whose first two
-        axes are the matrix's. With `wrt` a pair: the value, and the derivative (a tuple of them where `wrt` is a sequence).
+        Called with arrays it returns the value: an array; a list or tuple of them; for a matrix or an array one whose
+        first axes are those. With `wrt` a pair: the value, and the derivative (a tuple of them where `wrt` is a sequence).
 
     Raises
     ------

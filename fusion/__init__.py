@@ -30,7 +30,7 @@ from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
-from weft.fusion.symbolic import Program, take_apart
+from weft.fusion.symbolic import Program, entries_of, take_apart
 
 __all__ = [
     "INTERNED",
@@ -52,6 +52,7 @@ __all__ = [
     "current_epoch",
     "cut",
     "empty",
+    "entries_of",
     "evaluate",
     "exclusive",
     "explain_storages",

@@ -16,9 +16,7 @@ from typing import Any
 Instruction = tuple[Any, ...]
 
 # sympy's functions that are rows under another name, or under the same.
-_ROWS = {
-    name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma sign floor sqrt cbrt log sinc".split()
-} | {
+_ROWS = {name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma sign floor sqrt cbrt log".split()} | {
     "Abs": "absolute",
     "acos": "arccos",
     "asin": "arcsin",
@@ -47,19 +45,32 @@ _ROWS = {
     "exp2": "exp2",
     "hypot": "hypot",
     "Heaviside": "heaviside",
+    "ITE": "where",
+}
+# Functions that are 1 / another one, and those that are another one of 1 / x.
+_RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh", "coth": "tanh"}
+_OF_RECIPROCALS = {
+    "asec": "arccos",
+    "acsc": "arcsin",
+    "acot": "arctan",
+    "asech": "arccosh",
+    "acsch": "arcsinh",
+    "acoth": "arctanh",
 }
 _FOLDED = {"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "Min": "minimum", "Max": "maximum"}
+_COMPOSED = ("sinc", "arg", "frac", "factorial")  # see `_Writer.compose`
 # Whole powers up to here become products.
 _LARGEST_POWER = 64
+_LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(slots=True)
 class Program:
-    """Instructions, and which of them are the results; `shape` is that of a matrix of results, or None."""
+    """Instructions, and which of them are the results; `shape` is that of a matrix or an array of results, or None."""
 
     instructions: list[Instruction] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
-    shape: tuple[int, int] | None = None
+    shape: tuple[int, ...] | None = None
     gradients: list[list[int]] = field(default_factory=list)  # for each result one a symbol of `wrt`
 
 
@@ -70,13 +81,26 @@ def _sympy() -> Any:
     return sympy
 
 
+def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
+    """Shape and symbols of an argument that is several: a sequence of symbols, a matrix of them, or a MatrixSymbol."""
+    sympy = _sympy()
+    if isinstance(symbol, (list, tuple, sympy.Tuple)):
+        return (len(symbol),), list(symbol)
+    if isinstance(symbol, (sympy.MatrixBase, sympy.MatrixSymbol)):
+        explicit = symbol.as_explicit()
+        return tuple(int(n) for n in explicit.shape), list(explicit)
+    if not (isinstance(symbol, sympy.Basic) and (symbol.is_Symbol or isinstance(symbol, sympy.Indexed))):
+        raise TypeError(f"an argument is a symbol, a sequence or a matrix of symbols, not {symbol!r}")
+    return None
+
+
 def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> Program:
-    """The program of an expression, or of a matrix or sequence of them.
+    """The program of an expression, or of a matrix, an array or a sequence of them.
 
     Parameters
     ----------
     symbols : sequence of sympy.Symbol
-    expression : sympy expression, Matrix, or sequence of expressions
+    expression : sympy expression, Matrix, Array, or sequence of expressions
     wrt : sequence of sympy.Symbol
         Symbols to differentiate each expression by.
 
@@ -88,10 +112,11 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
         For a symbol that is not among `symbols`.
     """
     sympy = _sympy()
-    shape = tuple(expression.shape) if isinstance(expression, sympy.MatrixBase) else None
-    wanted = list(expression) if shape is not None or isinstance(expression, (list, tuple)) else [expression]
-    wanted = [sympy.sympify(e) for e in wanted]
-    derivatives = [[sympy.diff(e, s) for s in wrt] for e in wanted]
+    shape, wanted = _expressions(expression)
+    for symbol in wrt:
+        if symbol not in symbols:
+            raise NameError(f"cannot differentiate by {symbol}, which is not among the arguments")
+    derivatives = [[_derivative(e, s) for s in wrt] for e in wanted]
     flat = [*wanted, *(d for row in derivatives for d in row)]
     shared, reduced = sympy.cse(flat, symbols=sympy.numbered_symbols("_shared"), order="none")
     writer = _Writer(sympy, Program(shape=shape))
@@ -105,6 +130,43 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
     rest = iter(places[len(wanted) :])
     program.gradients = [[next(rest) for _ in wrt] for _ in wanted] if wrt else []
     return program
+
+
+def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
+    """What to compute, with what sums, integrals and derivatives stand for worked out; the shape of a matrix or array."""
+    sympy = _sympy()
+    shape = None
+    if isinstance(given, sympy.MatrixExpr):
+        given = given.as_explicit()
+    if isinstance(given, (sympy.MatrixBase, sympy.NDimArray)):
+        shape = tuple(int(n) for n in given.shape)
+        wanted = list(sympy.flatten(given.tolist())) if shape else [given[()]]
+    else:
+        wanted = list(given) if isinstance(given, (list, tuple, sympy.Tuple)) else [given]
+    found = []
+    for part in wanted:
+        value = sympy.sympify(part) if not isinstance(part, (list, tuple, dict, set)) else part
+        if not isinstance(value, (sympy.Expr, sympy.logic.boolalg.Boolean)):
+            raise TypeError(
+                f"an expression, a matrix, an array, or a list or tuple of expressions is wanted, not {given!r}"
+            )
+        if value.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Subs, sympy.Limit):
+            value = value.doit()
+        found.append(value.expand(func=True) if value.has(sympy.binomial) else value)
+    return shape, found
+
+
+def _derivative(expression: Any, symbol: Any) -> Any:
+    """The derivative, almost everywhere; of what has none for complex numbers, as of a function of real ones."""
+    sympy = _sympy()
+    found = sympy.diff(expression, symbol)
+    if found.has(sympy.Derivative, sympy.Subs):
+        real = {s: sympy.Dummy(s.name, real=True) for s in expression.free_symbols if s.is_Symbol and s.is_real is None}
+        if symbol in real:
+            back = {dummy: s for s, dummy in real.items()}
+            found = sympy.diff(expression.xreplace(real), real[symbol]).xreplace(back)
+    steps = {d for d in found.atoms(sympy.Derivative) if isinstance(d.expr, (sympy.floor, sympy.ceiling))}
+    return found.xreplace(dict.fromkeys(steps | found.atoms(sympy.DiracDelta), sympy.Integer(0)))
 
 
 class _Writer:
@@ -143,24 +205,39 @@ class _Writer:
         """The expressions that a node is made of."""
         if not node.args or node.is_number:
             return ()
+        if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
+            name = type(node).__name__
+            if name in ("MatrixElement", "Indexed"):
+                raise NameError(f"symbol {node} is not among the arguments")
+            if not any(name in table for table in (_ROWS, _FOLDED, _RECIPROCALS, _OF_RECIPROCALS, _COMPOSED)):
+                raise TypeError(f"{name} has no counterpart among weft's functions, in {node}")
         if isinstance(node, self.sympy.Piecewise):
             return tuple(part for pair in node.args for part in pair.args)
-        if isinstance(node, self.sympy.Pow) and node.exp.is_Integer:
+        if isinstance(node, self.sympy.Pow) and node.exp.is_Rational:
             return (node.base,)
+        if isinstance(node, self.sympy.Mul):
+            divisors = [
+                p for p in node.args if isinstance(p, self.sympy.Pow) and p.exp.is_Rational and p.exp.is_negative
+            ]
+            return tuple(p.base if p in divisors and not p.is_number else p for p in node.args)
         return tuple(node.args)
 
     def write(self, node: Any) -> int:
         """One node, its parts being known."""
         sympy = self.sympy
         if node.is_Symbol:
-            raise NameError(f"symbol {node} is not among the arguments")
+            alike = any(str(other) == str(node) for other in self.known)
+            hint = ", which have one of that name with other assumptions" if alike else ""
+            raise NameError(f"symbol {node} is not among the arguments{hint}")
         if node in (sympy.true, sympy.false):
             return self.put(("number", bool(node)))
         if node.is_number:
             return self.put(("number", self.constant(node)))
         operands = [self.known[part] for part in self.parts(node)]
-        if isinstance(node, (sympy.Add, sympy.Mul)):
-            return self.fold("add" if isinstance(node, sympy.Add) else "multiply", operands)
+        if isinstance(node, sympy.Add):
+            return self.fold("add", operands)
+        if isinstance(node, sympy.Mul):
+            return self.quotient(node)
         if isinstance(node, sympy.Pow):
             return self.power(node)
         if isinstance(node, sympy.Piecewise):
@@ -168,20 +245,53 @@ class _Writer:
         name = type(node).__name__
         if name in _FOLDED:
             return self.fold(_FOLDED[name], operands)
-        row = _ROWS.get(name)
-        if row is None:
-            raise TypeError(f"{name} has no counterpart among weft's functions, in {node}")
-        if name == "Heaviside":
-            operands = [operands[0], self.put(("number", 0.5))]
-        return self.put((row, *operands))
+        if name in _RECIPROCALS:
+            return self.inverse(self.put((_RECIPROCALS[name], *operands)))
+        if name in _OF_RECIPROCALS:
+            return self.put((_OF_RECIPROCALS[name], self.inverse(operands[0])))
+        if name in _COMPOSED:
+            return self.compose(name, operands[0])
+        return self.put((_ROWS[name], *operands))
+
+    def number(self, value: Any) -> int:
+        """A number of Python's."""
+        return self.put(("number", value))
+
+    def inverse(self, place: int) -> int:
+        """1 / x, of integers, too."""
+        return self.put(("divide", self.number(1), place))
+
+    def compose(self, name: str, x: int) -> int:
+        """Functions that are several rows."""
+        match name:
+            case "sinc":
+                zero = self.put(("equal", x, self.number(0)))
+                return self.put(("where", zero, self.number(1.0), self.put(("divide", self.put(("sin", x)), x))))
+            case "arg":
+                return self.put(("arctan2", self.put(("imag", x)), self.put(("real", x))))
+            case "frac":
+                return self.put(("subtract", x, self.put(("floor", x))))
+            case _:  # factorial
+                return self.put(("gamma", self.put(("add", x, self.number(1)))))
+
+    def quotient(self, node: Any) -> int:
+        """A product; what has a negative power divides."""
+        above: list[int] = []
+        below: list[int] = []
+        for part in node.args:
+            negative = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and part.exp.is_negative
+            if negative and not part.is_number:
+                below.append(self.power(part, invert=True))
+            else:
+                above.append(self.known[part])
+        top = self.fold("multiply", above) if above else self.number(1)
+        return self.put(("divide", top, self.fold("multiply", below))) if below else top
 
     def constant(self, node: Any) -> Any:
         """A number as Python's."""
-        if node.is_Integer:
+        if node.is_Integer and abs(int(node)) <= _LARGEST_INTEGER:
             return int(node)
-        if node.is_real is False:
-            return complex(node)
-        return float(node)
+        return complex(node) if node.is_extended_real is False else float(node)
 
     def fold(self, row: str, operands: list[int]) -> int:
         """Several operands, one after another."""
@@ -190,21 +300,21 @@ class _Writer:
             place = self.put((row, place, other))
         return place
 
-    def power(self, node: Any) -> int:
-        """Whole powers as products, roots as roots."""
-        base, exponent = node.base, node.exp
-        if exponent.is_Integer and 0 < abs(int(exponent)) <= _LARGEST_POWER:
-            place = self.product(self.known[base], abs(int(exponent)))
-            return place if exponent > 0 else self.put(("reciprocal", place))
-        if exponent.is_Integer:
-            return self.put(("power", self.known[base], self.put(("number", int(exponent)))))
+    def power(self, node: Any, invert: bool = False) -> int:
+        """Whole powers as products, roots as roots; with `invert` 1 / the power."""
+        exponent = -node.exp if invert else node.exp
+        base = self.known[node.base]
+        if exponent.is_Rational and exponent.is_negative:
+            return self.inverse(self.power(node, invert=True))
+        if exponent.is_Integer and int(exponent) <= _LARGEST_POWER:
+            return self.product(base, int(exponent)) if int(exponent) else self.number(1)
         if exponent == self.sympy.Rational(1, 2):
-            return self.put(("sqrt", self.known[base]))
-        if exponent == -self.sympy.Rational(1, 2):
-            return self.put(("reciprocal", self.put(("sqrt", self.known[base]))))
-        if base == self.sympy.E:
+            return self.put(("sqrt", base))
+        if node.base == self.sympy.E:
             return self.put(("exp", self.known[exponent]))
-        return self.put(("power", self.known[base], self.known[exponent]))
+        return self.put(
+            ("power", base, self.number(self.constant(exponent)) if exponent.is_Rational else self.known[exponent])
+        )
 
     def product(self, place: int, times: int) -> int:
         """A number times itself, by squaring."""

@@ -31,13 +31,20 @@ EXPRESSIONS = [
     sympy.pi * x + sympy.E + sympy.sqrt(2) * y + sympy.Rational(1, 3),
     sympy.Integer(5),
     sympy.Heaviside(x - 1) * x,
+    sympy.Heaviside(x - 1, 0) + sympy.Heaviside(y, 1),
+    sympy.sinc(x) + sympy.sinc(0 * x) + sympy.frac(3 * x) + sympy.arg(-x),
+    sympy.sec(x) + sympy.csc(x) + sympy.cot(x) + sympy.sech(x) + sympy.csch(x) + sympy.coth(x),
+    sympy.acot(x) + sympy.asec(x + 1) + sympy.acsc(x + 1) + sympy.acoth(x + 1) + sympy.asech(x / 3) + sympy.acsch(x),
+    sympy.Sum(x**z, (z, 0, 4)) + sympy.Product(x + z, (z, 1, 3)) + sympy.Integral(sympy.sin(z), (z, 0, y)),
+    sympy.Derivative(sympy.sin(x) * y, x) + sympy.factorial(x) + sympy.binomial(x, 2),
+    sympy.Min(x, sympy.oo) + x * 10**30,
 ]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
 def test_value(expression: Any) -> None:
     found = wf.lambdify((x, y), expression)(wf.asarray(GRID), wf.asarray(OTHER))
-    wanted = [float(expression.subs({x: a, y: b})) for a, b in zip(GRID, OTHER, strict=True)]
+    wanted = [float(expression.doit().subs({x: a, y: b})) for a, b in zip(GRID, OTHER, strict=True)]
     np.testing.assert_allclose(np.broadcast_to(np.asarray(found), GRID.shape), wanted, rtol=2e-13, atol=1e-14)
 
 
@@ -83,7 +90,65 @@ def test_matrices_and_sequences() -> None:
     np.testing.assert_allclose(jacobian.numpy()[0, 0], OTHER)
 
 
+def test_integers_are_divided_as_numbers() -> None:
+    n = sympy.Symbol("n", integer=True)
+    whole = np.arange(1, 9)
+    for expression, wanted in [(1 / n, 1 / whole), (n / 3, whole / 3), (n**-2 + n**3, 1 / whole**2 + whole**3)]:
+        np.testing.assert_allclose(wf.lambdify(n, expression)(whole), wanted, rtol=1e-15)
+
+
+def test_a_quotient_is_one_division() -> None:
+    f = wf.lambdify((x, y), x / y)
+    np.testing.assert_array_equal(f(GRID, OTHER), GRID / OTHER)
+    assert [instruction[0] for instruction in f.program.instructions] == ["symbol", "symbol", "divide"]
+
+
+@pytest.mark.parametrize("real", [True, None])
+def test_derivatives_almost_everywhere(real: bool | None) -> None:
+    s = sympy.Symbol("s", real=real)
+    cases = [
+        (sympy.Abs(s - 1), np.sign(GRID - 1)),
+        (sympy.Max(s, 1), np.heaviside(GRID - 1, 0.5)),
+        (sympy.Heaviside(s - 1) * s, np.heaviside(GRID - 1, 0.5)),
+        (sympy.sign(s) + sympy.floor(s) * s, np.floor(GRID)),
+        (sympy.Piecewise((s**2, s < 1), (2 * s - 1, True)), np.where(GRID < 1, 2 * GRID, 2)),
+    ]
+    for expression, wanted in cases:
+        _, slope = wf.lambdify(s, expression, wrt=s)(GRID)
+        np.testing.assert_allclose(np.broadcast_to(np.asarray(slope), GRID.shape), wanted, atol=1e-14)
+
+
+def test_arguments_of_several_symbols() -> None:
+    both = np.stack([GRID, OTHER])
+    f = wf.lambdify([(x, y), z], x + y * z)
+    np.testing.assert_allclose(f(both, 2), GRID + 2 * OTHER)
+    np.testing.assert_allclose(f([GRID, OTHER], 2), GRID + 2 * OTHER)
+    matrix, vector = sympy.MatrixSymbol("A", 2, 2), sympy.MatrixSymbol("v", 2, 1)
+    values = np.random.default_rng(0).random((2, 2, 5))
+    np.testing.assert_allclose(wf.lambdify(matrix, sympy.det(matrix.as_explicit()))(values), np.linalg.det(values.T))
+    product = wf.lambdify([matrix, vector], matrix * vector)(values[..., 0], np.ones((2, 1)))
+    np.testing.assert_allclose(product, values[..., 0] @ np.ones((2, 1)))
+    with pytest.raises(ValueError, match="argument 1 stands for symbols of shape"):
+        f(GRID, 2)
+
+
+def test_arrays_of_expressions() -> None:
+    found = wf.lambdify(x, sympy.Array([[[x, 1]], [[2, x**2]]]))(GRID)
+    assert found.shape == (2, 1, 2, 57)
+    np.testing.assert_allclose(found.numpy()[1, 0, 1], GRID**2)
+
+
 def test_what_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="a list or tuple of expressions is wanted"):
+        wf.lambdify(x, [[x, 1], [2, x]])
+    with pytest.raises(TypeError, match="a symbol, a sequence or a matrix of symbols"):
+        wf.lambdify("x", x)
+    with pytest.raises(NameError, match="of that name with other assumptions"):
+        wf.lambdify(sympy.Symbol("x"), x)
+    with pytest.raises(NameError, match="differentiate by z"):
+        wf.lambdify(x, x, wrt=z)
+    with pytest.raises(TypeError, match=r"f has no counterpart among weft's functions, in f\(x\)"):
+        wf.lambdify(x, sympy.Function("f")(x))
     with pytest.raises(NameError, match="z is not among"):
         wf.lambdify((x, y), x + z)
     with pytest.raises(TypeError, match="zeta"):
