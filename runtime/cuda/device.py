@@ -14,7 +14,7 @@ from weft.runtime.cuda.blas import Blas, Matrices
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
 from weft.runtime.cuda.linker import newest_ptx
-from weft.runtime.cuda.memory import MemoryPool
+from weft.runtime.cuda.memory import ASIDE, MemoryPool
 from weft.runtime.cuda.modules import CudaFunction, Modules
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
@@ -107,7 +107,14 @@ class CudaDevice(GpuServices):
         return found
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """A copy of `values` in C order."""
+        """A copy of `values` in C order. A large one overtakes what the device's own stream has to do."""
+        if values.nbytes >= ASIDE and self._order.current.is_main and not Listening.listeners:
+            block = self.memory.allocate_beside(values.nbytes)
+            try:
+                self._staging.upload(block.address, np.ascontiguousarray(values), self._order.beside)
+            finally:
+                self._order.take_over()
+            return Buffer(self, block.address, values.nbytes, block)
         buffer = self.allocate(values.nbytes)
         self.write(buffer.address, np.ascontiguousarray(values))
         return buffer

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.streams import CudaStream, Order
-from weft.runtime.errors import CudaError, OutOfMemoryError
+from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 from weft.runtime.live import out_of_memory
 
 KEPT_BYTES = 4 << 30  # of free blocks; what is more goes back to the driver's pool
@@ -22,6 +22,8 @@ SMALL = 1 << 20
 LARGE_STEP = 2 << 20  # the driver's own granularity
 SLACK = 8  # a kept block may be larger than what is asked for by one part in so many
 NEVER_RELEASE = 2**64 - 1
+OLDEST, NEWEST = 0, -1  # which block of a size
+ASIDE = 8 << 20  # bytes from which on copies from the host overtake the device's own work
 NOBODY: frozenset[CudaStream] = frozenset()
 
 
@@ -49,18 +51,18 @@ class FreeList:
             insort(self._sizes, size)
         found.append(address)
 
-    def take(self, size: int) -> tuple[int, int] | None:
+    def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
         """A block of `size` bytes or slightly more: its address and size."""
         found = self._addresses.get(size)
         if found:
-            return found.pop(), size
+            return found.pop(which), size
         most = size + size // SLACK
         for k in range(bisect_left(self._sizes, size), len(self._sizes)):
             if self._sizes[k] > most:
                 break
             found = self._addresses[self._sizes[k]]
             if found:
-                return found.pop(), self._sizes[k]
+                return found.pop(which), self._sizes[k]
         return None
 
     def drain(self) -> list[tuple[int, int]]:
@@ -155,6 +157,8 @@ class MemoryPool:
         self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
         self.held = self.kept = self.peak = 0
         self.limit: int | None = None
+        # where the device's own stream was when it gave up a large block, from the first copy on that overtakes it
+        self._left: dict[int, CudaEvent] | None = None
         order.own.free = FreeList()
         order.inherit = self._inherit
         self._pool = self._open_pool()
@@ -189,10 +193,35 @@ class MemoryPool:
                 stream.free = FreeList()
             found = self._kept_block(stream, size)
             address, size = found or self._fresh(stream, size, nbytes)
+            if self._left:
+                self._left.pop(address, None)
             self.held += size
             if self.held > self.peak:
                 self.peak = self.held
         return Block(self, address, size, stream)
+
+    def allocate_beside(self, nbytes: int) -> Block:
+        """A block of the device's own stream that the stream beside it may write to at once, or soon.
+
+        Raises OutOfMemoryError as `allocate` does.
+        """
+        size, own = size_class(nbytes), self._order.own
+        with self._lock:
+            beside = self._order.beside
+            if self._left is None:
+                self._left = {}
+            found = own.free.take(size, OLDEST)
+            if found is not None:
+                self.kept -= found[1]
+                event = self._left.pop(found[0], None)
+                if event is None:
+                    beside.follow(own)
+                else:
+                    beside.wait(event)
+            address, size = found or self._fresh(beside, size, nbytes)
+            self.held += size
+            self.peak = max(self.peak, self.held)
+        return Block(self, address, size, own)
 
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
         found: tuple[int, int] | None = stream.free.take(size)
@@ -247,7 +276,18 @@ class MemoryPool:
                 return
             else:
                 home.free.put(block.address, size)
+                if self._left is not None and size >= ASIDE and home.is_main:
+                    self._leave(block.address, home)
             self.kept += size
+
+    def _leave(self, address: int, stream: CudaStream) -> None:
+        """Mark how far the stream is that gives a block up."""
+        try:
+            event = CudaEvent(self._driver, None, timing=False)
+            event.record(stream)
+        except (WeftError, MemoryError):
+            return  # whoever takes the block waits for the stream instead
+        self._left[address] = event  # type: ignore[index]
 
     def _free(self, address: int, stream: CudaStream) -> None:
         if self._pool is None:
@@ -272,6 +312,8 @@ class MemoryPool:
                 for address, _ in free.drain():
                     self._free(address, self._order.own)  # which comes behind all of them
             self.kept = 0
+            if self._left:
+                self._left.clear()
             if self._pool is not None and not self._driver.lost:
                 self._order.own.synchronize()
                 self._driver.quietly("cuMemPoolTrimTo", self._pool, 0)

@@ -199,6 +199,7 @@ class Order:
         self.inherit: Callable[[Any], None] = lambda free: None
         self.own = CudaStream(self, main, 0, owned=False)
         self.own.turn = next(self._count)
+        self._beside: CudaStream | None = None
 
     def create(self, handle: int | None) -> CudaStream:
         """A new stream, one that somebody else made, or (0) the device's own."""
@@ -208,6 +209,20 @@ class Order:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
             return CudaStream(self, queue, _number(queue), owned=True)
         return CudaStream(self, handle, handle, owned=False)
+
+    @property
+    def beside(self) -> CudaStream:
+        """A stream for copies that overtake the device's own work: nothing waits for it, or it for anything, by itself."""
+        if self._beside is None:
+            queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
+            self._beside = CudaStream(self, queue, _number(queue), owned=True)
+        return self._beside
+
+    def take_over(self) -> None:
+        """The device's own stream waits for the copies beside it, which count as its own work from here on."""
+        with self.lock:
+            self.own.follow(self.beside)
+            self.own.turn = next(self._count)
 
     # -- the calling thread's stream ----------------------------------------------------------
 
@@ -242,9 +257,10 @@ class Order:
                 f"make one there, with weft.stream({self.driver.name!r})"
             )
         with self.lock:
-            stream.follow(self.own)
+            if stream is not self._beside:
+                stream.follow(self.own)
+                self._open[stream] = None
             stream.turn = next(self._count)
-            self._open[stream] = None
         return stream.queue
 
     @property

@@ -48,6 +48,12 @@ def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _copies_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("device", "memory"):
+        monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", 4096)
+
+
+@pytest.fixture(autouse=True)
 def _little_garbage() -> Iterator[None]:
     """Collections look at what a test makes alone: there are many of them."""
     gc.freeze()

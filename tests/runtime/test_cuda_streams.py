@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import weakref
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,6 +15,7 @@ import weft as wf
 from tests.fusion.test_arena import PROGRAMS
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
+from weft.runtime import CudaError
 from weft.runtime.cuda import staging
 
 N = 300
@@ -105,9 +107,117 @@ class Walk:
             np.testing.assert_allclose(a.numpy(), a_, rtol=1e-12, err_msg=" ".join(self.steps))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_programs(device: RunningDevice, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "aside"), [(seed, 1024 if seed > 3 else 8 << 20) for seed in range(10)])
+def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch, seed: int, aside: int) -> None:
+    overtake_from(monkeypatch, aside)
     Walk(seed).run(40)
+
+
+def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    """Copies from the host of so many bytes overtake the device's own work."""
+    for module in ("device", "memory"):
+        monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
+
+
+def test_a_large_copy_from_the_host_waits_for_no_kernel(
+    device: RunningDevice, driver: RunningStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "PIECE", 4096)
+    overtake_from(monkeypatch, 1 << 16)
+    first, second = np.arange(10_000.0), np.arange(10_000.0)[::-1].copy()
+    x = wf.asarray(first)
+    y = x * 2
+    wf.evaluate(y)
+    driver.launched.clear()
+    before = len(driver.launched)
+    z = x + 1
+    wf.evaluate(z)
+    other = wf.asarray(second)  # more than all pieces of pinned memory
+    assert len(driver.launched) == before, "the kernel has not even begun"
+    np.testing.assert_array_equal((other + z).numpy(), second + first + 1)
+    np.testing.assert_array_equal(y.numpy(), first * 2)
+
+
+def test_memory_that_a_kernel_still_reads_is_not_copied_over(
+    device: RunningDevice, driver: RunningStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "PIECE", 4096)
+    overtake_from(monkeypatch, 1 << 16)
+    kept, values = [], [np.full(10_000, float(k)) for k in range(8)]
+    for k in range(8):
+        x = wf.asarray(values[k])
+        y = x * 3
+        wf.evaluate(y)
+        kept.append(y)
+        del x
+    assert driver.count("cuMemAllocAsync") < 8 + 8, "memory is used again"
+    pending = len(driver.launched)
+    assert pending < 8, "the last kernels have not begun"
+    for k, y in enumerate(kept):
+        np.testing.assert_array_equal(y.numpy(), values[k] * 3)
+
+
+def test_memory_given_up_before_copies_overtook(device: RunningDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "PIECE", 4096)
+    values = np.arange(10_000.0)
+    x = wf.asarray(values)
+    y = x * 3
+    wf.evaluate(y)
+    del x
+    overtake_from(monkeypatch, 1 << 16)
+    z = wf.asarray(-values)
+    np.testing.assert_array_equal(z.numpy(), -values)
+    np.testing.assert_array_equal(y.numpy(), values * 3)
+
+
+def test_a_stream_waits_for_a_copy_that_overtook(device: RunningDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    overtake_from(monkeypatch, 2000)
+    values, stream, out = np.arange(float(N)), cuda.stream(), cuda.device_array(N)
+    scale[2, 256, stream](out, out)  # it has waited for the device's own stream
+    scale[2, 256, stream](wf.asarray(values), out)
+    stream.synchronize()
+    np.testing.assert_array_equal(out.copy_to_host(), values * 3 + 1)
+
+
+def test_memory_that_a_stream_had_meanwhile(device: RunningDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "PIECE", 4096)
+    overtake_from(monkeypatch, 1 << 16)
+    values = np.arange(10_000.0)
+    x, a = wf.asarray(values), wf.asarray(values + 5)
+    wf.evaluate(x + 1)
+    address = x._storage.buffer.address  # type: ignore[union-attr]
+    del x  # the device's own stream has marked where it gave this up
+    stream = wf.stream()
+    with stream:
+        w = a * 2
+        wf.evaluate(w)
+        v = w + 1
+        wf.evaluate(v)
+    assert w._storage.buffer.address == address  # type: ignore[union-attr]
+    u = v + 0
+    wf.evaluate(u)
+    gone = weakref.ref(stream.queue)
+    del a, w, v, stream
+    gc.collect()
+    assert gone() is None, "its memory is the device's own stream's"
+    z = [wf.asarray(values - k) for k in range(3)]
+    for k in range(3):
+        np.testing.assert_array_equal(z[k].numpy(), values - k)
+    np.testing.assert_array_equal(u.numpy(), (values + 5) * 2 + 1)
+
+
+def test_a_copy_from_the_host_that_fails_half_way(
+    device: RunningDevice, driver: RunningStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "PIECE", 4096)
+    overtake_from(monkeypatch, 1 << 16)
+    x = wf.asarray(np.zeros(10_000))
+    driver.fail("cuMemcpyHtoDAsync", 1, after=7, times=1)
+    with pytest.raises(CudaError):
+        wf.asarray(np.ones(10_000))
+    driver.mend()
+    y = wf.zeros(10_000) + x + 5
+    np.testing.assert_array_equal(y.numpy(), np.full(10_000, 5.0))
 
 
 def test_streams_run_side_by_side(device: RunningDevice, driver: RunningStandIn) -> None:
