@@ -142,12 +142,12 @@ class Driver:
 
     def milliseconds(self, earlier: Any, later: Any) -> float:
         """The time between two events."""
-        name = "cuEventElapsedTime"
-        if not hasattr(self.table, "cuGetProcAddress"):
+        name, result = "cuEventElapsedTime", ctypes.c_float()
+        try:
+            # by its address: cuda.bindings 13 asks for the function as CUDA 12.8 has it, which older drivers do not
+            self.native(name, ctypes.addressof(result), earlier, later)
+        except CompileError:
             return float(self.call(name, earlier, later))
-        # by its address: cuda.bindings 13 asks for the function as CUDA 12.8 has it, which older drivers do not
-        result = ctypes.c_float()
-        self.native(name, ctypes.addressof(result), earlier, later)
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
