@@ -341,15 +341,26 @@ def convert(value: Any) -> Array:
 def write(array: Array, value: Expr) -> None:
     """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it.
 
-    Raises ValueError where two elements of the array are the same memory (a broadcast view).
+    Raises ValueError where two elements of the array are the same memory.
     """
+    check_writable(array)
     storage = array._storage
     epoch = current_epoch(storage.device)
     previous = operand(storage, epoch)
     shape, strides, offset = array._view or whole(storage)
-    if prod(shape) and any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
-        raise ValueError("assignment destination is read-only")
     assign(storage, update(previous, value, shape, strides, offset), epoch)
+
+
+def check_writable(array: Array) -> None:
+    """Raise NumPy's ValueError where two elements of an array are the same memory: broadcast views, sliding windows."""
+    if array._view is None:
+        return
+    shape, strides, _ = array._view
+    reach = 0
+    for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
+        if step <= reach and 0 not in shape:
+            raise ValueError("assignment destination is read-only")
+        reach += step * (n - 1)
 
 
 def whole(storage: Storage) -> View:

@@ -12,7 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, Scalar, View, as_operand, convert, expr_of, record, start, whole, wrap, write
+from weft.dsl.array import (
+    Array,
+    Scalar,
+    View,
+    as_operand,
+    check_writable,
+    convert,
+    expr_of,
+    record,
+    start,
+    whole,
+    wrap,
+    write,
+)
 from weft.dsl.manipulation import window
 from weft.dsl.numbers import number_of
 from weft.dsl.positions import Positions, flat_position, positions_of
@@ -279,9 +292,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
             _write_window(array._storage, shown, value)
             return
     location = start()
-    shape, strides, _ = array._view or whole(array._storage)
-    if array.size and any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
-        raise ValueError("assignment destination is read-only")
+    check_writable(array)
     if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
         if key.shape == array.shape[: key.ndim] and _masked_set(array, key, value):
             return

@@ -471,6 +471,32 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     return window(array, (*shape[:-2], length), (*strides[:-2], strides[-2] + strides[-1]), begin if length else 0)
 
 
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Array:
+    """Every window of some axes, which get axes of their own behind the others; a read-only view."""
+    array = asarray(x)
+    lengths = as_shape(window_shape)
+    if axis is None and len(lengths) != array.ndim:
+        raise ValueError(
+            f"Since axis is None, must provide window_shape for all dimensions of `x`; got {len(lengths)} "
+            f"window_shape elements and `x.ndim` is {array.ndim}."
+        )
+    given = range(array.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [normalize_axis(k, array.ndim) for k in given]
+    if len(axes) != len(lengths):
+        raise ValueError(
+            f"Must provide matching length window_shape and axis; got {len(lengths)} window_shape elements and {len(axes)} axes elements."
+        )
+    shape, strides, begin = layout(array)
+    left = list(shape)
+    for k, n in zip(axes, lengths, strict=True):
+        if n > left[k]:
+            raise ValueError("window shape cannot be larger than input array shape")
+        left[k] -= n - 1
+    return window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
+
+
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """Sum of a diagonal."""
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)  # type: ignore[attr-defined]

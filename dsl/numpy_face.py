@@ -240,6 +240,17 @@ _BY_FUNCTION = {
 }
 
 
+# What is weft's own in other modules of NumPy's.
+_OWN_IN = {
+    "numpy": OWN,
+    "numpy.lib.stride_tricks": {
+        "sliding_window_view": manipulation.sliding_window_view,
+        "broadcast_to": manipulation.broadcast_to,
+    },
+}
+_BY_FUNCTION[np.lib.stride_tricks.sliding_window_view] = manipulation.sliding_window_view
+
+
 def find_own(function: Any) -> Any | None:
     """Weft's function for one of NumPy's, or None."""
     return _BY_FUNCTION.get(function)
@@ -291,7 +302,7 @@ def submodule(name: str) -> Namespace:
     import importlib
 
     module = importlib.import_module(name)
-    own = OWN if name == "numpy" else {}
+    own = _OWN_IN.get(name, {})
     plain = {n: getattr(module, n) for n in _PLAIN if hasattr(module, n)}
     return Namespace(module, {**plain, **own})
 

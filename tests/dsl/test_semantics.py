@@ -71,6 +71,26 @@ def test_what_is_a_view_and_what_is_a_copy() -> None:
     both(program)
 
 
+def test_sliding_windows_are_views() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(20.0).reshape(4, 5)
+        seen = xp.lib.stride_tricks.sliding_window_view
+        found = seen(x, (2, 3)), seen(x, 3, -1), seen(x[::2, ::-1], (2, 2), (1, 1)), seen(x, (2, 0), (0, 1))
+        means = found[0].sum((-1, -2))
+        x[1] *= 2
+        for windows in found[:3]:
+            with pytest.raises(ValueError):
+                windows[0] = 1
+            with pytest.raises(ValueError):
+                windows += 1
+        for wrong in (3,), ((2, 6),), ((2, 2), 0), ((2, -1),), (2, 5):
+            with pytest.raises(ValueError):
+                seen(x, *wrong)
+        return (*found, means)
+
+    both(program)
+
+
 def test_arrays_without_axes_have_the_first_and_the_last_one() -> None:
     def program(xp: Any) -> Any:
         x = xp.asarray(3)

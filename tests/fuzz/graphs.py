@@ -75,6 +75,7 @@ xp.linspace(0, 8, 9)|xp.full_like(A, 2)|xp.array([1, 2, 3])|xp.array([[1.5, 2], 
 ODD = """A[..., :3].sum(-1).max(-1)|xp.sum(A[..., :2].max(-1) * 2, -1)|(A[..., :3].min(-1) + 1).sum(d)|A.reshape(-1, 2).sum(-1).sum()|A[:, :3].sum(1)[:, None] + A
 xp.sum((A.reshape(-1) + xp.arange(97)[:, None]) % 3, d)|((A.reshape(1, -1) - xp.arange(131)[:, None]) % 5).max(d)|((A.reshape(-1) * xp.arange(151)[:, None]) % 7).argmax()
 xp.sum((A.reshape(-1, 1) + xp.arange(603)) % 3)|((A.reshape(-1)[:600] + xp.arange(203)[:, None]) % 4).sum((0, 1))|xp.any((A.reshape(-1) + xp.arange(103)[:, None]) % 9 > 8)
+xp.cumsum((A.reshape(-1) + xp.arange(151)[:, None]) % 3)[::997] % 8|xp.cumsum((A.reshape(1, -1) - xp.arange(83)[:, None]) % 5, d)[..., ::97] % 7|xp.maximum.accumulate((A.reshape(-1)[::-1] * xp.arange(71)[:, None]).reshape(-1))[5::501]
 (A + B)[I]|(A * 2)[I, I]|(A + 1)[..., I]|(A - B)[(I + 1) % 2]|(A * 2)[s][I].sum(d)|(A + B).T[I]|xp.maximum(A, B)[I[:, None], I]|(A + B).reshape(-1)[I * 2]
 (A + 1).T.reshape(-1)[s]|(A * 2).reshape(-1)[1:-1]|(A * 2).T.reshape(-1, 2).T.reshape(-1)|xp.roll((A + 1).reshape(-1), 5).reshape(A.shape)|xp.pad((A + 1).T.reshape(-1), 1)
 xp.roll(A.reshape(-1, 3), 1, 1).reshape(-1)|(A - B).reshape(-1)[::2].reshape(-1, 2)[s]|xp.repeat(A + 1, 3).reshape(-1, 2).T|xp.tile(A + 1, 2).T.reshape(-1)[s]|(A + 1).reshape(2, -1).T.reshape(3, -1)
@@ -425,7 +426,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
         values: Arrays = {
             "xp": wf,
             "evaluate": lambda *a: wf.evaluate(*(v for v in a if isinstance(v, wf.Array))),
-            "see": np.array,
+            "see": np.asarray,
             **sizes,
         }
         for name, value in start.items():
