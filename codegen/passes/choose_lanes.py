@@ -94,18 +94,18 @@ def _can_have_lanes(operation: Operation) -> bool:
     for inner in _inside(operation):
         if inner.opcode == "for" and any(steps.get(v, 0) != 0 for v in inner.operands[:2]):
             return False
-        if has_control_flow(inner) and not _chooses(inner):
+        if has_control_flow(inner) and not chooses(inner):
             return False
     return True
 
 
-def _chooses(operation: Operation) -> bool:
+def chooses(operation: Operation) -> bool:
     """Whether an `if` is nothing but two ways to a value: what does not hold for a lane need not be done for it."""
     if operation.opcode != "if" or not operation.results:
         return False
     inside = [o for region in operation.regions for o in region.operations]
     return all(
-        o.opcode in ("constant", "cast", "load", "yield") or _chooses(o)
+        o.opcode in ("constant", "cast", "load", "yield") or chooses(o)
         if o.opcode in STRUCTURAL
         else not has_control_flow(o)
         for o in inside

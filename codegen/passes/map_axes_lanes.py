@@ -134,9 +134,27 @@ class LaneWriter:
             self._wide_load(operation, slot)
             return
         for lane, values in enumerate(slot.values):
+            if operation.regions:
+                made: Sequence[Value] = self._choose(operation, values, slot.valid[lane])
+                values.update(zip(operation.results, made, strict=True))
+                continue
             operands = tuple(self.value(slot, lane, v) for v in operation.operands)
             made = self._guarded(operation, operands, slot.valid[lane])
             values.update(zip(operation.results, made, strict=True))
+
+    def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
+        """An `if` that only chooses between values, for one lane, where that is there."""
+        w, outside = self.w, self.w.map
+        w.map = {**outside, **values}
+
+        def choice() -> list[Value]:
+            w.copy([operation])
+            return [w.map[v] for v in operation.results]
+
+        nothing = [w.number(0, v.type) for v in operation.results]
+        found = choice() if valid is None else w.select(valid, choice, lambda: nothing)
+        w.map = outside
+        return found
 
     def _guarded(self, operation: Operation, operands: tuple[Value, ...], valid: Value | None) -> tuple[Value, ...]:
         """An operation of a lane; what may be written meanwhile is not read for a lane that is not there."""

@@ -38,6 +38,7 @@ from weft.codegen.passes.map_axes_scans import (
     Folder,
     Scan,
     find_scan,
+    operands_of,
 )
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
@@ -177,9 +178,9 @@ class _TileWriter:
         self.first = w.compute("add", w.compute("add", begin, own), w.compute("multiply", lane, LANES))
         loaded: set[Value] = set()
         for o in scan.before:
-            if o.opcode == "load" or any(v in loaded for v in o.operands):
+            if o.opcode == "load" or o.regions or any(v in loaded for v in o.operands):
                 loaded.update(o.results)
-        used = {v for o in scan.after for v in o.operands}
+        used = {v for o in scan.after for v in operands_of(o)}
         # what is read once is kept for later; positions are computed again
         self.kept = [v for o in scan.before for v in o.results if v in loaded and v in used]
         self.again = [o for o in scan.before if not any(v in loaded for v in o.results)]

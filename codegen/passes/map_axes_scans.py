@@ -17,7 +17,9 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.ops import accumulators
+from weft.codegen.passes.choose_lanes import chooses
 from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
@@ -76,7 +78,7 @@ def find_scan(nest: Nest) -> Scan | None:
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
     *body, end = loop.regions[0].operations
-    if has_loops(head) or has_loops(body) or any(has_control_flow(o) for o in body):
+    if has_loops(head) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
         return None
     if any(o.opcode in ("store", "atomic") for o in head) or any(o.opcode == "atomic" for o in body):
         return None
@@ -85,7 +87,7 @@ def find_scan(nest: Nest) -> Scan | None:
         return None
     folds = []
     for carried, following in zip(loop.regions[0].parameters[1:], end.operands, strict=True):
-        users = [o for o in body if carried in o.operands]
+        users = [o for o in body if carried in operands_of(o)]
         if len(users) != 1 or users[0].opcode not in FOLDS or users[0].results != (following,):
             return None
         others = [v for v in users[0].operands if v is not carried]
@@ -97,11 +99,16 @@ def find_scan(nest: Nest) -> Scan | None:
     before: list[Operation] = []
     after: list[Operation] = []
     for o in body:
-        if o in own or any(v in known for v in o.operands):
+        if o in own or any(v in known for v in operands_of(o)):
             known.update(o.results)
         if o not in own:
             (after if o.opcode == "store" or any(v in known for v in o.results) else before).append(o)
     return None if any(f.value in known for f in folds) else Scan(head, loop, folds, before, after)
+
+
+def operands_of(operation: Operation) -> list[Value]:
+    """What an operation uses, in its regions too."""
+    return [v for o in program_order([operation]) for v in o.operands]
 
 
 def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:

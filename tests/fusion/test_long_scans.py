@@ -42,6 +42,8 @@ PROGRAMS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
     "quarters": lambda xp, c: xp.cumsum(xp.floor(c(D) * 4) / 4) + c(D),
     "float32": lambda xp, c: xp.cumsum(xp.floor(c(F) * 4) / 4),
     "complex": lambda xp, c: xp.cumsum(c(np.round(Z))) * 2,
+    "parts": lambda xp, c: (lambda a: xp.cumsum(xp.concatenate([a, a[5:] * 2, a[:3]])) + 1)(c(N)),
+    "padded": lambda xp, c: xp.cumsum(xp.pad(c(N), 2)),
     "zeros": lambda xp, c: xp.cumsum(c(F) * -0.0),
 }
 
@@ -50,7 +52,7 @@ def tuple_of(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-FEW = ("integers", "minima of bytes", "two of different sizes", "rows", "complex")
+FEW = ("integers", "parts", "minima of bytes", "two of different sizes", "rows", "complex")
 
 
 @pytest.mark.parametrize(("name", "device"), [(n, d) for d in DEVICES for n in (PROGRAMS if d == "simt" else FEW)])
