@@ -5,6 +5,7 @@ They are of a few classes, so that many sizes share a kernel:
 
 row      (threads, slots): threads that share a row, and how many vectors of it each keeps in registers; with 0
          slots the row is read again whenever it is gone over.
+columns  (threads, columns): threads side by side, and how many columns each folds.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
 short    names and values in turn, on the host: see `unroll_folds`.
@@ -20,6 +21,7 @@ from dataclasses import replace
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.map_axes_columns import describe_columns
 from weft.codegen.passes.map_axes_elements import describe_line
 from weft.codegen.passes.map_axes_joined import describe_joined
 from weft.codegen.passes.map_axes_lookback import describe_lookback
@@ -50,7 +52,8 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
         found = describe_lookback(inlined, nest, sizes)
     else:
         found = (
-            describe_row(inlined, nest, sizes)
+            describe_columns(inlined, nest, sizes)
+            or describe_row(inlined, nest, sizes)
             or describe_tile(inlined, nest, sizes)
             or describe_plane(inlined, nest, sizes)
             or describe_scan(inlined, nest, sizes)

@@ -24,7 +24,8 @@ rows       Folds over side-by-side elements: a warp or the block has a row, in r
 joined     Long folds: chunks as rows, and the last block that is through folds what all found.
 scans      Running folds along rows: a block has a row, tile by tile. Without sizes, or for short rows: items.
 lookback   Running folds along long rows: a block has a tile, and looks back at what those before it found.
-columns    Folds across side-by-side items: 32 columns a block.
+columns    Folds across side-by-side items: up to 32 vectors of columns a block, and rows below one another. Without sizes,
+           or for nested folds: 32 columns a block.
 items      Anything else: loops in order inside one thread for each point.
 """
 
@@ -33,6 +34,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.passes.map_axes_columns import map_columns
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
 from weft.codegen.passes.map_axes_joined import map_joined
@@ -71,6 +73,8 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     if not has_loops(nest.item) and nest.levels:
         lanes, aligned = vector_lanes(kernel, nest)
         return map_line(kernel, nest, lanes, aligned, target) if lanes > 1 else map_plane(kernel, nest)
+    if "columns" in kernel.attributes:
+        return map_columns(kernel, nest)
     if "row" in kernel.attributes:
         return map_rows(kernel, nest)
     folded = map_folds(kernel, nest)

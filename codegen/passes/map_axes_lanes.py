@@ -105,10 +105,19 @@ class LaneWriter:
         for slot in slots:
             slot.values = [{index: at} for at in slot.indices]
 
-    def copy(self, operations: Iterable[Operation], slots: Sequence[Slot], index: Value) -> None:
-        """Operations in order: all slots up to the last load, then slot by slot, then the stores."""
+    def copy(
+        self,
+        operations: Iterable[Operation],
+        slots: Sequence[Slot],
+        index: Value,
+        steps: dict[Value, int | None] | None = None,
+    ) -> None:
+        """Operations in order: all slots up to the last load, then slot by slot, then the stores.
+
+        `steps`: how values grow with `index`, where some that do are computed elsewhere.
+        """
         operations = list(operations)
-        self.steps = index_steps(operations, index)
+        self.steps = index_steps(operations, index) if steps is None else steps
         made = [o for o in operations if o.opcode != "store"]
         first = 1 + max((k for k, o in enumerate(made) if o.opcode == "load"), default=-1)
         for operation in made[:first]:

@@ -300,16 +300,21 @@ class RowWriter:
 
     def _turn(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
         """The loop's body for these slots; the accumulators behind them."""
+        self.writer.begin(slots, loop.regions[0].parameters[0])
+        return self._body(loop, slots, accumulators)
+
+    def _body(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
         region = loop.regions[0]
-        index, carried = region.parameters[0], region.parameters[1:]
-        dependent = _dependent(loop)
-        self.writer.begin(slots, index)
-        self.writer.copy([o for o in region.operations if o not in dependent and o.opcode != "yield"], slots, index)
+        carried, dependent = region.parameters[1:], _dependent(loop)
+        self._copy([o for o in region.operations if o not in dependent and o.opcode != "yield"], slots, loop)
         yielded = region.operations[-1].operands
         for slot in slots if carried else ():
             for lane in range(self.lanes):
                 accumulators[lane] = self._fold_in(slot, lane, dependent, carried, yielded, accumulators[lane])
         return accumulators
+
+    def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
+        self.writer.copy(operations, slots, loop.regions[0].parameters[0])
 
     def _fold_in(
         self,

@@ -134,6 +134,40 @@ def test_several_folds_of_the_same_elements_are_one_kernel() -> None:
     np.testing.assert_allclose([float(mean), float(squares)], [x.mean(), (x * x).sum()], rtol=1e-9)
 
 
+# -- columns ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(100, 3), (37, 130), (5, 1000), (70, 4, 9), (333, 131)])
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_folds_across_rows_have_numpys_bits(shape: tuple[int, ...], dtype: Any) -> None:
+    x = RNG.integers(0, 100, shape).astype(dtype)
+    a = wf.asarray(x)
+    assert "columns" in attributes(a.sum(axis=0))
+    np.testing.assert_array_equal(np.asarray(a.sum(axis=0) * 2), x.sum(axis=0) * 2)
+    np.testing.assert_array_equal(np.asarray(a.argmax(axis=0)), x.argmax(axis=0))
+    np.testing.assert_array_equal(np.asarray(a - a.max(axis=0)), x - x.max(axis=0))
+
+
+def test_columns_are_read_as_vectors() -> None:
+    whole = attributes(wf.asarray(np.zeros((300, 200), np.float32)).sum(axis=0))
+    odd = attributes(wf.asarray(np.zeros((300, 201), np.float32)).sum(axis=0))
+    narrow = attributes(wf.asarray(np.zeros((300, 20), np.float32)).sum(axis=0))
+    assert whole["columns"] == odd["columns"] == (32, 4)
+    assert len(whole["vectors"]) == 2
+    assert "vectors" not in odd
+    assert narrow["columns"] == (8, 4)
+
+
+@pytest.mark.parametrize("columns", [20, 300])
+def test_a_column_is_folded_in_one_order(columns: int) -> None:
+    x = RNG.standard_normal((777, columns)).astype(np.float32)
+    a, b = wf.asarray(x), wf.asarray(np.pad(x, ((0, 0), (1, 0))))[:, 1:]  # whose vectors are not aligned
+    first = np.asarray(a.sum(axis=0))
+    assert np.asarray(b.sum(axis=0)).tobytes() == first.tobytes()
+    together = wf.evaluate(a.sum(axis=0), (a * 2).max(axis=0), a.astype(np.float64).sum(axis=0))
+    assert np.asarray(together[0]).tobytes() == first.tobytes()
+
+
 # -- scans -------------------------------------------------------------------------------------------
 
 

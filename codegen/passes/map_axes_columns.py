@@ -1,0 +1,247 @@
+"""Folds across rows: neighbouring threads have neighbouring columns, and the schedule of sums over the first axis.
+
+In: a logical kernel whose items fold over one loop and lie side by side in memory, and its ``columns`` attribute
+(`describe_columns`). Out: the threaded kernel: of a block's 256 threads, 32 or as many as there are vectors of columns stand
+side by side, the others below them; each goes down the rows that are its own.
+
+The tree of a fold: the rows of a thread in order, then the threads of a column by halves. How many threads a column has follows
+from the number of columns alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.passes.fold_identities import fold_identities, rounds
+from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.map_axes_folds import fold_all, shuffled
+from weft.codegen.passes.map_axes_lanes import Slot, lanes_of
+from weft.codegen.passes.map_axes_nest import Nest, is_spread, prefers_columns
+from weft.codegen.passes.map_axes_rows import RowFacts, RowNest, RowWriter, find_row
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256
+WARP = 32
+WARPS = THREADS // WARP
+# Columns of a thread where folding rounds: always as many, so that what else is read changes no bit.
+FOLD_COLUMNS = 4
+# Vectors that a thread reads at once.
+ROWS = 4
+SHARED_BYTES = 40_000
+
+
+def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``columns`` (threads side by side, columns of each), ``whole`` and ``vectors`` for these sizes; none where the folds
+    do not go across rows.
+    """
+    row = find_columns(nest)
+    if row is None:
+        return {}
+    index, count = nest.levels[-1].index, sizes[nest.levels[-1].extent.name]
+    lanes = min(_columns_of(row, index), _power_of_two(count))
+    side = min(WARP, _power_of_two(-(-count // lanes)))
+    values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
+    if values * WARPS * side * lanes > SHARED_BYTES:
+        return {}
+    found: dict[str, Any] = {"columns": (side, lanes)}
+    if count % lanes == 0:
+        walks = [(list(program_order(nest.operations)), index)]
+        found |= {"whole": True, "vectors": aligned_pointers(kernel, walks, sizes, lanes)}
+    return found
+
+
+def find_columns(nest: Nest) -> RowNest | None:
+    """The item as loops over rows that items side by side have in common; None where it is anything else."""
+    if not nest.levels:
+        return None
+    row = find_row(nest)
+    if row is None or not any(o.results for o in row.loops) or not prefers_columns(nest, row.loops):
+        return None
+    steps = index_steps(nest.operations, nest.levels[-1].index)
+    straight = all(is_spread(o) or not o.regions for o in (*row.head, *row.tail))
+    simple = not any(o.opcode == "atomic" for o in program_order((*row.head, *row.tail)))
+    apart = any(v in steps for v in (row.start, row.stop))
+    return row if straight and simple and not apart else None
+
+
+def _columns_of(row: RowNest, index: Value) -> int:
+    if any(rounds(o) for o in row.loops):
+        return FOLD_COLUMNS
+    return lanes_of(program_order((*row.head, *row.tail)), index)
+
+
+def _power_of_two(number: int) -> int:
+    """The least that is not less."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def map_columns(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``columns`` attribute."""
+    row = find_columns(nest)
+    assert row is not None
+    side, lanes = kernel.attributes["columns"]
+    w = ThreadWriter(kernel, nest, THREADS)
+    *outer, columns = w.extents()
+    width = side * lanes
+    across = w.parts(columns, width)
+    down, right = w.split(w.thread, side)
+    count = w.compute("multiply", w.product(outer), across) if outer else across
+    with w.tiles(count) as tile:
+        batch, number = w.split(tile, across) if outer else (tile, tile)
+        w.bind(nest.levels[:-1], batch)
+        first = w.compute("add", w.compute("multiply", number, width), w.compute("multiply", right, lanes))
+        writer = ColumnWriter(w, row, nest, down)
+        writer.place(first, columns)
+        writer.write(nest)
+        w.barrier()
+    return w.finish("columns", width)
+
+
+class ColumnWriter(RowWriter):
+    """Writes what is done for the columns of a thread, this one being number `part` below one another."""
+
+    def __init__(self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value) -> None:
+        attributes = w.builder.kernel.attributes
+        super().__init__(w, row, THREADS, part, RowFacts(0, vectors=attributes.get("vectors", ())))
+        self.side, self.lanes = attributes["columns"]
+        self.writer.lanes = self.lanes
+        self.whole = bool(attributes.get("whole"))
+        self.index = nest.levels[-1].index
+        self.steps = index_steps(nest.operations, self.index)
+        self.columns = Slot([], [])
+
+    def place(self, first: Value, count: Value) -> None:
+        """Let this thread's columns begin at `first`, of `count` that there are."""
+        w = self.w
+        if self.whole:
+            at = w.compute("minimum", first, w.compute("subtract", count, self.lanes))
+            self.columns = self.writer.slot(at, [w.test("less", first, count)] * self.lanes)
+        else:
+            last = w.compute("subtract", count, 1)
+            numbers = [w.compute("add", first, lane) if lane else first for lane in range(self.lanes)]
+            valid: list[Value | None] = [w.test("less", at, count) for at in numbers]
+            self.columns = Slot([w.compute("minimum", at, last) for at in numbers], valid)
+        self.writer.begin([self.columns], self.index)
+
+    def _part(self, part: Sequence[Operation]) -> None:
+        if len(part) == 1 and is_spread(part[0]):
+            self._loop(part[0])
+        elif part is self.row.tail or any(o.opcode == "store" for o in part):
+            with self.writer.inside(), self.w.when(self.w.test("equal", self.part, 0)):
+                self._points(part)
+            self.writer.forget()
+        else:
+            self._points(part)
+
+    def _points(self, operations: Sequence[Operation]) -> None:
+        """What is done for each column, or for all."""
+        for o in operations:
+            if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
+                self.writer.copy([o], [self.columns], self.index, self.steps)
+            elif o.opcode != "yield":
+                self.writer.point(o)
+
+    # -- down the rows ------------------------------------------------------------------------------
+
+    def _loop(self, loop: Operation) -> None:
+        w = self.w
+        combine = loop.attributes.get("combine", ())
+        types = [v.type for v in loop.results]
+        initial = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        accumulators = self._tiles(loop, [list(initial) for _ in range(self.lanes)] if combine else [])
+        if not combine:
+            return
+        for lane, total in enumerate(self._fold_lanes(combine, accumulators)):
+            before = [self.writer.value(self.columns, lane, v) for v in loop.operands[2:]]
+            found = fold_all(w, combine, before, total)
+            self.columns.values[lane].update(zip(loop.results, found, strict=True))
+
+    def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
+        """A few rows at a time, then what is left."""
+        w, width = self.w, len(loop.results)
+        loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
+        unroll = max(1, ROWS // max(1, loads))
+        apart = THREADS // self.side
+        flat = [v for lane in accumulators for v in lane]
+
+        def nested(values: Sequence[Value]) -> list[list[Value]]:
+            return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
+
+        def turn(rows: Sequence[Value], inside: Sequence[Value | None], carried: Sequence[Value]) -> list[Value]:
+            slots = [self._row(loop, *row) for row in zip(rows, inside, strict=True)]
+            return [v for lane in self._body(loop, slots, nested(carried)) for v in lane]
+
+        def at(first: Value) -> list[Value]:
+            return [w.compute("add", first, k * apart) if k else first for k in range(unroll)]
+
+        last = w.compute("subtract", self.stop, 1)
+        # where all rows of this thread's next turn are there
+        whole = w.compute("subtract", self.stop, (unroll - 1) * apart)
+        first = w.compute("add", self.start, self.part)
+        how: dict[str, Any] = {"step_by": w.number(unroll * apart), "rolled": True, "opaque": True}
+        start = [first, *flat]
+        with self.writer.inside(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
+            after = turn(at(opened.index), [None] * unroll, opened.carried[1:])
+            opened.yield_(w.compute("add", opened.index, unroll * apart), *after)
+        if unroll == 1:
+            return nested(opened.results[1:])
+        rest = at(opened.results[0])[:-1]
+
+        def left() -> list[Value]:
+            with self.writer.inside():
+                inside = [w.test("less", row, self.stop) for row in rest]
+                return turn([w.compute("minimum", row, last) for row in rest], inside, opened.results[1:])
+
+        more = w.test("less", rest[0], self.stop)
+        return nested(list(w.select(more, left, lambda: opened.results[1:])))
+
+    def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
+        """This thread's columns in a row."""
+        valid: list[Value | None] = list(self.columns.valid)
+        if inside is not None:
+            valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]
+        index = loop.regions[0].parameters[0]
+        values = [{**known, index: row} for known in self.columns.values]
+        return Slot(self.columns.indices, valid, values)
+
+    def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
+        self.writer.copy(operations, slots, self.index, self.steps)
+
+    # -- folding across threads -----------------------------------------------------------------------
+
+    def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
+        """The folds of this thread's columns from what all that share them found; each of them gets them."""
+        w = self.w
+        mask = WARP // 2
+        while mask >= self.side:
+            values = [shuffled(w, combine, lane, mask) for lane in values]
+            mask //= 2
+        warp, lane = w.split(w.thread, WARP)
+        width = self.side * self.lanes
+        shared = [w.shared_array(v.type, WARPS * width) for v in values[0]]  # type: ignore[arg-type]
+        own = w.compute("multiply", w.split(lane, self.side)[1], self.lanes)
+        numbers = [w.number(column) for column in range(self.lanes)]
+        notes = [{"align": min(16, self.lanes * v.type.itemsize)} for v in values[0]]  # type: ignore[union-attr]
+        with w.when(w.test("less", lane, self.side)):
+            place = w.compute("add", w.compute("multiply", warp, width), own)
+            for k, pointer in enumerate(shared):
+                address = w.builder.offset(pointer, place)
+                for column, number in enumerate(numbers):
+                    w.builder.store(address, number, values[column][k], **({} if column else notes[k]))
+        w.barrier()
+
+        def read(warp: int, k: int) -> list[Value]:
+            address = w.builder.offset(shared[k], w.compute("add", own, warp * width) if warp else own)
+            return [w.builder.load(address, number, **({} if c else notes[k])) for c, number in enumerate(numbers)]
+
+        found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(WARPS)]
+        while len(found) > 1:
+            half = len(found) // 2
+            found = [
+                [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
+                for upper, lower in zip(found[:half], found[half:], strict=True)
+            ]
+        return [list(column) for column in found[0]]
