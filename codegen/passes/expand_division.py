@@ -175,15 +175,19 @@ class _Writer:
         q = self.b.op("multiply", a, r)
         return self.fma(self.fma(self.b.op("negative", b), q, a), r, q)
 
-    def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> list[Value]:
+    def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
         """Quotients of any numbers, through float64."""
-        parts = {b: self.wide_reciprocal(b) for b in dict.fromkeys(b for _, b in pairs)}
-        found = []
-        for a, b in pairs:
-            high, low = parts[b]
-            wide = self.b.cast(a, _FLOAT64)
-            found.append(self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32))
-        return found
+        divisors = {b for _, b in pairs}
+        if len(divisors) > 1:
+            return self.in_turn(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
+        parts = self.wide_reciprocal(divisors.pop())
+        return [self.wide_quotient(a, parts) for a, _ in pairs]
+
+    def wide_quotient(self, a: Value, parts: tuple[Value, Value]) -> Value:
+        """a/b with 1/b in two parts."""
+        high, low = parts
+        wide = self.b.cast(a, _FLOAT64)
+        return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
         """1/b as the sum of two float64 of one sign, so that infinite dividends stay infinite."""
@@ -216,7 +220,7 @@ class _Writer:
         with self.b.if_(good, [_FLOAT32] * len(numbers)) as branch:
             branch.yield_(*(self.root(x) for (x,) in numbers))
         with self.b.else_() as branch:
-            branch.yield_(*(self.scaled_root(x) for (x,) in numbers))
+            branch.yield_(*self.in_turn(numbers, self.scaled_root))
         return branch.results
 
     def root(self, x: Value) -> Value:
@@ -229,12 +233,27 @@ class _Writer:
         return self.fma(self.fma(self.b.op("negative", g), g, x), h, g)
 
     def scaled_root(self, x: Value) -> Value:
-        """The root of any number but large ones."""
-        scaled = self.root(self.b.op("multiply", x, self.float32(2.0**100)))
+        """The root of any number."""
+        one, small = self.float32(1), self.test("less", x, self.float32(_LEAST))
+        up = self.b.op("where", small, self.float32(2.0**100), one)
+        down = self.b.op("where", small, self.float32(2.0**-50), one)
+        root = self.b.op("multiply", self.root(self.b.op("multiply", x, up)), down)
         own = self.b.op(
             "bitwise_or", self.test("equal", x, self.float32(0)), self.test("equal", x, self.float32(np.inf))
         )
-        return self.b.op("where", own, x, self.b.op("multiply", scaled, self.float32(2.0**-50)))
+        return self.b.op("where", own, x, root)
+
+    # -- loops ----------------------------------------------------------------------------------
+
+    def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
+        """`one` of each of `given` by a loop through which they move up: what is seldom done is to take little room."""
+        if len(given) == 1:
+            return [one(*given[0])]
+        flat, width = [v for values in given for v in values], len(given[0])
+        with self.b.loop(self.b.constant(len(given)), "serial", initial=flat, rolled=True) as loop:
+            others = loop.carried[1 - width :] if width > 1 else ()  # of the last ones: they stay, nobody asks for them
+            loop.yield_(*loop.carried[width:], one(*loop.carried[:width]), *others)
+        return loop.results[::width]
 
     # -- words ----------------------------------------------------------------------------------
 

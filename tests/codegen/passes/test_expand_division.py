@@ -1,7 +1,7 @@
 """Quotients and roots written out for GPUs have IEEE 754's bits, however bad the machine's approximations may be.
 
-The very steps that a GPU takes are compiled for this machine; its approximations are tables, filled with what the machine
-may give at worst.
+The very steps that a GPU takes are compiled for this machine; its approximations are a table, or computed and made worse, with
+what the machine may give at worst.
 """
 
 from __future__ import annotations
@@ -18,48 +18,50 @@ from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.passes import expand_division
 from weft.codegen.passes.rewrite import Rewriter
 
-TOGETHER = 6  # quotients with one divisor, more than share a branch otherwise
-TABLES = {"load": "near", "cast": "wide", "multiply": "scaled"}  # what made the operand of an approximation
+# Quotients or roots that a turn of the loop does. More with one divisor than otherwise share a branch take another way.
+FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
 def plain(form: str) -> Kernel:
-    """What a thread does for n turns: a quotient, some with one divisor, or a root."""
+    """What a thread does for n turns."""
     b = KernelBuilder("model", np.int64, "threaded", explicit=True)
-    x, y, near, scaled = (b.pointer(name, np.float32) for name in ("x", "y", "near", "scaled"))
-    del near, scaled
-    b.pointer("wide", np.float64)
+    x, y, _ = (b.pointer(name, np.float32) for name in ("x", "y", "near"))
     out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")
+    b.scalar("skew", np.float64)
     with b.loop(n, "serial") as i:
-        if form == "root":
-            b.store(out, i.index, b.op("sqrt", b.load(y, i.index)))
+        first = b.op("multiply", i.index, b.constant(FORMS[form]))
+        places = [b.op("add", first, b.constant(k)) for k in range(FORMS[form])]
+        numbers = [b.load(y, place) for place in ([i.index] if form == "one divisor" else places)]
+        if "root" in form:
+            results = [b.op("sqrt", number) for number in numbers]
         else:
-            count = TOGETHER if form == "one divisor" else 1
-            first = b.op("multiply", i.index, b.constant(count))
-            places = [b.op("add", first, b.constant(k)) for k in range(count)]
-            divisor = b.load(y, i.index)
             dividends = [b.load(x, place) for place in places]
-            quotients = [b.op("divide", dividend, divisor) for dividend in dividends]
-            for place, quotient in zip(places, quotients, strict=True):
-                b.store(out, place, quotient)
+            divisors = numbers * (FORMS[form] if form == "one divisor" else 1)
+            results = [b.op("divide", *pair) for pair in zip(dividends, divisors, strict=True)]
+        for place, result in zip(places, results, strict=True):
+            b.store(out, place, result)
     return b.finish()
 
 
 @cache
 def modelled(form: str) -> tuple[Kernel, Any]:
-    """The written out form with tables in place of approximations, compiled."""
+    """The written out form with modelled approximations, compiled."""
     kernel = expand_division(plain(form))
     verify_kernel(kernel)
     assert not [o for o in kernel.walk() if o.opcode in ("divide", "sqrt")]
     makers = {value: o for o in kernel.walk() for value in o.results}
-    pointers = {p.value.name: p.value for p in kernel.parameters}
+    near, skew = (next(p.value for p in kernel.parameters if p.value.name == name) for name in ("near", "skew"))
 
     def rule(b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
         if o.opcode != "approximate":
             return None
-        maker = source = makers[o.operands[0]]
-        while source.opcode != "load":
-            source = makers[source.operands[0]]
-        return [b.load(pointers[TABLES[maker.opcode]], source.operands[1])]
+        maker = makers.get(o.operands[0])
+        if maker is not None and maker.opcode == "load":
+            return [b.load(near, maker.operands[1])]
+        (x,) = (b.cast(v, np.float64) for v in operands)
+        x = x if o.attributes["function"] == "reciprocal" else b.op("sqrt", x)
+        exact = b.op("divide", b.constant(1, np.float64), x)
+        return [b.cast(b.op("multiply", exact, skew), o.results[0].type)]
 
     kernel = Rewriter(kernel, rule).run()
     return kernel, load(kernel)
@@ -89,13 +91,6 @@ def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def wide_reciprocals(y: np.ndarray, units: int) -> np.ndarray:
-    """What ``rcp.approx.ftz.f64`` may give: within 2^-17, and 20 bits of it."""
-    found = (1 / y.astype(np.float64)) * (1 + units * 2.0**-18)
-    return (found.view(np.int64) & ~np.int64(0xFFFFFFFF)).view(np.float64)
-
-
-@np.errstate(all="ignore")
 def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
     """What ``rsqrt.approx.ftz.f32`` may give: within 2^-22.4, which is less than three units."""
     exact = 1 / np.sqrt(flushed(x).astype(np.float64))
@@ -105,14 +100,16 @@ def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int) -> None:
     kernel, function = modelled(form)
-    if form == "root":
-        tables = root_reciprocals(y, units), root_reciprocals(y * np.float32(2.0**100), units)
-        wanted = np.sqrt(y)
+    if "root" in form:
+        near, wanted = root_reciprocals(y, units), np.sqrt(y)
+        skew = 1 + units / 3 * 2.0**-23  # and rounding: 2^-22.4
     else:
-        tables = reciprocals(y, units), y
-        wanted = (x.reshape(y.size, -1) / y[:, None]).ravel()
+        near, wanted = reciprocals(y, units), (x.reshape(y.size, -1) / y[:, None]).ravel()
+        skew = 1 + units * 2.0**-17
     found = np.empty_like(wanted)
-    run(kernel, [x, y, *tables, wide_reciprocals(y, units), found, y.size], function=function)
+    run(
+        kernel, [x, y, near, found, y.size if form == "one divisor" else y.size // FORMS[form], skew], function=function
+    )
     differ = (found.view(np.int32) != wanted.view(np.int32)) & ~(np.isnan(found) & np.isnan(wanted))
     if differ.any():
         k = int(differ.argmax())
@@ -120,13 +117,15 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int) -> None:
 
 
 def check_pairs(x: np.ndarray, y: np.ndarray) -> None:
-    """Each pair by itself, and with neighbours that share its divisor."""
-    x, y = np.ascontiguousarray(x, np.float32).ravel(), np.ascontiguousarray(y, np.float32).ravel()
+    """Each pair by itself, beside others, and with neighbours that share its divisor."""
+    x, y = (np.ascontiguousarray(v, np.float32).ravel()[: v.size // 4 * 4] for v in (x, y))
     for units in (-1, 0, 1):
-        check("pair", x, y, units)
-        check("one divisor", np.repeat(x, TOGETHER), y, units)
+        for form in ("pair", "pairs"):
+            check(form, x, y, units)
+        check("one divisor", np.repeat(x, FORMS["one divisor"]), y, units)
     for units in (-3, -2, -1, 0, 1, 2, 3):
-        check("root", x, y, units)
+        for form in ("root", "roots"):
+            check(form, x, y, units)
 
 
 def bits(values: Any) -> np.ndarray:
@@ -234,12 +233,12 @@ def test_roots_of_all_significands() -> None:
 def test_the_interpreter_takes_the_same_steps() -> None:
     values = bits([0, 1, 0x007FFFFF, 0x3F800000, 0x3FFFFFFF, 0x7F7FFFFF, 0x7F800000, 0x80000001, 0xBF800003])
     x, y = np.repeat(values, values.size), np.tile(values, values.size)
-    found, unused = np.zeros_like(x), np.zeros(1, np.float64)
+    x, y = x[:80], y[:80]
+    found = np.zeros_like(x)
     with np.errstate(all="ignore"):
-        interpret_kernel(expand_division(plain("pair")), [x, y, x, y, unused, found, x.size])
-        np.testing.assert_array_equal(found, x / y)
-        interpret_kernel(expand_division(plain("root")), [x, y, x, y, unused, found, x.size])
-        np.testing.assert_array_equal(found, np.sqrt(y))
+        for form in ("pair", "pairs", "root", "roots"):
+            interpret_kernel(expand_division(plain(form)), [x, y, x, found, x.size // FORMS[form], 1.0])
+            np.testing.assert_array_equal(found, np.sqrt(y) if "root" in form else x / y)
 
 
 def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
