@@ -72,6 +72,9 @@ Step = tuple[Expr, Task | None]  # without a task: an opaque call
 def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr]) -> list[Step]:
     steps: list[Step] = []
     short = find_short(order, outputs)
+    lasting = outputs | _read_whole(order)
+    folds: dict[object, Expr] = {}  # what a reduction computes -> the first one that does
+    alias: dict[Expr, Expr] = {}  # reductions that compute what another one does
     for node in order:
         if node not in stored or node.kind in ("leaf", "empty"):
             continue
@@ -79,10 +82,21 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr]) -> lis
             steps.append((node, None))
             continue
         first: list[Expr] = []
-        task = make_task(node, stored, first, short)
-        steps.extend((value, make_task(value, stored, [])) for value in first)
+        task = make_task(node, stored, first, short).renamed(alias)
+        if task.kind == "reduce":
+            same = folds.setdefault(task.signature(), node)
+            if same is not node and node not in lasting:
+                alias[node] = same
+                continue
+        steps.extend((value, make_task(value, stored, []).renamed(alias)) for value in first)
         steps.append((node, task))
     return _without_unread(steps, short) if short else steps
+
+
+def _read_whole(order: list[Expr]) -> set[Expr]:
+    """Values that somebody needs the memory of, not only their elements."""
+    found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:

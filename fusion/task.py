@@ -7,8 +7,8 @@ divided inside them where that can be helped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Literal
 
@@ -84,6 +84,21 @@ class Task:
             for node, index in self.reads()
         )
 
+    def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
+        """The same with other values read, by the name of those."""
+        if alias.keys().isdisjoint(node for node, _ in self.reads()):
+            return self
+        return replace(self, body=_renamed(self.body, alias))
+
+    def signature(self) -> tuple[object, ...]:
+        """What it computes, wherever in the user's program: tasks of one signature have the same results."""
+        node = self.node
+        steps = tuple(
+            (i.kind, i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype), *_places(i))
+            for i in all_instructions(self.body)
+        )
+        return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
+
     def covered(self) -> tuple[int, int]:
         """The range of flat indices that is written without a gap; empty where there are gaps."""
         if self.kind == "scatter":
@@ -95,6 +110,21 @@ class Task:
                 return 0, 0
             length *= self.loops[loop].extent
         return start, start + length
+
+
+def _renamed(body: Iterable[Instruction], alias: Mapping[Expr, Expr]) -> list[Instruction]:
+    return [
+        replace(
+            i,
+            node=alias.get(i.node, i.node) if i.kind in ("read", "gather") else i.node,
+            branches=tuple(replace(b, instructions=tuple(_renamed(b.instructions, alias))) for b in i.branches),
+        )
+        for i in body
+    ]
+
+
+def _places(i: Instruction) -> tuple[object, ...]:
+    return i.index, i.operands, i.factors, tuple((len(branch.instructions), branch.result) for branch in i.branches)
 
 
 def gather_index(

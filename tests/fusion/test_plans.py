@@ -215,3 +215,27 @@ def test_updates_of_places_that_meet_stay_in_order() -> None:
     x, out = wf.asarray(a), wf.asarray(np.zeros(50))
     wf.evaluate(x, out)
     np.testing.assert_array_equal(fill(x, out), fill(a, np.zeros(50)))
+
+
+def test_folds_that_compute_the_same_are_one() -> None:
+    """The mean of a line and the mean inside a deviation of another."""
+    a = np.random.default_rng(5).random((1000, 64))
+    x = wf.asarray(a)
+    found = (x - x.mean(axis=0)) / x.std(axis=0)
+    folds = [line for kernel in wf.explain(found).kernels for line in kernel.formulas if "reduce_add" in line]
+    assert len(folds) == 2
+    np.testing.assert_allclose(found, (a - a.mean(axis=0)) / a.std(axis=0), rtol=1e-10)
+
+
+def test_folds_that_somebody_asks_for_stay_their_own() -> None:
+    x = wf.asarray(A)
+    first = x.sum(axis=1)
+    second = x.sum(axis=1)
+    other = x.sum(axis=1) + x.sum(axis=1)
+    first_again = first + 0
+    second[0] = 7
+    wf.evaluate(first, second, other, first_again)
+    np.testing.assert_array_equal(np.asarray(other), np.asarray(first) * 2)
+    np.testing.assert_array_equal(np.asarray(first_again), np.asarray(first))
+    assert float(second[0]) == 7
+    np.testing.assert_array_equal(np.asarray(second)[1:], np.asarray(first)[1:])
