@@ -16,7 +16,7 @@ from weft.dsl.creation import as_dtype, as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.streams import as_queue, external_stream
 from weft.fusion import Storage, contiguous_strides, evaluate, exclusive
-from weft.runtime import Buffer, Device, HostMemory, default_device
+from weft.runtime import Buffer, Device, HostMemory, default_device, get_device
 
 ALIGNMENT = 16  # what generated code expects of the start of a storage
 
@@ -175,7 +175,16 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     stream = desc.get("stream")
     if stream is not None and sync:
         external_stream(stream).synchronize()
-    return _foreign(default_device(), int(desc["data"][0]), dtype, shape, steps, owner)
+    address = int(desc["data"][0])
+    return _foreign(_home_of(address), address, dtype, shape, steps, owner)
+
+
+def _home_of(address: int) -> Device:
+    """The device whose memory lies at an address."""
+    device: Any = default_device()
+    ask = getattr(device, "owner_of", None)
+    number = ask(address) if ask is not None and address else None
+    return device if number is None else get_device(f"cuda:{number}")
 
 
 # -- copies ---------------------------------------------------------------------------------------

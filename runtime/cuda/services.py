@@ -20,12 +20,14 @@ from weft.runtime.cuda.memory import Block
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
 from weft.runtime.device import Buffer
+from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
 from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
 
 PORTABLE_MAPPED = 1 | 2  # for every device, with an address on the device
 ATTACH_GLOBAL = 1
 LAZY_PEER_ACCESS = 1
+POINTERS_DEVICE = 9  # an attribute of a pointer
 HANDLE_BYTES = 64  # of a CUipcMemHandle, whose field not every cuda.bindings shows
 PREFIX = "CU_DEVICE_ATTRIBUTE_"
 
@@ -180,6 +182,15 @@ class GpuServices:
     def _over(self, address: int, nbytes: int, owner: DriverMemory) -> Buffer:
         device: Any = self
         return Buffer(device, address, nbytes, owner)
+
+    def owner_of(self, address: int) -> int | None:
+        """The number of another GPU, if an address is in its memory."""
+        number = ctypes.c_int32()
+        try:
+            self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
+        except (CompileError, CudaError):
+            return None  # the driver does not know it
+        return number.value if number.value != int(self._driver.handle) else None
 
     def exported_stream(self) -> int:
         """CUDA's number of the stream that the device's memory is ready in, for other libraries."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -133,6 +134,19 @@ def calls(driver: StandIn) -> None:
     buffer, handle = one.share(1000)
     opened = one.open_shared(handle, 1000)
     print("memory", len(kinds), kept.nbytes, len(handle), opened.nbytes, one.memory_info()[1])
+    import weft as wf
+    from weft import cuda
+
+    there = other.allocate(800)
+    addresses = [x.address, there.address]
+    driver.native.bodies["cuPointerGetAttribute"] = lambda a: put32(a[0], addresses.index(a[2]))
+    for k, address in enumerate(addresses):
+        interface = {"shape": (100,), "typestr": "<f8", "data": (address, False), "version": 3}
+        theirs = cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=interface))
+        print(f"lies{k}", theirs.device.name, (theirs + 1).device.name)
+    with wf.device(one):
+        print("streams", wf.stream().__cuda_stream__()[1] > 2, cuda.default_stream().__cuda_stream__()[1] > 2)
+    del there, theirs
     one.profile(True)
     one.profile(False)
     del stream, began, ended, kinds, kept, buffer, opened, x, made, function

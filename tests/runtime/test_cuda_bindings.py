@@ -119,6 +119,8 @@ def test_every_function_takes_what_it_is_given(tmp_path: Path) -> None:
     assert said["gpu"] == f"Stand-in GPU-{UUID(bytes=bytes(range(16)))} 32 True"
     assert said["stream"] == "[0, 1, 2] True 1.5"
     assert said["memory"] == f"3 8000 64 1000 {1 << 30}"
+    assert (said["lies0"], said["lies1"]) == ("cuda:0 cuda:0", "cuda:1 cuda:1"), "whose memory it is"
+    assert said["streams"] == "True True"
     assert said["wrong"] == "[]"
     text = "".join(path.read_text() for path in (ROOT / "runtime/cuda").glob("*.py"))
     named = set(re.findall(r"\b(cu[A-Z][A-Za-z0-9]*[a-z0-9])(?=[\"(])", text))

@@ -196,6 +196,7 @@ class StandIn:
             "cuModuleLoadData": self._load,
             "cuModuleLoadDataEx": self._load,
             "cuModuleGetFunction": self._function,
+            "cuPointerGetAttribute": lambda a: INVALID_VALUE,  # nobody else's memory is here
             "cuFuncSetAttribute": self._allow,
             "cuMemPoolSetAccess": self._access,
             "cuLaunchHostFunc": lambda a: call_host(a[1], a[2]),

@@ -85,6 +85,7 @@ SIGNATURES = {
     "cuGraphLaunch": "vv",
     "cuGraphExecDestroy": "v",
     "cuGraphDestroy": "v",
+    "cuPointerGetAttribute": "ivv",
     "cuProfilerStart": "",
     "cuProfilerStop": "",
     "cuGetProcAddress": "vhvvi",
