@@ -463,7 +463,10 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
     """Record row `op` where it cannot be found again; the next time, by `key`, it can."""
-    epoch = cut(recording.epoch or current_epoch(), where)
+    before = recording.epoch or current_epoch()
+    epoch = cut(before, where)
+    if epoch is not before:
+        key = None  # it names what was bound there
     homes = {value.device.name for value in operands if isinstance(value, Array)}
     if len(homes) > 1:
         first, *others = sorted(homes)

@@ -40,7 +40,10 @@ def _in_place(op: str) -> Any:
             return self
         if not accepts(other):
             return NotImplemented
-        epoch = cut(current_epoch(), where)
+        before = current_epoch()
+        epoch = cut(before, where)
+        if epoch is not before:
+            key = None  # it names what was bound there
         if op == "power" and (short := _short_power(self, other)) is not None:
             node = map_(short, [expr_of(self)], location=where)
         else:

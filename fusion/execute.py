@@ -11,7 +11,6 @@ import sys
 import threading
 from array import array
 from collections import OrderedDict
-from dataclasses import dataclass
 from functools import partial
 from sys import getrefcount
 from typing import Any
@@ -19,12 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft.fusion import shifted
 from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
+from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -33,56 +34,8 @@ from weft.fusion.storage import Epoch
 from weft.fusion.stored import is_window
 from weft.fusion.task import Task
 from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
-from weft.runtime.launches import Launch, Prepared
 
 PLANS_LIMIT = 4096
-
-
-@dataclass(slots=True)
-class KernelLaunch(Launch):
-    """One kernel launch, and what it was made of."""
-
-    lowered: Lowered
-    group: Group
-    note: LaunchNote | None = None  # made when somebody listens
-
-
-@dataclass(slots=True)
-class Batch:
-    """Kernels that the device starts by one call."""
-
-    prepared: Prepared
-    launches: list[KernelLaunch]
-    nbytes: int
-
-
-@dataclass(slots=True)
-class Call:
-    """One host call of an opaque expression."""
-
-    node: Expr
-    out: int
-    operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
-
-
-Step = (
-    KernelLaunch | Batch | Call | Take | Carve | tuple[int, int] | int
-)  # (place, nbytes) allocates; a place alone is given up
-
-
-@dataclass(slots=True)
-class Plan:
-    """Steps over a table of buffers: the epoch's slots first, then what the plan makes."""
-
-    steps: list[Step]
-    places: int
-    outputs: list[tuple[Expr, int]]
-    schedule: Schedule
-    slots: int  # of the epoch, when the plan was made
-    scalars: list[int]  # slots that hold numbers which kernels take
-    ticket: int | None = None  # place of what blocks of a launch count in
-    board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
-
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
 _plans_lock = threading.Lock()
@@ -96,9 +49,16 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> d
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
-        plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
-        STATISTICS.plans += 1
-        announce(plan.schedule)
+        # a GPU's kernels know how the addresses of their arrays are aligned
+        movable = epoch.device.name == "cpu"
+        form = shifted.find_form(versions, wanted, epoch.results) if movable else None
+        plan = shifted.find(form) if form is not None else None
+        if plan is None:
+            plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
+            STATISTICS.plans += 1
+            announce(plan.schedule)
+            if form is not None:
+                shifted.keep(form, plan)
         with _plans_lock:
             _plans[key] = plan
             if len(_plans) > PLANS_LIMIT:

@@ -1,0 +1,62 @@
+"""Plans: what evaluating a program takes, step by step, over a table of buffers.
+
+`execute.py` makes and runs them; `shifted.py` moves them to other positions in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.fusion.arena import Carve, Take
+from weft.fusion.expr import Expr
+from weft.fusion.group import Group
+from weft.fusion.kernel_writer import Lowered
+from weft.fusion.schedule import Schedule
+from weft.runtime import LaunchNote
+from weft.runtime.launches import Launch, Prepared
+
+
+@dataclass(slots=True)
+class KernelLaunch(Launch):
+    """One kernel launch, and what it was made of."""
+
+    lowered: Lowered
+    group: Group
+    note: LaunchNote | None = None  # made when somebody listens
+
+
+@dataclass(slots=True)
+class Batch:
+    """Kernels that the device starts by one call."""
+
+    prepared: Prepared
+    launches: list[KernelLaunch]
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Call:
+    """One host call of an opaque expression."""
+
+    node: Expr
+    out: int
+    operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
+
+
+Step = (
+    KernelLaunch | Batch | Call | Take | Carve | tuple[int, int] | int
+)  # (place, nbytes) allocates; a place alone is given up
+
+
+@dataclass(slots=True)
+class Plan:
+    """Steps over a table of buffers: the epoch's slots first, then what the plan makes."""
+
+    steps: list[Step]
+    places: int
+    outputs: list[tuple[Expr, int]]
+    schedule: Schedule
+    slots: int  # of the epoch, when the plan was made
+    scalars: list[int]  # slots that hold numbers which kernels take
+    ticket: int | None = None  # place of what blocks of a launch count in
+    board: tuple[int, int] | None = None  # place and bytes of what they leave notes on

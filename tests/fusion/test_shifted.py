@@ -1,0 +1,140 @@
+"""Loops that go through an array position by position find their plan again, and give NumPy's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+N = 120
+
+
+def history(m: ModuleType) -> list[Any]:
+    out, s = m.zeros((N, 3)), m.asarray([1.0, 2.0, 3.0])
+    for k in range(N):
+        s = s + 0.125 * (s[::-1] - s)
+        out[k] = s
+    return [out, s]
+
+
+def previous_row(m: ModuleType) -> list[Any]:
+    table = m.ones((N, 5))
+    for k in range(1, N):
+        table[k] = table[k - 1] * 0.5 + table[k - 1, ::-1]
+        table[k, 0] = k % 3
+    return [table]
+
+
+def neighbours(m: ModuleType) -> list[Any]:
+    x = m.arange(3.0 * N).reshape(N, 3).copy()
+    total = m.zeros(3)
+    for k in range(1, N - 1):
+        x[k] += 0.25 * (x[k + 1] - x[k - 1])
+        total = total + x[k] * x[k + 1, 1]
+    return [x, total]
+
+
+def backwards(m: ModuleType) -> list[Any]:
+    x, y = m.arange(float(N)), m.zeros(N)
+    for k in range(N - 4, -1, -1):
+        y[k : k + 4] += x[k : k + 4][::-1] * 2
+    return [x, y]
+
+
+def two_arrays_at_different_speeds(m: ModuleType) -> list[Any]:
+    x, y = m.arange(2.0 * N), m.zeros(N)
+    for k in range(N):
+        y[k] = x[2 * k] + x[2 * k + 1]
+    return [y]
+
+
+def read_whole_too(m: ModuleType) -> list[Any]:
+    x, y = m.arange(8.0), m.zeros((N, 8))
+    for k in range(N):
+        x[k % 8] += 1
+        y[k] = x
+    return [x, y]
+
+
+def kept_versions(m: ModuleType) -> list[Any]:
+    x, kept = m.zeros(N), []
+    for k in range(N):
+        if k % 40 == 5:
+            kept.append(x.copy())
+        x[k] = k * 0.5
+    return [x, *kept]
+
+
+def products(m: ModuleType) -> list[Any]:
+    a, out = m.arange(4.0 * N).reshape(N, 2, 2), m.zeros((N, 2, 2))
+    p = m.eye(2)
+    for k in range(N):
+        p = m.linalg.inv(a[k] + 5 * m.eye(2)) @ p
+        out[k] = p
+    return [out]
+
+
+PROGRAMS = [
+    history,
+    previous_row,
+    neighbours,
+    backwards,
+    two_arrays_at_different_speeds,
+    read_whole_too,
+    kept_versions,
+    products,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_positions_that_move(program: Callable[[ModuleType], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("SOFT_LIMIT", "HARD_LIMIT"):
+        monkeypatch.setattr(f"weft.fusion.record.{limit}", 16)  # many short recordings
+    expected = program(np)
+    for _ in range(2):
+        for mine, theirs in zip(program(wf), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(mine), theirs, rtol=1e-12)
+
+
+def test_a_row_written_each_turn_has_one_plan() -> None:
+    with wf.device("cpu"):
+        out = wf.zeros((300, 4))
+        s = wf.ones(4)
+        before = wf.statistics()["plans"]
+        for k in range(300):
+            s = s * 0.5 + 1
+            out[k] = s
+            wf.evaluate(out, s)
+        assert wf.statistics()["plans"] - before <= 4
+        assert np.asarray(out)[299].tolist() == np.asarray(s).tolist()
+        assert np.asarray(out)[0].tolist() == [1.5] * 4
+
+
+def test_overlaps_are_part_of_the_form() -> None:
+    """Distances between two views of one array tell forms apart."""
+    with wf.device("cpu"):
+        for distance in (0, 1, 2, 3, -1, -2):
+            for begin in (3, 7):
+                x, y = np.arange(16.0), wf.arange(16.0)
+                wf.evaluate(y)
+                for z in (x, y):
+                    z[begin : begin + 4] = z[begin + distance : begin + distance + 4] * 2 + z[begin : begin + 4]
+                assert np.array_equal(np.asarray(y), x)
+
+
+def test_an_old_version_keeps_its_values() -> None:
+    with wf.device("cpu"):
+        x = wf.zeros(32)
+        wf.evaluate(x)
+        for k in range(6):
+            old = x.copy()
+            wf.evaluate(old)
+            x[k * 4 : k * 4 + 4] = k + 1.0
+            wf.evaluate(x)
+            assert np.asarray(old)[k * 4 : k * 4 + 4].tolist() == [0.0] * 4
+        assert np.asarray(x)[:24].tolist() == np.repeat(np.arange(1.0, 7.0), 4).tolist()
