@@ -10,9 +10,9 @@ runs these very steps with approximations as bad as the machine's may be).
 
 *Quotients.* r is the approximate reciprocal of b after one step of Newton's; q0 = a r; then q = q0 + (a - b q0) r, each
 product and sum rounded once. Where nothing leaves the range, a - b q0 is exact and q is correctly rounded if r is
-(P. Markstein, IBM J. Res. Dev. 34, 1990, theorem 7; here q0 may be 1.5 units off, which leaves q within 2^-21 units of a/b
-before it is rounded: all pairs whose quotient is that near to the middle of two floats were gone through). From an
-approximation within a unit r is correctly rounded, but for the significand of all ones met by exactly 1/2; the machine does
+(P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990; here q0
+may be 1.5 units off, which leaves q within 2^-21 units of a/b before it is rounded: all pairs whose quotient is that near to
+the middle of two floats were gone through). From an approximation within a unit r is correctly rounded, but for the significand of all ones met by exactly 1/2; the machine does
 not give that: its own division takes these same steps.
 
 *Extreme quotients* go through float64. With 1/b as a sum of two float64, to 2^-59, a/b in float64 is exact where a float64
