@@ -328,6 +328,9 @@ def convert(value: Any) -> Array:
         from weft.dsl.cuda.arrays import as_cuda_array
 
         return as_cuda_array(value)  # type: ignore[no-any-return]
+    if type(value) in (list, tuple):
+        # together, before NumPy asks for each of them
+        evaluate([v._storage for v in value if isinstance(v, Array)])
     from_host = np.asarray(value)
     if from_host.dtype.kind not in "biufc" or from_host.dtype.itemsize > (16 if from_host.dtype.kind == "c" else 8):
         raise UnsupportedDtypeError(from_host.dtype)

@@ -29,7 +29,7 @@ from weft.dsl.array import (
 from weft.dsl.manipulation import window
 from weft.dsl.numbers import number_of
 from weft.dsl.positions import Positions, flat_position, positions_of
-from weft.dsl.windows import key_of, read_element, recall_window, remember_window, write_element
+from weft.dsl.windows import key_of, many_elements, read_element, recall_window, remember_window, write_element
 from weft.fusion import (
     INTERNED,
     Expr,
@@ -285,6 +285,8 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     shown = _shown(array, key)
     if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:
+            if many_elements(array._storage):
+                evaluate([array._storage])
             if not write_element(array._storage, shown, value):
                 _write_window(array._storage, ((), (), shown), value)
             return

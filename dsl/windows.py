@@ -14,6 +14,9 @@ from weft.fusion import Storage, is_free
 
 LIMIT = 20_000
 
+# Elements of an array that are written one after the other from here on at once, in memory.
+MANY = 8
+
 _known: dict[Any, View | int | None] = {}
 
 
@@ -69,4 +72,16 @@ def write_element(storage: Storage, offset: int, value: Any) -> bool:
         return False
     assert storage.buffer is not None
     ctypes.memmove(storage.buffer.address + offset * dtype.itemsize, dtype.type(value).tobytes(), dtype.itemsize)
+    return True
+
+
+def many_elements(storage: Storage) -> bool:
+    """Whether the last things that were recorded of a storage on the host are writes to single elements."""
+    node = storage.expr
+    if storage.buffer is not None or storage.device.name != "cpu":
+        return False
+    for _ in range(MANY):
+        if node is None or node.kind != "update" or node.attrs[0]:
+            return False
+        node = node.operands[0]
     return True

@@ -27,7 +27,10 @@ def evaluate(storages: Iterable[Storage], aside: bool = False) -> None:
     while asked:
         epoch = asked[0].epoch
         assert epoch is not None
-        evaluate_epoch(epoch, [s for s in asked if s.epoch is epoch], aside)
+        own = asked if len(asked) == 1 else [s for s in asked if s.epoch is epoch]
+        evaluate_epoch(epoch, own, aside)
+        if len(own) == len(asked):
+            return
         asked = [s for s in asked if s.buffer is None and s.epoch is not epoch and s.epoch is not None]
 
 

@@ -58,15 +58,20 @@ def assign(storage: Storage, expr: Expr, epoch: Epoch) -> None:
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in."""
+    """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in.
+
+    That is where the place at which the epoch began comes again; or, where the epoch began before a loop, the place at
+    which it became long.
+    """
     count = len(epoch.pending)
     if epoch.first is None:
         epoch.first = location
-    if (
-        (count >= SOFT_LIMIT and location is not None and location == epoch.first)
-        or count >= HARD_LIMIT
-        or epoch.bytes_held >= HELD_BYTES
-    ):
+    again = False
+    if count >= SOFT_LIMIT and location is not None:
+        if epoch.turn is None:
+            epoch.turn = location, count
+        again = location == epoch.first or (location == epoch.turn[0] and count > epoch.turn[1])
+    if again or count >= HARD_LIMIT or epoch.bytes_held >= HELD_BYTES:
         live = epoch.live()
         # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
         fresh = recording.epoch = Epoch(epoch.device)

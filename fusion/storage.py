@@ -21,7 +21,7 @@ from weft.fusion.expr import Expr, Location, scalar
 from weft.runtime import Buffer, Device, default_device
 
 # Recording is cut here at the latest: at the first repetition of the place where the epoch
-# began once SOFT operations are pending (so that each turn of a loop is cut alike and finds its
+# began, or was when SOFT operations were pending, once they are (so that each turn of a loop is cut alike and finds its
 # plan again), at HARD in any case, and when the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
 HARD_LIMIT = 2048
@@ -66,7 +66,19 @@ _numbers = count()
 class Epoch:
     """One recording: bound slots and what is pending."""
 
-    __slots__ = ("asides", "bytes_held", "device", "first", "lock", "number", "pending", "results", "slot_of", "slots")
+    __slots__ = (
+        "asides",
+        "bytes_held",
+        "device",
+        "first",
+        "lock",
+        "number",
+        "pending",
+        "results",
+        "slot_of",
+        "slots",
+        "turn",
+    )
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -75,7 +87,8 @@ class Epoch:
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
         self.pending: list[Storage | None] = []  # storages recorded here; None counts an update
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
-        self.first: Location | None = None
+        self.first: Location | None = None  # where recording began
+        self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here
         self.lock = threading.RLock()

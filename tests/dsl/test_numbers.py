@@ -106,3 +106,20 @@ def test_numbers_of_a_program_that_stays_the_same_are_constants() -> None:
         kinds = {node.kind for node in topological([r._storage.expr], lambda node: False)}
         assert kinds == {"leaf", "map", "constant"}
         wf.evaluate(r)
+
+
+def test_loops_that_begin_behind_other_statements_are_cut_turn_by_turn() -> None:
+    def program(xp: Any) -> float:
+        x, total = xp.arange(30.0), xp.zeros(30)
+        scale = xp.ones(30) * 2.0
+        for k in range(400):
+            total += x * k
+            total = total * 0.5 + scale
+            total = xp.where(total > 20.0 * k, total - k, total)
+        return float(total.sum())
+
+    for _ in range(5):
+        assert program(wf) == pytest.approx(program(np), rel=1e-12)
+    before = wf.statistics()["plans"]
+    assert program(wf) == pytest.approx(program(np), rel=1e-12)
+    assert wf.statistics()["plans"] == before
