@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import weft.runtime as runtime
@@ -38,16 +38,34 @@ def evaluate(*arrays: Any) -> Any:
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def explain(*arrays: Any) -> Explanation:
+def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     """Which kernels evaluating these arrays would run, what is in each, why it ends where it does, and the bytes
     that it moves. Nothing runs.
+
+    Parameters
+    ----------
+    *arrays : Array, or lists of them
+    stage : str, optional
+        Show the kernels' text of this stage as well: ``kernel``, ``llvm``, ``asm`` or ``sass``.
+    target : str, optional
+        The machine that the stage is for, as for `compile`: the arrays' device, or a GPU where that has no such stage.
 
     Returns
     -------
     Explanation
         Prints as text, shows as a table and a picture in a notebook, and has it all as data.
     """
-    return explain_storages([a._storage for a in _arrays(arrays)])
+    storages = [a._storage for a in _arrays(list(arrays))]
+    found = explain_storages(storages)
+    if not stage:
+        return found
+    own = storages[0].device.target.scheduled_for if storages else resolve_target("host")
+    chosen = (
+        resolve_target(target) if target else own if own.kind == "cuda" or stage != "sass" else resolve_target("sm_90")
+    )
+    kernels = [CompiledKernel(kernel, chosen) for kernel in kernels_of(storages, chosen)]
+    texts = [(f"{k.kernel.name} for {chosen.name}: {stage}", k.stage(stage)) for k in kernels]
+    return replace(found, stages=tuple(texts))
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class KernelNote:
     instructions: int = 0  # an element, roughly: the sum of the rows' costs
     bandwidth: float | None = None  # of the device, bytes a second
     call: str = ""  # what a library call does, and where; empty for kernels
+    kept: tuple[str, ...] = ()  # values that never leave the registers
+    passes: int = 1  # over each row
 
     @property
     def headline(self) -> str:
@@ -50,6 +52,14 @@ class KernelNote:
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
+
+    @property
+    def places(self) -> str:
+        """Where the values are, in words."""
+        parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
+        parts.append(f"{', '.join(self.kept)} in registers" if self.kept else "")
+        parts.append("rows read again from registers or cache" if self.passes > 1 else "")
+        return "; ".join(part for part in parts if part)
 
     @property
     def seconds(self) -> float | None:
@@ -74,11 +84,13 @@ class Explanation:
     """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out, a notebook shows a
     table and a picture.
 
-    `least` are the bytes that have to be moved at least: every input read once, every result written once.
+    `least` are the bytes that have to be moved at least: every input read once, every result written once. `stages` are
+    the texts of a stage that was asked for, with a title each.
     """
 
     kernels: tuple[KernelNote, ...]
     least: int = 0
+    stages: tuple[tuple[str, str], ...] = ()
 
     @property
     def summary(self) -> str:
@@ -110,7 +122,10 @@ class Explanation:
             lines.extend(f"    {formula}" for formula in kernel.formulas)
             lines.append(f"    members:  {', '.join(kernel.members)}")
             lines.append(f"    boundary: {kernel.boundary}")
+            lines.append(f"    places:   {kernel.places}")
             lines.append(f"    bytes:    {kernel.costs}")
+        for title, text in self.stages:
+            lines += ["", f"-- {title}", text]
         return "\n".join(lines)
 
 
@@ -249,8 +264,10 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += ", by parts, which threads of a CPU read twice"
     reads = tuple(names(node) for node in inputs_of(group))
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
+    kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
     costs = read, written, reads, writes, instructions_of(group)
-    return KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
+    found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
+    return replace(found, kept=kept, passes=group.passes())
 
 
 def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:

@@ -132,15 +132,19 @@ def _edge(first: Box, second: Box, label: str) -> str:
 def show_html(explanation: Explanation) -> str:
     """A table of the kernels and the picture, for notebooks."""
     head = "".join(
-        f"<th style='text-align:left'>{name}</th>" for name in ("", "kernel", "members", "why here", "costs")
+        f"<th style='text-align:left'>{name}</th>" for name in ("", "kernel", "members", "why here", "places and costs")
     )
     rows = []
     for k, note in enumerate(explanation.kernels, 1):
         formulas = "<br>".join(f"<code>{escape(formula)}</code>" for formula in note.formulas)
         cells = [str(k), f"{escape(note.title)}<br>{formulas}", escape(", ".join(note.members))]
-        cells += [escape(note.boundary), escape(note.costs)]
+        cells += [escape(note.boundary), f"{escape(note.places)}<br>{escape(note.costs)}"]
         rows.append(
             "<tr>" + "".join(f"<td style='text-align:left;vertical-align:top'>{c}</td>" for c in cells) + "</tr>"
         )
     title = escape(explanation.summary)
-    return f"<p>{title}</p><table><tr>{head}</tr>{''.join(rows)}</table>{draw_plan(explanation)}"
+    stages = "".join(
+        f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>"
+        for name, text in explanation.stages
+    )
+    return f"<p>{title}</p><table><tr>{head}</tr>{''.join(rows)}</table>{draw_plan(explanation)}{stages}"

@@ -11,7 +11,7 @@ import pytest
 
 import weft as wf
 from weft.fusion.explain import explain_schedule, schedules_of
-from weft.runtime import copy_bandwidth, get_device
+from weft.runtime import copy_bandwidth, find_tool, get_device
 
 
 def program() -> wf.Array:
@@ -148,3 +148,44 @@ def test_formulas_are_no_longer_than_the_program() -> None:
     (kernel,) = wf.explain(x).kernels
     assert sum(len(line) for line in kernel.formulas) < 2000
     assert any(line.endswith("more") for line in kernel.formulas)
+
+
+def test_places_of_values() -> None:
+    def softmax(x: wf.Array) -> wf.Array:
+        e = wf.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    found = wf.explain(softmax(wf.asarray(np.ones((50, 40), np.float32))))
+    (kernel,) = found.kernels
+    assert kernel.places == "x0 read; y0 written; t0, t1 in registers; rows read again from registers or cache"
+    assert kernel.places in str(found)
+
+
+@pytest.mark.parametrize(
+    ("stage", "target", "sign"),
+    [
+        ("kernel", "", "kernel fused"),
+        ("llvm", "", "define"),
+        ("asm", "", ".text"),
+        ("kernel", "sm_80", "level=logical"),
+        ("asm", "sm_80", ".target sm_80"),
+    ],
+)
+def test_stages_of_a_plan(stage: str, target: str, sign: str) -> None:
+    found = wf.explain(program(), stage=stage, target=target)
+    assert found.stages
+    assert all(sign in text for _, text in found.stages)
+    assert found.stages[0][1] in str(found)
+    assert "<details>" in found._repr_html_()
+    with pytest.raises(ValueError, match="no stage 'ast'"):
+        wf.explain(program(), stage="ast")
+
+
+def test_machine_code_needs_no_gpu() -> None:
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    if find_tool("nvdisasm") is None and find_tool("cuobjdump") is None:
+        pytest.skip("no disassembler")
+    found = wf.explain(wf.asarray(np.ones(1000, np.float32)) * 2, stage="sass")
+    ((title, text),) = found.stages
+    assert "sm_90" in title
+    assert "STG.E.128" in text
