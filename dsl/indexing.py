@@ -27,6 +27,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.manipulation import window
+from weft.dsl.masks import assign_masked
 from weft.dsl.numbers import number_of
 from weft.dsl.positions import Positions, flat_position, positions_of
 from weft.dsl.windows import key_of, many_elements, read_element, recall_window, remember_window, write_element
@@ -296,7 +297,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     location = start()
     check_writable(array)
     if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
-        if key.shape == array.shape[: key.ndim] and _masked_set(array, key, value):
+        if key.shape == array.shape[: key.ndim] and assign_masked(array, key, value):
             return
     index = resolve(array, key)
     target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
@@ -348,19 +349,6 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own, shape[len(shape) - len(own) :], strict=True)):
         raise ValueError(f"could not broadcast input array from shape {node.shape} into shape {shape}")
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
-
-
-def _masked_set(array: Array, mask: Any, value: Any) -> bool:
-    """``array[mask] = value`` without looking at the mask, where the value is one for all."""
-    node, weak = as_operand(value)
-    if node.size != 1 or len(node.shape) > 1:
-        return False
-    if weak is not None:
-        node = constant(value, array.dtype)
-    test = as_operand(mask)[0]
-    test = reshape(test, test.shape + (1,) * (array.ndim - len(test.shape)))
-    write(array, map_("where", [test, cast(reshape(node, ()), array.dtype), expr_of(array)]))
-    return True
 
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
