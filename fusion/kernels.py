@@ -37,7 +37,7 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     nothing.
     """
     general = lower_for(device.target, group, special=False)
-    chosen = general
+    chosen, skeleton = general, None
     if device.target.scheduled_for.kind == "cuda" or any(
         binding[0] == "number" for lowered in general for binding in lowered.bindings
     ):
@@ -45,10 +45,12 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
         skeleton = "".join(print_kernel(lowered.kernel) for lowered in general)
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
+    functions = [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
+    if skeleton is not None:  # met from now on: threads that came at the same time wait for the same compilation
         if len(_met) >= _MET_LIMIT:
             _met.clear()
         _met.add(skeleton)
-    return [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
+    return functions
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
@@ -56,14 +58,15 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
     Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
     """
-    found = lower_group(group, parametric=not special, by_threads=target.scheduled_for.kind == "cpu")
-    if target.scheduled_for.kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
+    kind = target.scheduled_for.kind
+    found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
+    if kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
         found = [_joined(*found)]
-    elif target.scheduled_for.kind == "cuda":
+    elif kind == "cuda":
         for lowered in found:
             _share_rows(lowered)
     for lowered in found:
-        if target.scheduled_for.kind == "cpu":
+        if kind == "cpu":
             _forget_alignment(lowered)
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written):

@@ -12,23 +12,36 @@ from math import prod
 from weft.fusion.body import Loop
 from weft.fusion.group import Group, Placed, row_size
 from weft.fusion.kernel_writer import KernelWriter, Lowered
-from weft.fusion.nest import Nest, make_nest
+from weft.fusion.nest import Nest, goes_across, make_nest
 from weft.fusion.split_writer import Split, SplitWriter
 
 # Elements that one chunk of a split reduction folds, and from where on splitting pays.
 CHUNK = 1 << 15
 SPLIT_ROWS = 64
+# A GPU finds no part too small that is columns: blocks that fill it, with how many columns each, how many rows they go down at
+# least, and elements of which one launch is through before a second one would have begun.
+FULL = 512
+COLUMNS = 128
+LEAST_ROWS = 128
+FEW_ELEMENTS = 1 << 17
 
 
 def lower_group(
-    group: Group, partial_base: int = 0, *, parametric: bool = False, by_threads: bool = False
+    group: Group,
+    partial_base: int = 0,
+    *,
+    parametric: bool = False,
+    by_threads: bool = False,
+    for_gpu: bool = False,
 ) -> list[Lowered]:
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
-    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks."""
+    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks; with `for_gpu`,
+    folds into as many as its blocks want."""
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
-    if is_split(group):
-        return _lower_split(group, nest, folds, partial_base, parametric)
+    length = chunk_length(group, nest, for_gpu=for_gpu)
+    if length:
+        return _lower_split(group, nest, folds, length, partial_base, parametric)
     if by_threads and shares_rows(group, nest):
         return _lower_shared(group, nest, partial_base, parametric)
     writer = KernelWriter(group, nest, "fused", parametric)
@@ -41,6 +54,23 @@ def is_split(group: Group) -> bool:
     folds = any(p.task.kind == "reduce" for p in group.placed)
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
     return folds and rows < SPLIT_ROWS and row_size(group) > 2 * CHUNK
+
+
+def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:
+    """Into chunks of how many turns the outermost reduce loop is cut; 0 where it is not. It follows from the shape."""
+    folds = any(p.task.kind == "reduce" for p in group.placed)
+    inside = prod(loop.extent for loop in nest.inner[1:])
+    if for_gpu and folds and group.passes() == 1:
+        rows = prod(loop.extent for loop in nest.outer)
+        if inside == 1 and goes_across(group, nest):
+            extent, blocks = nest.inner[0].extent, -(-rows // COLUMNS)
+            length = max(LEAST_ROWS, extent * blocks // (2 * FULL))
+            few = rows * row_size(group) <= FEW_ELEMENTS
+            return 0 if few or blocks >= FULL or extent < 2 * length else length
+        # the last block has something to do for each row
+        least = 2 * CHUNK if rows < SPLIT_ROWS else 16 * CHUNK
+        return max(1, CHUNK // inside) if rows < FULL // 2 and row_size(group) > least else 0
+    return max(1, CHUNK // inside) if is_split(group) else 0
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
@@ -68,8 +98,10 @@ def _lower_shared(group: Group, nest: Nest, base: int, parametric: bool) -> list
     return [first.finish(), second.finish()]
 
 
-def _lower_split(group: Group, nest: Nest, folds: list[Placed], base: int, parametric: bool) -> list[Lowered]:
-    split, chunked = _cut(nest, max(1, CHUNK // prod(loop.extent for loop in nest.inner[1:])), base)
+def _lower_split(
+    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool
+) -> list[Lowered]:
+    split, chunked = _cut(nest, length, base)
     rows = split.rows
     first = SplitWriter(group, chunked, "partial", parametric)
     first.build_partials(folds, split)

@@ -91,3 +91,17 @@ def make_nest(group: Group) -> Nest:
             position[k] = before + len(merged) - 1
         result.append(merged)
     return Nest(result[0], result[1], position)
+
+
+def goes_across(group: Group, nest: Nest) -> bool:
+    """Whether most of what the group reads lies side by side along its points, not along what it folds."""
+    if not nest.outer or not nest.inner:
+        return False
+    last = len(nest.outer) - 1
+    balance = 0
+    for form, size, _ in all_forms(group):
+        steps = dict(nest.rewrite(form)[1])
+        along, across = steps.get(len(nest.outer) + len(nest.inner) - 1, 0), steps.get(last, 0)
+        if along:
+            balance += size * ((abs(across) == 1) - (abs(along) == 1))
+    return balance > 0

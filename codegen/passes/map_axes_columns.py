@@ -11,6 +11,7 @@ from the number of columns alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
@@ -31,6 +32,9 @@ FOLD_COLUMNS = 4
 # Vectors that a thread reads at once.
 ROWS = 4
 SHARED_BYTES = 40_000
+# Threads side by side that still read whole lines of a cache, and blocks that would leave much of a GPU without work.
+SHORT_SIDE = 8
+FEW_BLOCKS = 256
 
 
 def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -42,7 +46,10 @@ def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
         return {}
     index, count = nest.levels[-1].index, sizes[nest.levels[-1].extent.name]
     lanes = min(_columns_of(row, index), _power_of_two(count))
+    items = prod(sizes[level.extent.name] for level in nest.levels)
     side = min(WARP, _power_of_two(-(-count // lanes)))
+    while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
+        side //= 2
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
     if values * WARPS * side * lanes > SHARED_BYTES:
         return {}

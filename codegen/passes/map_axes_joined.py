@@ -15,6 +15,7 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.passes.join_kernels import TICKET
 from weft.codegen.passes.known_multiples import MOST, aligned_pointers, known_multiples
+from weft.codegen.passes.map_axes_columns import find_columns
 from weft.codegen.passes.map_axes_nest import Nest, find_nest
 from weft.codegen.passes.map_axes_rows import (
     WARP,
@@ -45,8 +46,9 @@ def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_join(first: Kernel, second: Kernel) -> bool:
-    """Whether both parts are folds over rows."""
-    return all(find_row(find_nest(kernel)) is not None for kernel in (first, second))
+    """Whether both parts are folds along rows: those across rows are spread over blocks also in the second part."""
+    nests = [find_nest(kernel) for kernel in (first, second)]
+    return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
 
 
 def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
