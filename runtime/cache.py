@@ -13,6 +13,7 @@ import os
 import stat
 import struct
 import tempfile
+import time
 import warnings
 from dataclasses import asdict
 from functools import lru_cache
@@ -29,6 +30,8 @@ MAGIC = b"weft\x00\x01"
 SCHEMA = 1
 # How much of the limit is written before the folder is looked through again; other processes write to it too.
 SHARE = 16
+# Seconds after which a file that nobody finished writing is what a process that was killed left.
+ABANDONED = 3600
 HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, their digests
 
 
@@ -140,6 +143,7 @@ class DiskCache:
         )
         entry = header + key + payload
         try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -177,6 +181,16 @@ class DiskCache:
             self._remove(path)
             total -= size
         self._room = min(share, self.limit - total)
+        self._sweep(time.time() - ABANDONED)
+
+    def _sweep(self, before: float) -> None:
+        """Remove files that were begun before that time and never became entries."""
+        for path in self.folder.glob("new-*"):
+            try:
+                if path.stat().st_mtime < before:
+                    self._remove(path)
+            except FileNotFoundError:
+                continue  # finished, or swept by another process
 
     def info(self) -> dict[str, Any]:
         """Folder, number of entries, their bytes and the limit."""
@@ -193,6 +207,8 @@ class DiskCache:
         entries = self._entries() if self.usable else []
         for _, _, path in entries:
             self._remove(path)
+        if self.usable:
+            self._sweep(time.time())
         return len(entries)
 
 

@@ -1,11 +1,19 @@
-"""Loaded functions in memory: bounded, each built once however many threads ask."""
+"""Loaded functions in memory: bounded, each built once however many threads ask.
+
+In: a key, and how to build what it names. Out: that, built outside the lock. Always true: whoever waits for another thread's
+build goes on when it ends, well or not; a forked child waits for no thread that it does not have.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+
+_caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 
 
 class CodeCache:
@@ -16,6 +24,12 @@ class CodeCache:
         self._found: OrderedDict[Any, Any] = OrderedDict()
         self._building: dict[Any, threading.Event] = {}
         self._lock = threading.Lock()
+        _caches.add(self)
+
+    def forget_builds(self) -> None:
+        """In a forked child: the threads that were building, or held the lock, are not there."""
+        self._lock = threading.Lock()
+        self._building.clear()
 
     def __len__(self) -> int:
         return len(self._found)
@@ -51,5 +65,14 @@ class CodeCache:
                 return made
             finally:
                 with self._lock:
-                    del self._building[key]
+                    self._building.pop(key, None)  # (a child that was forked by the build itself has forgotten it)
                 mine.set()
+
+
+def _after_fork() -> None:
+    for cache in _caches:
+        cache.forget_builds()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
