@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, set_target_resolver
+from weft.runtime import CompileError, ObjectCode, set_target_resolver, undisturbed
 
 # Whose schedules device `simt` runs where it is not said.
 SIMT_ARCHITECTURE = "sm_90"
@@ -61,10 +61,9 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a kernel of either level. Raises TypeError for what the target cannot compute, CompileError else."""
     verify_kernel(kernel)
-    if target.kind == "cpu":
-        code: ObjectCode = _backend("cpu").compile_host(kernel, target)
-    else:
-        code = _backend("cuda").compile_nvptx(kernel, target)
+    backend = _backend(target.kind)
+    compiled = backend.compile_host if target.kind == "cpu" else backend.compile_nvptx
+    code: ObjectCode = undisturbed(lambda: compiled(kernel, target))
     return code
 
 

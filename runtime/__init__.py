@@ -30,6 +30,7 @@ from weft.runtime.null import NullDevice
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
 from weft.runtime.settings import override, setting
+from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
@@ -138,5 +139,6 @@ __all__ = [
     "set_target_resolver",
     "setting",
     "show_place",
+    "undisturbed",
     "watching",
 ]

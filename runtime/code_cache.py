@@ -45,28 +45,28 @@ class CodeCache:
     def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
         """The function of `key`; made by `build` where there is none. A failed build is tried again by
         whoever asks next."""
-        while True:
-            with self._lock:
-                if key in self._found:
-                    self._found.move_to_end(key)
-                    return self._found[key]
-                running = self._building.get(key)
-                if running is None:
-                    mine = self._building[key] = threading.Event()
-            if running is not None:
+        mine = threading.Event()
+        try:
+            while True:
+                with self._lock:
+                    if key in self._found:
+                        self._found.move_to_end(key)
+                        return self._found[key]
+                    running = self._building.setdefault(key, mine)
+                if running is mine:
+                    break
                 running.wait()
-                continue
-            try:
-                made = build()
-                with self._lock:
-                    self._found[key] = made
-                    if len(self._found) > self._limit:
-                        self._found.popitem(last=False)
-                return made
-            finally:
-                with self._lock:
-                    self._building.pop(key, None)  # (a child that was forked by the build itself has forgotten it)
-                mine.set()
+            made = build()
+            with self._lock:
+                self._found[key] = made
+                if len(self._found) > self._limit:
+                    self._found.popitem(last=False)
+            return made
+        finally:  # also where Ctrl-C came between any two of these lines: nobody may wait for a build that is not
+            with self._lock:
+                if self._building.get(key) is mine:
+                    del self._building[key]
+            mine.set()
 
 
 def _after_fork() -> None:

@@ -15,6 +15,7 @@ from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.loader import load_object
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.undisturbed import undisturbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def obtain_native(entry: str, text: str) -> NativeFunction:
     key = key_material(f"native {platform.machine()} {platform.system()}", text)
     code = cache.get(key) if cache is not None else None
     if code is None:
-        code = ObjectCode("object", entry, _compile(text), "host", ())
+        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text)), "host", ())
         if cache is not None:
             cache.put(key, code)
     loaded = load_object(code)

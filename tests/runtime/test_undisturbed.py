@@ -1,0 +1,59 @@
+"""Work that an interrupt does not end half way."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from weft.runtime import CodeCache, undisturbed
+
+
+def test_results_and_errors_come_back() -> None:
+    assert undisturbed(lambda: 3) == 3
+    assert undisturbed(lambda: None) is None
+    with pytest.raises(ZeroDivisionError):
+        undisturbed(lambda: 1 // 0)
+
+
+def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
+    release, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        release.wait(30)
+        done.set()
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            undisturbed(work)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not done.is_set()
+    release.set()
+    assert done.wait(30)
+
+
+def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
+    cache, begun = CodeCache(), threading.Event()
+    found: list[int] = []
+
+    def interrupted() -> int:
+        begun.set()
+        while not cache._building:
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    def second() -> None:
+        begun.wait(30)
+        found.append(cache.get_or_build("key", lambda: 7))
+
+    other = threading.Thread(target=second)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        cache.get_or_build("key", interrupted)
+    other.join(30)
+    assert found == [7] and not cache._building
