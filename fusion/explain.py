@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 
 from weft.codegen import Kernel, Target, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
@@ -21,6 +22,7 @@ from weft.fusion.nest import make_nest
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
+from weft.fusion.speed import arithmetic_rate
 from weft.fusion.storage import Epoch, Storage
 from weft.fusion.stored import base_of
 from weft.fusion.traffic import beside_bytes, least_bytes, traffic
@@ -41,7 +43,9 @@ class KernelNote:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     instructions: int = 0  # an element, roughly: the sum of the rows' costs
+    work: int = 0  # instructions in all, those on wide elements counted by how many float32 they are as wide as
     bandwidth: float | None = None  # of the device, bytes a second
+    rate: float | None = None  # of the device, instructions on float32 a second
     call: str = ""  # what a library call does, and where; empty for kernels
     kept: tuple[str, ...] = ()  # values that never leave the registers
     passes: int = 1  # over each row
@@ -63,8 +67,15 @@ class KernelNote:
 
     @property
     def seconds(self) -> float | None:
-        """What it should take where memory alone decides; None for library calls, and where the bandwidth is not known."""
-        return (self.bytes_read + self.bytes_written) / self.bandwidth if self.bandwidth and not self.call else None
+        """What it should take: as long as a copy of its bytes, or as its arithmetic; None for library calls, and where the
+        device's speed is not known."""
+        if not self.bandwidth or self.call:
+            return None
+        return max(self._moving(), self.work / self.rate if self.rate else 0.0)
+
+    def _moving(self) -> float:
+        assert self.bandwidth is not None
+        return (self.bytes_read + self.bytes_written) / self.bandwidth
 
     @property
     def costs(self) -> str:
@@ -74,7 +85,10 @@ class KernelNote:
             parts.append(f"{counted(self.instructions, 'instruction')} an element")
         if self.call:
             parts.append(self.call)
-        if self.seconds is not None:
+        if self.seconds is not None and self.seconds > self._moving():
+            share = self._moving() / self.seconds
+            parts.append(f"{show_seconds(self.seconds)} of arithmetic, at {share:.0%} of the speed of a copy")
+        elif self.seconds is not None:
             parts.append(f"{show_seconds(self.seconds)} at the speed of a copy")
         return ", ".join(parts)
 
@@ -182,9 +196,9 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
     notes: list[KernelNote] = []
     least = 0
     device = next((s.device for s in storages), None)
-    bandwidth = copy_bandwidth(device) if device is not None and timed else None
+    speeds = (copy_bandwidth(device), arithmetic_rate(device)) if device is not None and timed else (None, None)
     for schedule in schedules_of(storages):
-        notes += explain_schedule(schedule, device, bandwidth)
+        notes += explain_schedule(schedule, device, *speeds)
         least += least_bytes(schedule)
     return Explanation(tuple(notes), least)
 
@@ -232,12 +246,12 @@ def announce(schedule: Schedule) -> None:
 
 
 def explain_schedule(
-    schedule: Schedule, device: Device | None = None, bandwidth: float | None = None
+    schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
 ) -> list[KernelNote]:
-    """A schedule's groups, described; with a device's bandwidth also how long they should take."""
+    """A schedule's groups, described; with a device's bandwidth and arithmetic also how long they should take."""
     names = Names(schedule.outputs)
     return [
-        replace(_note(group, names, schedule), bandwidth=bandwidth)
+        replace(_note(group, names, schedule), bandwidth=bandwidth, rate=rate)
         if group.opaque is None
         else _call_note(group, group.opaque, names, device)
         for group in schedule.groups
@@ -267,7 +281,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
     costs = read, written, reads, writes, instructions_of(group)
     found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
-    return replace(found, kept=kept, passes=group.passes())
+    return replace(found, kept=kept, passes=group.passes(), work=work_of(group))
 
 
 def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:
@@ -312,12 +326,33 @@ def _is_members(instruction: Instruction) -> bool:
 
 def instructions_of(group: Group) -> int:
     """Instructions an element, roughly."""
-    return sum(
-        find_op(i.node.op).cost
-        for p in group.placed
-        for i in all_instructions(p.task.body)
-        if i.kind == "map" and i.node.op != "cast"
+    return sum(cost for cost, _ in _instructions(group))
+
+
+def _instructions(group: Group) -> list[tuple[int, Instruction]]:
+    """What the kernel computes, with its cost; what several of its tasks compute at the same stage counts once."""
+    found: dict[object, tuple[int, Instruction]] = {}
+    for p in group.placed:
+        numbers: list[object] = []
+        for i in p.task.body:
+            place = p.flat(i.index) if i.kind in ("read", "gather", "iota") else None
+            what = (i.node.op, i.node.attrs, i.node.dtype) if i.kind in ("map", "constant", "scalar") else i.node
+            key = (p.stage, i.kind, what, place, i.factors, tuple(numbers[k] for k in i.operands))
+            numbers.append(hash(key))
+            for part in all_instructions([i]):
+                if part.kind == "map" and part.node.op != "cast":
+                    inside = (hash(key), part.node, part.operands) if part is not i else hash(key)
+                    found[inside] = (find_op(part.node.op).cost, part)
+    return list(found.values())
+
+
+def work_of(group: Group) -> int:
+    """Instructions in all, those on wide elements counted by how many float32 they are as wide as."""
+    points = prod(loop.extent for loop in group.loops)
+    wide = sum(
+        cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)
     )
+    return points * wide
 
 
 def launch_note(group: Group, kernel: Kernel, nbytes: int, work: int) -> LaunchNote:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import weft as wf
 from weft.fusion.explain import explain_schedule, schedules_of
+from weft.fusion.speed import arithmetic_rate
 from weft.runtime import copy_bandwidth, find_tool, get_device
 
 
@@ -29,7 +31,7 @@ def test_bytes_are_held_against_the_least_possible() -> None:
     assert kernel.writes == ("y0",)
     assert kernel.instructions == 2
     assert kernel.seconds is not None
-    assert "at the speed of a copy" in str(found)
+    assert "the speed of a copy" in str(found)
 
 
 def test_picture_is_svg_with_a_box_a_kernel() -> None:
@@ -189,3 +191,34 @@ def test_machine_code_needs_no_gpu() -> None:
     ((title, text),) = found.stages
     assert "sm_90" in title
     assert "STG.E.128" in text
+
+
+def test_arithmetic_decides_where_there_is_much_of_it() -> None:
+    x = wf.asarray(np.ones(1000, np.float32))
+    (kernel,) = (replace(k, bandwidth=1e9, rate=1e9) for k in wf.explain(x * 2).kernels)
+    assert kernel.seconds == 8e-6
+    assert "8 us at the speed of a copy" in kernel.costs
+    (kernel,) = (replace(k, bandwidth=1e9, rate=1e8) for k in wf.explain(x * 2).kernels)
+    assert kernel.seconds == pytest.approx(1e-5)
+    assert "10 us of arithmetic, at 80% of the speed of a copy" in kernel.costs
+    (kernel,) = (replace(k, bandwidth=1e9, rate=1e8) for k in wf.explain(x.astype(np.float64) * 2).kernels)
+    assert kernel.seconds == pytest.approx(2e-5)
+
+
+def test_what_two_results_share_counts_once() -> None:
+    def two(x: wf.Array) -> tuple[wf.Array, wf.Array]:
+        e = x * 2 + 1
+        return e * 3, e - 4
+
+    (kernel,) = wf.explain(*two(wf.asarray(np.ones(10)))).kernels
+    assert kernel.instructions == 4
+
+
+def test_arithmetic_is_measured_once_and_not_counted() -> None:
+    wf.reset_statistics()
+    rate = arithmetic_rate(get_device("cpu"))
+    assert rate is not None
+    assert rate > 1e7
+    assert arithmetic_rate(get_device("cpu")) == rate
+    assert arithmetic_rate(get_device("null")) is None
+    assert wf.statistics()["kernels"] == wf.statistics()["plans"] == 0
