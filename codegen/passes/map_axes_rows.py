@@ -39,9 +39,9 @@ FOLD_LANES = 4
 # 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
 KEPT_REGISTERS = 48
 TILE_LOADS = 4
-# Registers of a thread that let 8 or 6 blocks of 256 threads run on a multiprocessor, and what a thread needs of them for
-# other things than its part of the row. Left alone, the assembler takes 40 and more for rows that do with 32.
-REGISTER_AIMS = (32, 40)
+# Registers of a thread that let 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) run on a multiprocessor, and what a thread needs
+# of them for other things than its part of the row. Left alone, the assembler takes 40 and more for rows that do with 32.
+REGISTER_AIMS = (32, 40, 48, 64)
 OTHER_REGISTERS = 16
 # Warps whose results every thread reads and folds by itself, rather than by shuffles: the same tree, and so many take less time.
 FEW_WARPS = 8
@@ -173,9 +173,9 @@ def map_rows(kernel: Kernel, nest: Nest) -> Kernel:
     assert row is not None
     threads, kept = kernel.attributes["row"]
     w = ThreadWriter(kernel, nest, max(threads, BLOCK))
-    if kept:
-        least = kept * row.lanes() * _kept(row) + OTHER_REGISTERS
-        w.builder.kernel.attributes["register_aims"] = tuple(n for n in REGISTER_AIMS if n >= least)
+    least = kept * row.lanes() * _kept(row) + OTHER_REGISTERS if kept else REGISTER_AIMS[-1]
+    # two at most: each that spills is a compilation
+    w.builder.kernel.attributes["register_aims"] = tuple(n for n in REGISTER_AIMS if n >= least)[:2]
     items = w.product(w.extents())
     known = RowFacts(
         kept,

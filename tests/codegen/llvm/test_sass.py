@@ -83,6 +83,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "softmax by reciprocals": lambda: softmax_reciprocal(floats(SIDE, SIDE)),
     "layer norm": lambda: layer_norm(floats(SIDE, SIDE)),
     "sums of rows": lambda: floats(SIDE, SIDE).sum(axis=1),
+    "sums of columns": lambda: floats(64, MANY // 64).sum(axis=0),
     "squared differences": lambda: ((floats(MANY) - floats(MANY, number=1)) ** 2).sum(),
     "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
     "stencil": lambda: jacobi(floats(SIDE, SIDE)),
@@ -107,7 +108,7 @@ OURS = {
     "layer norm": Limits(365, 32),
     "sums of rows": Limits(72, 26),
     "squared differences": Limits(135, 28),
-    "transpose": Limits(110, 42),
+    "transpose": Limits(104, 32),
     "stencil": Limits(110, 40),
 }
 
@@ -139,7 +140,7 @@ def code_of(name: str, arch: str) -> Code:
     return Code(kernel.resources, found)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", OURS)
 def test_as_few_instructions_and_registers_as_by_hand(name: str) -> None:
     code, limits = code_of(name, "sm_90"), OURS[name]
     assert len(code.instructions) <= limits.instructions
@@ -148,7 +149,9 @@ def test_as_few_instructions_and_registers_as_by_hand(name: str) -> None:
 
 def test_what_we_allow_ourselves_is_near_what_hands_write() -> None:
     for name, limits in OURS.items():
-        assert limits.instructions <= 1.25 * HAND[name].instructions, name
+        assert limits.instructions <= 1.1 * HAND[name].instructions, name
+        # a thread reads all of its four rows at once, where the hand-written stencil goes row by row
+        assert name == "stencil" or limits.registers <= 1.1 * HAND[name].registers, name
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -200,6 +203,14 @@ def test_a_long_fold_is_one_launch(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_columns_are_read_as_vectors_and_folded_at_one_meeting(arch: str) -> None:
+    code = code_of("sums of columns", arch)
+    assert code.count("LDG.E.128") == code.count("LDG") == 4 + 3  # four rows at once, and what is left
+    assert code.count("STG.E.128") == code.count("STG") == 1
+    assert code.count("BAR.SYNC") == 2  # and before the block's next columns
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_maxima_are_one_instruction(arch: str) -> None:
     if arch == "sm_75":
         return  # which has none that NaN wins
@@ -213,3 +224,11 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
     code = code_of("transpose", arch)
     assert code.count("STS") == code.count("LDS") == 16
     assert code.resources["shared"] >= 64 * 65 * 4
+
+
+@pytest.mark.parametrize("length", [1000, 100_000])
+def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
+    """A warp with a row of 32 elements a thread, and 512 threads that go over a row again and again."""
+    (kernel,) = wf.compile(softmax(floats(64, length)), target="sm_90")
+    assert kernel.resources["registers"] <= 64
+    assert not kernel.resources["spills"]
