@@ -96,8 +96,8 @@ def map_columns(kernel: Kernel, nest: Nest) -> Kernel:
     across = w.parts(columns, width)
     down, right = w.split(w.thread, side)
     count = w.compute("multiply", w.product(outer), across) if outer else across
-    with w.tiles(count) as tile:
-        batch, number = w.split(tile, across) if outer else (tile, tile)
+    with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
+        batch, number = w.split(opened.index, across) if outer else (opened.index, opened.index)
         w.bind(nest.levels[:-1], batch)
         first = w.compute("add", w.compute("multiply", number, width), w.compute("multiply", right, lanes))
         writer = ColumnWriter(w, row, nest, down)

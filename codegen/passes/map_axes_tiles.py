@@ -18,6 +18,7 @@ from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
+from weft.codegen.passes.map_axes_rows import REGISTER_AIMS
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
 THREADS = 256
@@ -93,6 +94,8 @@ def map_tiles(kernel: Kernel, nest: Nest) -> Kernel:
     assert crossing is not None
     w = ThreadWriter(kernel, nest, THREADS)
     side, _ = kernel.attributes["tile"]
+    # left alone, the assembler begins all reads before the block meets, and takes registers from other blocks for that
+    w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     whole = bool(kernel.attributes.get("whole"))
     tile = _Tile(w, crossing, whole)
     *outer, height, width = w.extents()
