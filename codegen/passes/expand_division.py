@@ -154,11 +154,14 @@ class _Writer:
         yield self.is_least(divisor, _NORMAL)
         yield self.test("less_equal", size, self.float32(0.5 / _NORMAL))
         least, most = (self.b.op("multiply", size, self.float32(v)) for v in (2 * _NORMAL, 0.5 / _NORMAL))
-        exact = self.float32(_LEAST)
+        exact, zero = self.float32(_LEAST), self.float32(0)
         least = self.b.op("where", self.test("less", exact, least), least, exact)
+        # masks make many zeros; with a negative divisor the short path gives them the wrong sign
+        positive = self.test("less", zero, divisor)
         for dividend in dividends:
             magnitude = self.b.op("absolute", dividend)
-            yield self.test("less_equal", least, magnitude)
+            nothing = self.b.op("bitwise_and", self.test("equal", dividend, zero), positive)
+            yield self.b.op("bitwise_or", self.test("less_equal", least, magnitude), nothing)
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
@@ -171,9 +174,9 @@ class _Writer:
         return self.fma(self.residual(b, r), r, r)
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """a/b where neither is extreme."""
+        """a/b where neither is extreme. The remainder is taken from 0, so that zeros keep their sign if b is positive."""
         q = self.b.op("multiply", a, r)
-        return self.fma(self.fma(self.b.op("negative", b), q, a), r, q)
+        return self.fma(self.fma(b, q, self.b.op("negative", a)), self.b.op("negative", r), q)
 
     def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
         """Quotients of any numbers, through float64."""
