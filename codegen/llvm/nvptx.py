@@ -33,6 +33,8 @@ _SPACES = {
     "constant": "ptr addrspace(4)",
     "local": "ptr",
 }
+ATTRIBUTES_SINCE = (21,)  # the LLVM that knows bounds of a launch as attributes of functions
+FIRST_ANNOTATION = 1 << 20  # a number that no other metadata has
 _CONSTANT_BYTES = 64 * 1024  # what constant memory holds; larger tables lie in global memory
 
 
@@ -150,6 +152,23 @@ def _bounds(kernel: Kernel) -> list[str]:
     return [*bounds, *([f'"nvvm.maxnreg"="{registers}"'] if registers else [])]
 
 
+def _annotations(kernel: Kernel) -> list[str]:
+    """The same for LLVM 20, which does not know the attributes."""
+    said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
+    names = {"maxntid": "maxntidx"}
+    nodes = [
+        f'!{{ptr @{kernel.name}, !"{names.get(one[1], one[1])}", i32 {one[2]}}}' for one in said if one is not None
+    ]
+    if not nodes:
+        return []
+    numbers = range(FIRST_ANNOTATION, FIRST_ANNOTATION + len(nodes))
+    listed = ", ".join(f"!{k}" for k in numbers)
+    return [
+        f"!nvvm.annotations = !{{{listed}}}",
+        *(f"!{k} = {node}" for k, node in zip(numbers, nodes, strict=True)),
+    ]
+
+
 @lru_cache(maxsize=1)
 def _initialise() -> None:
     llvm.initialize_all_targets()
@@ -167,6 +186,8 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     else:
         emitter.emit()
     describe_module(emitter, dialect.marks)
+    if llvm.llvm_version_info < ATTRIBUTES_SINCE:
+        emitter.metadata += _annotations(ready)
     text = emitter.text()
     check_declarations(text, (*COMMON, *NVPTX), dialect.symbols)
     if ready.attributes.get("fast"):
