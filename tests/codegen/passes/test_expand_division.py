@@ -98,7 +98,8 @@ def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def check(form: str, x: np.ndarray, y: np.ndarray, units: int) -> None:
+def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
+    """Compare with NumPy; with `short` whoever does not take the short path gets NaN."""
     kernel, function = modelled(form)
     if "root" in form:
         near, wanted = root_reciprocals(y, units), np.sqrt(y)
@@ -106,7 +107,7 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int) -> None:
     else:
         near, wanted = reciprocals(y, units), (x.reshape(y.size, -1) / y[:, None]).ravel()
         skew = 1 + units * 2.0**-17
-    found = np.empty_like(wanted)
+    found, skew = np.empty_like(wanted), np.nan if short else skew
     run(
         kernel, [x, y, near, found, y.size if form == "one divisor" else y.size // FORMS[form], skew], function=function
     )
@@ -228,6 +229,21 @@ def test_roots_of_all_significands() -> None:
     x = np.arange(0x3F800000, 0x40800000, dtype=np.uint32).view(np.float32)
     for units in (-3, -2, -1, 0, 1, 2, 3):
         check("root", x, x, units)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ordinary_numbers_take_the_short_path(form: str) -> None:
+    source = np.random.default_rng(7)
+    signs = source.choice(np.float32([-1, 1]), (2, 4096)) if "root" not in form else np.ones((2, 4096), np.float32)
+    x, y = np.exp2(source.uniform(-60, 60, (2, 4096))).astype(np.float32) * signs
+    check(form, np.repeat(x, FORMS[form]) if form == "one divisor" else x, y, 0, short=True)
+
+
+def test_zeros_of_a_row_take_the_short_path() -> None:
+    source = np.random.default_rng(8)
+    y = np.exp2(source.uniform(-90, 90, 4096)).astype(np.float32)
+    x = source.choice(np.float32([0.0, -0.0, 1.0]), (y.size, FORMS["one divisor"])) * y[:, None]
+    check("one divisor", x.astype(np.float32).ravel(), y, 0, short=True)
 
 
 def test_the_interpreter_takes_the_same_steps() -> None:
