@@ -49,6 +49,71 @@ def _record(x: Any, y: Any) -> None:
         x + y
 
 
+def _heat(u: Any) -> None:
+    """A time step by slices, with its boundary."""
+    u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+    u[0] = u[-1] = 0.0
+
+
+class _Steps:
+    """Tiny work as loops do it, on NumPy's arrays or weft's; every call evaluates what it made."""
+
+    def __init__(self, xp: Any, done: Callable[..., Any]) -> None:
+        source = np.random.default_rng(1)
+        self.done = done
+        self.x, self.y = xp.asarray(source.random(100)), xp.asarray(source.random(100))
+        self.count = 0
+
+    def one(self) -> None:
+        """One operation."""
+        self.done(self.x + self.y)
+
+    def four(self) -> None:
+        """Four results."""
+        x, y = self.x, self.y
+        self.done(x + y, x - y, x * y, x * 2.0)
+
+    def many(self) -> None:
+        """Sixty-four results."""
+        self.done(*[self.x * k for k in range(1, 65)])
+
+    def changing(self) -> None:
+        """A number that is new each time."""
+        self.count += 1
+        self.done(self.x * (1e-3 * self.count))
+
+    def total(self) -> None:
+        """A sum as a Python number."""
+        float(self.x.sum())
+
+    def read(self) -> None:
+        """An element as a Python number."""
+        self.count += 1
+        float(self.x[self.count % 97])
+
+    def write(self) -> None:
+        """An element."""
+        self.count += 1
+        self.y[self.count % 97] = 0.5
+
+    def heat(self) -> None:
+        """A time step."""
+        _heat(self.y)
+        self.done(self.y)
+
+
+_STEPS = {
+    "x + y of 100 elements, evaluated": "one",
+    "four results of 100 elements": "four",
+    "sixty-four results of 100 elements": "many",
+    "x * a number that is new each time, evaluated": "changing",
+    "float(x.sum()) of 100 elements": "total",
+    "float(x[k])": "read",
+    "x[k] = 0.5": "write",
+    "a time step of 100 elements by slices, with its boundary": "heat",
+}
+
+
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -62,6 +127,10 @@ def measure() -> dict[str, str]:
     results = {"recording one binary operation": f"{ours / 100:.2f} us (NumPy computes it in {theirs / 100:.2f} us)"}
     ours, theirs = in_turns(lambda: wf.evaluate(_chain(x, y)), lambda: _chain(a, b), 50)
     results["40 operations on 100 elements, evaluated"] = f"{ours:.1f} us (NumPy {theirs:.1f} us)"
+    weft, plain = _Steps(wf, wf.evaluate), _Steps(np, lambda *made: None)
+    for title, name in _STEPS.items():
+        ours, theirs = in_turns(getattr(weft, name), getattr(plain, name), 200)
+        results[title] = f"{ours:.1f} us (NumPy {theirs:.2f} us)"
     for count in (50_000, 200_000):
         begin = time.perf_counter()
         r = wf.zeros(100)

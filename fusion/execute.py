@@ -273,33 +273,34 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     for place in plan.scalars:
         table[place] = pack_scalar(table[place])
     for step in plan.steps:
-        match step:
-            case KernelLaunch():
-                _launch(step, table, device, tell)
-            case Batch():
-                if tell or Listening.listeners:
-                    for launch in step.launches:
-                        _launch(launch, table, device, tell)
-                else:
-                    step.prepared.run(table)
-                    STATISTICS.launches += len(step.launches)
-                    STATISTICS.bytes += step.nbytes
-            case int():
-                table[step] = None
-            case (place, nbytes):
-                table[place] = device.allocate(nbytes)
-            case Take():
-                _take(step, table, device)
-            case Carve():
-                arena = table[step.arena]
-                table[step.place] = Buffer(device, arena.address + step.offset, step.nbytes, arena)
-            case Call():
-                if Listening.listeners:
-                    moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
-                    note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
-                    launch_heard(device, note, partial(_call_host, step, table, device))
-                else:
-                    _call_host(step, table, device)
+        kind = type(step)  # (what a short plan consists of comes first)
+        if kind is tuple:
+            place, nbytes = step  # type: ignore[misc]
+            table[place] = device.allocate(nbytes)
+        elif kind is KernelLaunch:
+            _launch(step, table, device, tell)  # type: ignore[arg-type]
+        elif kind is int:
+            table[step] = None  # type: ignore[index]
+        elif isinstance(step, Batch):
+            if tell or Listening.listeners:
+                for launch in step.launches:
+                    _launch(launch, table, device, tell)
+            else:
+                step.prepared.run(table)
+                STATISTICS.launches += len(step.launches)
+                STATISTICS.bytes += step.nbytes
+        elif isinstance(step, Take):
+            _take(step, table, device)
+        elif isinstance(step, Carve):
+            arena = table[step.arena]
+            table[step.place] = Buffer(device, arena.address + step.offset, step.nbytes, arena)
+        elif isinstance(step, Call):
+            if Listening.listeners:
+                moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
+                note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
+                launch_heard(device, note, partial(_call_host, step, table, device))
+            else:
+                _call_host(step, table, device)
     return {node: table[place] for node, place in plan.outputs}
 
 
