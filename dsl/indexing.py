@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import find_op
 from weft.dsl.array import (
     Array,
     Scalar,
@@ -353,15 +354,14 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     """``ufunc.at``: fold values into elements, each index in turn."""
-    if isinstance(array, np.ndarray):
-        from weft.dsl.numpy_face import call_numpy
-
-        call_numpy(getattr(np, op).at, (array, key, values), {})
+    node, weak = (None, None) if values is None else as_operand(values)
+    kind = None if node is None else values if weak is not None else node.dtype
+    if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:
+        _fold_on_host(op, array, key, values)  # where each step is cast back
         return
     location = start()
     index = resolve(array, key)
-    node, weak = as_operand(values)
-    node = constant(values, array.dtype) if weak is not None else node
+    node = constant(values, array.dtype) if weak is not None else as_operand(values)[0]
     if not index.advanced:
         target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
         write(target, cast(map_(op, [expr_of(target), node]), array.dtype))
@@ -373,6 +373,15 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     fitted = _fitted(node, plan.shape, array.dtype)
     assign(storage, scatter(previous, fitted, [positions], terms, plan.shape, op, location), epoch)
+
+
+def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
+    from weft.dsl.numpy_face import to_host
+
+    host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
+    getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
+    if host is not array:
+        write(array, expr_of(convert(host)))
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:

@@ -72,7 +72,8 @@ def reduce(
         options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
         if initial not in (None, _NO_VALUE):
             options["initial"] = initial
-        return call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
+        found = call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
+        return found if out is None else deliver(op, expr_of(as_array(found)), out, casting="unsafe")
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
     if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:

@@ -122,9 +122,15 @@ def test_destinations_of_other_dtypes() -> None:
         xp.sum(halves + 0.25, 1, out=sums)  # into integers, as far as they go
         xp.cumsum(halves + 0.5, 1, out=running)
         xp.cumsum(halves, 0, out=halves)
+        counts, lowered, turned = xp.zeros(3, int), xp.ones(3, int), xp.arange(4)
+        xp.add.at(counts, x % 3, 0.5)  # each step is cast back, and adds nothing
+        xp.add.at(lowered, x % 2, xp.asarray(-0.25))
+        xp.negative.at(turned, [1, 1, 2])
+        complexes = x[:4].reshape(2, 2) + 1j
+        xp.max(complexes, 0, out=complexes[0])
         taken = xp.zeros(3, "uint8")
         xp.take(x + 0.5, [1, 2, 3], out=taken)
-        return host, masked, sums, running, halves, taken
+        return host, masked, sums, running, halves, taken, counts, lowered, turned, complexes
 
     both(program)
 

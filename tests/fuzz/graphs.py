@@ -85,6 +85,8 @@ A.astype('uint64') * xp.uint64(2**63) + B|xp.bitwise_xor.reduce(A.astype('int64'
 xp.concatenate([A + 1, B * 2])[s].sum(d)|xp.concatenate([A[1:], A[:1]]) - A|xp.stack([A, A + 1, B], -1).max(-1)|xp.pad(A, 1)[1:-1, 1:-1]|xp.pad(A, 2, mode='edge')[s, s]|xp.roll(A, 1, d) + xp.roll(A, -1, d) - A
 xp.concatenate([A, A, A])[I]|xp.pad(A + 1, 1).sum(d)|xp.where(A > q, xp.roll(A, 1), xp.pad(A, 1)[1:-1])|xp.cumsum(A + 1, d) - A|xp.cumsum(A[::-1], 0)[::-1]|xp.cumsum(A, d).max(d)|xp.cumsum(xp.cumsum(A > q, d), e)
 (A - A.max(d, keepdims=True)).sum(d, keepdims=True) % 5 + A|xp.where(A > A.sum() % 3, A.max(), A.min())|A.max(d, keepdims=True) + A.max(e, keepdims=True)|(A.sum(d, keepdims=True) % 3 + A).max(d)
+(lambda v: v[..., ::-1] - v + v[..., 1:].sum(-1, keepdims=True) % 3)(xp.floor(xp.sqrt(xp.square(A - A.max(-1, keepdims=True)))) % 7)
+(lambda v: v - v.max(-1, keepdims=True) + v[..., :1] + v[..., -1:])(xp.trunc(xp.sqrt(abs(A - A.min(d, keepdims=True)))) % 5)|(lambda v: (v - v.sum(d, keepdims=True) % 3).max(d) + v.min(d))(xp.floor(xp.sqrt(abs(A))) % 4)
 xp.stack([A.max(), A.min(), A.sum() % 8])|A[A.argmax(d)]|xp.take_along_axis(A, xp.argsort(A, d, kind='stable'), d)|xp.sort(A + B, d)[s]|(A + B) @ (A - B).T|xp.sum(A[I] * B[I], d)|A[..., ::-1].cumsum(-1)[..., ::-1]"""
 GROUPS = [t.replace("\n", "|").split("|") for t in (PLAIN, VIEWS, MOVES, FOLDS, PICKS, PRODUCTS, NEW, ODD)]
 # ("A | B" is one template, and not two)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import rows
+from tests.fuzz import disturbed, graphs, rows
 from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
 
 
@@ -32,3 +32,41 @@ def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
 def test_random_rows_on_every_device(seed: int) -> None:
     for k in range(seed, seed + 4):
         assert rows.check(k, most=3000) == ""
+
+
+@pytest.mark.parametrize("seed", range(0, 24, 6))
+def test_random_mixtures(seed: int) -> None:
+    for k in range(seed, seed + 6):
+        assert graphs.check(k, ("cpu",)) == ""
+
+
+@pytest.mark.parametrize("device", ["simt", "simt::backward", "simt::watched"])
+def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
+    for k in range(100, 103):
+        assert graphs.check(k, (device,)) == ""
+
+
+def test_disturbed_programs() -> None:
+    for k in range(3):
+        assert disturbed.check(k) == ""
+
+
+def test_the_mixtures_hold_what_they_should() -> None:
+    """Templates that NumPy always refuses test nothing."""
+    text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
+    for word in (
+        "evaluate(",
+        "see(",
+        "out=",
+        ".at(",
+        "roll(",
+        "pad(",
+        "cumsum",
+        "argmax",
+        "take",
+        "einsum",
+        "xp.nan",
+        "[j",
+        "for _ in",
+    ):
+        assert word in text, word
