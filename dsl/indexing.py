@@ -28,7 +28,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.manipulation import window
-from weft.dsl.masks import assign_masked
+from weft.dsl.masks import assign_masked, find_true
 from weft.dsl.numbers import number_of
 from weft.dsl.positions import Positions, flat_position, positions_of
 from weft.dsl.windows import key_of, many_elements, read_element, recall_window, remember_window, write_element
@@ -152,14 +152,14 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
                 raise IndexError(
                     f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shape[axis + k]} but size of corresponding boolean axis is {n}"
                 )
-        if isinstance(values, Array):
-            evaluate([values._storage], aside=True)
-            values = values.numpy()
-        for k, positions in enumerate(np.nonzero(values)):
+        taken: tuple[Any, ...] = find_true(values) if isinstance(values, Array) else np.nonzero(values)
+        for k, positions in enumerate(taken):
             index.axes.append((0, 0, -2 - len(index.advanced)))
-            index.advanced.append(
-                Positions(len(index.shape), shape[axis + k], strides[axis + k], positions.shape, positions)
-            )
+            where = len(index.shape), shape[axis + k], strides[axis + k], positions.shape
+            if isinstance(positions, Array):
+                index.advanced.append(Positions(*where, None, positions))
+            else:
+                index.advanced.append(Positions(*where, positions))
         return axis + values.ndim
     if values.dtype.kind not in "iu":
         raise IndexError(
@@ -386,8 +386,10 @@ def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
 
 def nonzero(a: Any) -> tuple[Array, ...]:
     """Indices of the elements that are not 0 (evaluates the array: their number is data)."""
-    values = a.numpy() if isinstance(a, Array) else np.asarray(a)
-    return tuple(convert(k) for k in np.nonzero(values))
+    if not isinstance(a, Array):
+        return tuple(convert(k) for k in np.nonzero(a))
+    mask = a if a.dtype == bool else record(cast(expr_of(a), np.dtype(bool)))
+    return tuple(k if isinstance(k, Array) else convert(k) for k in find_true(mask))
 
 
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:

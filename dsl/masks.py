@@ -1,17 +1,32 @@
-"""Masks: assignments to what a boolean array takes, without looking for it.
+"""Masks: assignments to what a boolean array takes, and where on a GPU it holds, without looking at each element in turn.
 
 In: an array, a mask of its first axes, and what is assigned. Out: a new version of the storage, each element chosen where it
-lies. The values of an array go to their places by a running count of the mask: the element with count k gets value k - 1.
+lies; or positions. Both go by a running count of the mask: the element with count k gets value k - 1, and is the k-th position.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.dsl.array import Array, as_operand, expr_of, record, write
-from weft.fusion import Expr, cast, constant, evaluate, gather, map_, reduce_, reshape, scan
+from weft.fusion import (
+    Expr,
+    broadcast_to,
+    cast,
+    constant,
+    evaluate,
+    gather,
+    iota,
+    map_,
+    reduce_,
+    reshape,
+    scan,
+)
+
+_INT64 = np.dtype(np.int64)
 
 # On the CPU it pays to look for what a mask takes where that is less than one element in so many.
 SPARSE = 8
@@ -41,23 +56,59 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
     """Whether the mask takes as many elements as there are values, and not too few of all."""
-    if isinstance(mask, Array):
-        test = expr_of(mask)
-        count = record(reduce_("add", cast(test, np.dtype(np.int64)), tuple(range(mask.ndim)), np.int64))
-        evaluate([count._storage, mask._storage], aside=True)
-        taken = int(count)
-    else:
-        taken = int(np.count_nonzero(mask))
+    taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
     """For each element of the mask the value that is its own where it is taken."""
-    kind = np.dtype(np.int32 if test.size < 2**31 else np.int64)
-    counts = scan("add", cast(reshape(test, (test.size,)), kind), 0, kind)
+    counts = _counts(test)
+    kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
     place = reshape(map_("maximum", [first, constant(0, kind)]), test.shape)
     return gather(values, [place], ((0, (), 0),), test.shape)
 
 
-__all__ = ["assign_masked"]
+def _counts(test: Expr) -> Expr:
+    kind = np.dtype(np.int32 if test.size < 2**31 else np.int64)
+    return scan("add", cast(reshape(test, (test.size,)), kind), 0, kind)
+
+
+def _count(mask: Array) -> int:
+    """How many elements hold: the mask is evaluated."""
+    count = record(reduce_("add", cast(expr_of(mask), _INT64), tuple(range(mask.ndim)), _INT64))
+    evaluate([count._storage, mask._storage], aside=True)
+    return int(count)
+
+
+def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
+    """Positions along each axis where a mask holds, in order: on the CPU NumPy's, elsewhere found where the mask lies.
+
+    Everyone who asks for a position looks for its count by halves.
+    """
+    if mask._storage.device.name == "cpu" or not mask.ndim or not mask.size:
+        evaluate([mask._storage], aside=True)
+        return np.nonzero(mask.numpy())
+    shape = (_count(mask),)
+    if not shape[0]:
+        return (np.empty(0, np.int64),) * mask.ndim
+    counts = _counts(expr_of(mask))
+    kind = counts.dtype
+    wanted = map_("add", [iota(shape, 0, kind), constant(1, kind)])
+    place, length = broadcast_to(constant(0, kind), shape), mask.size
+    while length > 1:
+        half = length // 2
+        below = map_("less", [gather(counts, [place], ((half - 1, (), 0),), shape), wanted])
+        place = map_("where", [below, map_("add", [place, constant(half, kind)]), place])
+        length -= half
+    below = map_("less", [gather(counts, [place], ((0, (), 0),), shape), wanted])
+    flat = cast(map_("add", [place, cast(below, kind)]), _INT64)
+    found = []
+    for axis, n in enumerate(mask.shape):
+        step = prod(mask.shape[axis + 1 :])
+        along = map_("floor_divide", [flat, constant(step, _INT64)]) if step > 1 else flat
+        found.append(record(map_("remainder", [along, constant(n, _INT64)]) if axis else along))
+    return tuple(found)
+
+
+__all__ = ["assign_masked", "find_true"]

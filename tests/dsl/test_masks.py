@@ -40,6 +40,45 @@ def test_an_array_goes_to_what_a_mask_takes(shape: tuple[int, ...], kind: str, d
 
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("shape", [(1,), *SHAPES])
+def test_what_a_mask_takes_is_found(shape: tuple[int, ...], device: str) -> None:
+    x = RNG.integers(-9, 9, shape)
+    for share in (0.0, 0.05, 0.5, 1.0):
+        mask = RNG.random(shape) < share
+        with wf.device(device):
+            a, m = wf.asarray(x), wf.asarray(mask)
+            for ours, theirs in zip(wf.nonzero(m), np.nonzero(mask), strict=True):
+                np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
+            np.testing.assert_array_equal(np.asarray(a[m] * 2), x[mask] * 2, strict=True)
+            np.testing.assert_array_equal(np.asarray(a[a + 1 > 3]), x[x > 2], strict=True)
+            np.testing.assert_array_equal(np.asarray(a.nonzero()[0]), x.nonzero()[0], strict=True)
+            if len(shape) == 2:
+                np.testing.assert_array_equal(np.asarray(a[m[:, 0], 1:]), x[mask[:, 0], 1:], strict=True)
+                np.testing.assert_array_equal(np.asarray(a[2:, m[1]]), x[2:, mask[1]], strict=True)
+            a[m] += 1
+            np.testing.assert_array_equal(np.asarray(a), x + mask)
+
+
+def test_on_a_gpu_a_mask_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = RNG.standard_normal(5000)
+    with wf.device("simt") as device:
+        a = wf.asarray(x)
+        most = []
+        download = type(device).download
+
+        def watched(self: Any, buffer: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+            most.append(int(np.prod(shape)))
+            return download(self, buffer, dtype, shape)
+
+        monkeypatch.setattr(type(device), "download", watched)
+        found = a[a > 0] * 2
+        wf.evaluate(found)
+        assert max(most) == 1  # their number
+        monkeypatch.undo()
+        np.testing.assert_array_equal(np.asarray(found), x[x > 0] * 2)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_what_is_assigned_may_be_the_array_itself(device: str) -> None:
     x = RNG.standard_normal(5000)
     with wf.device(device):

@@ -45,8 +45,10 @@ def test_a_tile_is_read_and_written_once_in_whole_vectors(name: str, arch: str) 
         assert resources["registers"] <= registers
     names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", disassemble(kernel.cubin))
     # 16 elements a thread; and once more one by one, where the row ends
-    assert names.count("LDG.E.128.CONSTANT") == 16 // vector
+    assert sum(n.startswith("LDG.E.128") for n in names) == 16 // vector
     assert sum(n.startswith("STG.E.128") for n in names) == 16 // (vector if name != "counts" else 2)
     assert sum(n.startswith("BAR.SYNC") for n in names) == 3
     assert sum(n.startswith("ATOM") for n in names) == 2  # the block's number; the next launch's
-    assert not [n for n in names if n.startswith(("MEMBAR", "LDL", "STL", "CALL"))]
+    assert not [n for n in names if n.startswith(("MEMBAR", "LDL", "STL"))]
+    if arch not in ("sm_75", "sm_80"):  # where shuffles have a way by a call for lanes that came apart
+        assert not [n for n in names if n.startswith("CALL")]
