@@ -1,0 +1,46 @@
+"""Code that is equal to code met before: a notebook's cell that is run again records as quickly as a loop does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft as wf
+from weft.dsl import array
+
+CELL = """
+for _ in range(40):
+    x = x * 0.5 + y
+    wf.evaluate(x)
+"""
+
+
+def test_a_cell_run_again_is_recorded_by_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    anew: list[str] = []
+    real: Callable[..., Any] = array.apply_anew
+
+    def counted(op: str, *arguments: Any) -> Any:
+        anew.append(op)
+        return real(op, *arguments)
+
+    monkeypatch.setattr(array, "apply_anew", counted)
+    counts, found = [], []
+    for _ in range(3):
+        names = {"wf": wf, "x": wf.ones(5), "y": wf.arange(5.0)}
+        wf.evaluate(names["x"], names["y"])
+        anew.clear()
+        exec(compile(CELL, "<cell>", "exec"), names)  # a code object of its own each time
+        counts.append(len(anew))
+        found.append(names["x"].tolist())
+    assert counts[2] <= 8 < 80
+    assert found[1:] == [found[0]] * 2
+    assert found[0] == pytest.approx([2.0 * k for k in range(5)])
+
+
+def test_a_changed_cell_is_recorded_anew() -> None:
+    for factor in (0.5, 0.25, 0.5):
+        names = {"wf": wf, "x": wf.ones(5), "y": wf.zeros(5)}
+        exec(compile(CELL.replace("0.5", str(factor)).replace("40", "2"), "<cell>", "exec"), names)
+        assert names["x"].tolist() == [factor**2] * 5
