@@ -60,7 +60,7 @@ def cache(action: str) -> str:
 
 def doctor() -> int:
     """Assemble a kernel for every target, run one on every device; 1 if something is broken."""
-    broken = 0
+    broken, missing = 0, ""
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 
     def program(x: object) -> object:
@@ -75,10 +75,13 @@ def doctor() -> int:
                 note = ", ".join(f"{k} {v}" for k, v in kernel.resources.items())
             print(f"ok    target {name:7} {note}")
         except MissingAssemblerError as error:
-            print(f"note  target {name:7} PTX only: {error}")
+            missing = " ".join(str(error).split())
+            print(f"note  target {name:7} PTX only")
         except Exception as error:
             broken += 1
             print(f"FAIL  target {name:7} {type(error).__name__}: {error}")
+    if missing:
+        print(f"note  {missing}")
     found_cuda = probe()
     for name in ("cpu", *(f"cuda:{k}" for k in range(len(found_cuda.devices)) if found_cuda.status == "ok")):
         try:
