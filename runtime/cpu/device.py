@@ -13,7 +13,7 @@ import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import Pool
-from weft.runtime.cpu.pool import CHUNKS, GRAIN, chunk_of, copy_bytes, workers
+from weft.runtime.cpu.pool import CHUNKS, COPY_GRAIN, GRAIN, chunk_of, copy_bytes, workers
 from weft.runtime.device import Buffer
 from weft.runtime.immediate import Immediate
 from weft.runtime.object_code import ObjectCode
@@ -88,7 +88,8 @@ class CpuDevice(Immediate):
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes."""
-        copy_bytes(source.address, destination.address, nbytes, self.target.threads)
+        threads = self.target.threads if nbytes >= 2 * COPY_GRAIN else 1  # (asking takes longer than a short copy)
+        copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
         """A copy, here, of a buffer of another device."""
