@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, expr_of, record, start, whole, wrap
+from weft.dsl.array import Array, Scalar, as_operand, expr_of, record, start, whole, wrap
 from weft.dsl.creation import as_shape, asarray, empty, eye, zeros
 from weft.dsl.reductions import normalize_axes, normalize_axis
 from weft.fusion import broadcast_shapes, constant, contiguous_strides
@@ -19,8 +19,11 @@ from weft.fusion import reshape as reshape_expr
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Another view of an array's storage; without a view where it shows all of it in order."""
-    storage = array._storage
+    """Another view of an array's storage; without a view where it shows all of it in order.
+
+    A number's is a view of a copy: the number is not changed by who writes to it.
+    """
+    storage = record(expr_of(array))._storage if type(array) is Scalar else array._storage
     if not offset and shape == storage.shape and strides == contiguous_strides(shape):
         return wrap(storage)
     return wrap(storage, (shape, strides, offset))

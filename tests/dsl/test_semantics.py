@@ -71,6 +71,25 @@ def test_what_is_a_view_and_what_is_a_copy() -> None:
     both(program)
 
 
+def test_numbers_are_not_changed_through_views() -> None:
+    def program(xp: Any) -> Any:
+        x = xp.arange(5.0)
+        numbers = x.sum(), x.max(), x[3]
+        for number in numbers:
+            for view in (
+                number.reshape(-1),
+                number[None],
+                xp.expand_dims(number, 0),
+                xp.atleast_1d(number),
+                xp.ravel(number),
+            ):
+                view[...] = -1
+                view += 1
+        return (*numbers, x)
+
+    both(program)
+
+
 def test_sliding_windows_are_views() -> None:
     def program(xp: Any) -> Any:
         x = xp.arange(20.0).reshape(4, 5)
