@@ -178,7 +178,8 @@ class Generator:
                 [(self.pick(), False), (self.random.choice(["1", "0.5", "-2"]), False), self.expression("")]
             )
             if self.random.random() < 0.2:
-                return f"{target}[{target} > 1] = {self.random.choice(['0', '2'])}", target, False
+                what = self.random.choice(["0", "2", f"{target}[{target} > 1][::-1]"])
+                return f"{target}[{target} > 1] = {what}", target, False
             operator = self.random.choice(["=", "+=", "*=", "-="])
             if self.random.random() < 0.25:
                 return f"{target} {operator.strip('=') or '+'}= {source}", target, inexact
