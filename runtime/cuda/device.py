@@ -94,7 +94,7 @@ class CudaDevice(GpuServices):
         stream = self._order.current
         found = self._tickets.get(stream)
         if found is None:
-            found = self._tickets[stream] = self.upload(np.zeros(1, np.uint32))
+            found = self._tickets[stream] = self._zeros(4)
         return found
 
     def board(self, nbytes: int) -> Buffer:
@@ -102,9 +102,17 @@ class CudaDevice(GpuServices):
         stream = self._order.current
         found, uses = self._boards.get(stream, (None, iter(())))
         if found is None or found.nbytes < nbytes or next(uses, None) is None:
-            found = self.upload(np.zeros(1 << (nbytes - 1).bit_length(), np.uint8))
+            found = self._zeros(1 << (nbytes - 1).bit_length())
             self._boards[stream] = found, iter(range(BOARD_USES))
         return found
+
+    def _zeros(self, nbytes: int) -> Buffer:
+        """Zeros, written in the device's own stream: memory of another would keep that stream alive."""
+        self._order.push(self._order.own)
+        try:
+            return self.upload(np.zeros(nbytes, np.uint8))
+        finally:
+            self._order.pop()
 
     def upload(self, values: np.ndarray) -> Buffer:
         """A copy of `values` in C order. A large one overtakes what the device's own stream has to do."""

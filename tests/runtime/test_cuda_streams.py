@@ -292,3 +292,17 @@ def test_any_allocation_may_fail(device: RunningDevice, driver: RunningStandIn, 
     gc.collect()
     device.memory.empty()
     assert device.memory.held == 0
+
+
+def test_what_launches_count_in_keeps_no_stream(device: RunningDevice, driver: RunningStandIn) -> None:
+    for _ in range(6):
+        x = wf.asarray(np.ones(200_000, np.float32))
+        with wf.stream() as stream:
+            y, z = x.sum(), wf.cumsum(x)
+            wf.evaluate(y, z)
+        assert device._tickets, "the blocks of the sum count"
+        assert float(y) == float(z[-1]) == 200_000
+        del stream, x, y, z
+        wf.evaluate(wf.arange(10) + 1)
+    gc.collect()
+    assert driver.count("cuStreamCreate") - driver.count("cuStreamDestroy") <= 3
