@@ -339,6 +339,12 @@ class KernelWriter:
         operands = [made[k] for k in placed.task.indices]
         index, _ = self._computed(node, form, operands, placed.task.factors)
         pointer = self.pointer(node, form[0], writable=True)
+        if node.op and self.nest.outer:
+            # in any order, by threads that may meet at an element
+            self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
+            if not form[0]:
+                self.builder.kernel.attributes["places"] = self.integer(node.size, "places").name
+            return
         if node.op:
             old = self.builder.load(pointer, index)
             value = self.builder.op(node.op, old, value, dtype=node.dtype)

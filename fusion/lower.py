@@ -24,6 +24,8 @@ FULL = 512
 COLUMNS = 128
 LEAST_ROWS = 128
 FEW_ELEMENTS = 1 << 17
+# What a GPU folds into integers in memory at once.
+ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
 def lower_group(
@@ -39,6 +41,8 @@ def lower_group(
     folds into as many as its blocks want."""
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
+    if for_gpu and any(scatters_in_any_order(p) for p in group.placed):
+        nest = Nest([Loop(loop.extent, "parallel") for loop in nest.inner], [], nest.position)
     length = chunk_length(group, nest, for_gpu=for_gpu)
     if length:
         return _lower_split(group, nest, folds, length, partial_base, parametric)
@@ -47,6 +51,12 @@ def lower_group(
     writer = KernelWriter(group, nest, "fused", parametric)
     writer.build(folds)
     return [writer.finish()]
+
+
+def scatters_in_any_order(placed: Placed) -> bool:
+    """Whether it folds integers into places that the order of does not show in, as atomics do."""
+    node = placed.task.node
+    return placed.task.kind == "scatter" and node.op in ATOMIC and node.dtype.kind in "iu" and node.dtype.itemsize >= 4
 
 
 def is_split(group: Group) -> bool:

@@ -176,7 +176,7 @@ STRUCTURAL: dict[str, str] = {
     "atomic": (
         "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element, as the kind's fold leaves it, or "
         "subtract or exchange; of unsigned integers also increment (old >= value: 0, else old + 1) and decrement (old == 0 "
-        "or old > value: value, else old - 1). In global or shared memory; scope: block, device or system; with order "
+        "or old > value: value, else old - 1). In global or shared memory; also at the logical level; scope: block, device or system; with order "
         "acq_rel there is a fence in front of it and one behind"
     ),
     # threaded level, control flow that a person wrote

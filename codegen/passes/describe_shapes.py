@@ -6,6 +6,7 @@ They are of a few classes, so that many sizes share a kernel:
 row      (threads, slots): threads that share a row, and how many vectors of it each keeps in registers; with 0
          slots the row is read again whenever it is gone over.
 columns  (threads, columns): threads side by side, and how many columns each folds.
+private  room for so many places that a block folds into by itself.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
 short    names and values in turn, on the host: see `unroll_folds`.
@@ -29,6 +30,7 @@ from weft.codegen.passes.map_axes_nest import find_nest
 from weft.codegen.passes.map_axes_planes import describe_plane
 from weft.codegen.passes.map_axes_rows import describe_row
 from weft.codegen.passes.map_axes_scans import describe_scan
+from weft.codegen.passes.map_axes_scatter import describe_scatter
 from weft.codegen.passes.map_axes_tiles import describe_tile
 from weft.codegen.passes.unroll_folds import describe_folds
 from weft.codegen.target import Target
@@ -52,7 +54,8 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
         found = describe_lookback(inlined, nest, sizes)
     else:
         found = (
-            describe_columns(inlined, nest, sizes)
+            describe_scatter(inlined, nest, sizes)
+            or describe_columns(inlined, nest, sizes)
             or describe_row(inlined, nest, sizes)
             or describe_tile(inlined, nest, sizes)
             or describe_plane(inlined, nest, sizes)

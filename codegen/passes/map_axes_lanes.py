@@ -148,6 +148,11 @@ class LaneWriter:
                 values.update(zip(operation.results, made, strict=True))
                 continue
             operands = tuple(self.value(slot, lane, v) for v in operation.operands)
+            if operation.opcode == "atomic":  # each counts, also those that are alike; nobody wants the old value
+                with self._where(slot.valid[lane]):
+                    types = tuple(v.type for v in operation.results)
+                    self.w.builder.emit("atomic", operands, types, **operation.attributes)
+                continue
             made = self._guarded(operation, operands, slot.valid[lane])
             values.update(zip(operation.results, made, strict=True))
 

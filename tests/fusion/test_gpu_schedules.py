@@ -188,6 +188,39 @@ def test_a_column_is_folded_in_one_order(columns: int) -> None:
     assert np.asarray(together[0]).tobytes() == first.tobytes()
 
 
+# -- scatters ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "places"), [(1, 3), (1003, 64), (4097, 5000), (70_001, 300)])
+@pytest.mark.parametrize("op", ["add", "subtract", "maximum", "bitwise_xor"])
+def test_integers_are_folded_into_places_by_all_threads(size: int, places: int, op: str) -> None:
+    where = RNG.integers(-places, places, size).astype(np.int32)
+    for values in (RNG.integers(-100, 100, size), 1):
+        wanted, found = np.ones(places, np.int64), wf.ones(places, dtype=np.int64)
+        getattr(np, op).at(wanted, where, values)
+        getattr(np, op).at(found, wf.asarray(where), wf.asarray(values) if size > 1 else values)
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.parametrize("places", [5, 20_000])
+def test_folds_into_one_place_count_each(places: int) -> None:
+    found = wf.zeros(places, dtype=np.int32)
+    np.add.at(found, np.broadcast_to(wf.asarray(np.array([3])), (1000,)), 2)
+    assert np.asarray(found).tolist() == [2000 * (k == 3) for k in range(places)]
+
+
+def test_few_places_are_a_blocks_own() -> None:
+    def scattered(places: int, dtype: Any) -> dict[str, Any]:
+        result, where = wf.asarray(np.zeros(places, dtype)), wf.asarray(np.zeros(100_000, np.int32))
+        np.add.at(result, where, 1)
+        return attributes(result)
+
+    assert scattered(100, np.int64)["private"] == 128
+    assert scattered(8192, np.int64)["private"] == 8192  # of 32 bits each: ones are counted
+    assert "private" not in scattered(9000, np.int64)
+    assert "places" not in scattered(100, np.float32)  # in NumPy's order
+
+
 # -- scans -------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,112 @@
+"""Folds into few places: each block folds into places of its own, in shared memory, and those into the result at the end.
+
+In: a logical kernel of one loop whose item ends in an atomic of integers, and its ``private`` attribute (`describe_scatter`).
+Out: the threaded kernel. Always true: the order in which threads get to a place does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.ops import identity_of
+from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.map_axes_elements import vector_lanes
+from weft.codegen.passes.map_axes_lanes import LaneWriter
+from weft.codegen.passes.map_axes_nest import Nest
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256
+# Blocks that fill a GPU: with more of them each would fold fewer elements before its places go to everybody's.
+MOST_BLOCKS = 1 << 10
+# Of shared memory, which six blocks of a multiprocessor share; and elements a place from which on places of one's own pay.
+MOST_BYTES = 1 << 15
+LEAST_ELEMENTS = 4
+_COUNT = np.dtype(np.uint32)
+
+
+def find_scatter(nest: Nest) -> Operation | None:
+    """The atomic of an item in straight code; None where the item is anything else."""
+    found = [o for o in nest.item if o.opcode == "atomic"]
+    if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
+        return None
+    return found[0] if not any(o.regions for o in nest.item) else None
+
+
+def describe_scatter(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``private`` for these sizes: for so many places a block has room; none where they are too many."""
+    atomic = find_scatter(nest)
+    if atomic is None or "places" not in kernel.attributes:
+        return {}
+    places, elements = sizes[kernel.attributes["places"]], sizes[nest.levels[0].extent.name]
+    room = 1 << max(5, (places - 1).bit_length())
+    if room * _kept_as(kernel, atomic).itemsize > MOST_BYTES or elements < LEAST_ELEMENTS * places:
+        return {}
+    return {"private": room}
+
+
+def map_scatter(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``private`` attribute."""
+    atomic = find_scatter(nest)
+    assert atomic is not None
+    w = ThreadWriter(kernel, nest, THREADS)
+    kind, dtype = atomic.attributes["kind"], _kept_as(kernel, atomic)
+    places = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["places"])
+    # what is subtracted is added up, negative
+    nothing = w.number(identity_of("add" if kind == "subtract" else kind, dtype), dtype)
+    held = w.shared_array(dtype, kernel.attributes["private"])
+    with w.loop(places, w.thread, step=THREADS) as place:
+        w.builder.store(held, place, nothing)
+    w.barrier()
+    _elements(w, nest, atomic, held)
+    w.barrier()
+    pointer = w.map[atomic.operands[0]]
+    target = atomic.results[0].type
+    with w.loop(places, w.thread, step=THREADS) as place:
+        value = w.builder.load(held, place)
+        with w.when(w.builder.op("not_equal", value, nothing, dtype=np.bool_)):
+            whole = w.builder.cast(value, target)  # type: ignore[arg-type]
+            after = "add" if kind == "subtract" else kind
+            w.builder.emit("atomic", (pointer, place, whole), (target,), kind=after)
+    return w.finish("scatter", THREADS * LEAST_ELEMENTS, most_blocks=MOST_BLOCKS)
+
+
+def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
+    """All elements, by vectors, and what is left over: each into this block's places."""
+    (level,) = nest.levels
+    lanes, vectors = vector_lanes(w.builder.kernel, nest)
+    extent = w.map[level.extent]
+    dtype = held.type.dtype  # type: ignore[union-attr]
+    before = [o for o in nest.item if o is not atomic and o.opcode != "yield"]
+
+    def fold(index: Value, value: Value) -> None:
+        kept = value if value.type == dtype else w.number(1, dtype)
+        w.builder.emit("atomic", (held, index, kept), (dtype,), kind=atomic.attributes["kind"], scope="block")
+
+    own = w.compute("add", w.compute("multiply", w.block, THREADS), w.thread)
+    apart = w.compute("multiply", w.grid, THREADS)
+    count = w.compute("right_shift", extent, lanes.bit_length() - 1)
+    with w.builder.loop(count, "serial", start=own, step_by=apart, rolled=True, opaque=True) as opened:
+        writer = LaneWriter(w, lanes, vectors)
+        slot = writer.slot(w.compute("multiply", opened.index, lanes))
+        writer.begin([slot], level.index)
+        writer.copy(before, [slot], level.index)
+        for lane in range(lanes):
+            fold(*(writer.value(slot, lane, v) for v in atomic.operands[1:]))
+    rest = w.compute("bitwise_and", extent, lanes - 1)
+    with w.when(w.test("less", own, rest)):
+        w.map[level.index] = w.compute("add", w.compute("subtract", extent, rest), own)
+        w.copy(before)
+        fold(*(w.map[v] for v in atomic.operands[1:]))
+
+
+def _kept_as(kernel: Kernel, atomic: Operation) -> np.dtype:
+    """The dtype of a block's own places: where ones are added up, 32 bits are enough, and fold faster."""
+    value = atomic.operands[2]
+    ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
+    kind = value.type
+    assert isinstance(kind, np.dtype)
+    return _COUNT if ones and atomic.attributes["kind"] == "add" else kind
