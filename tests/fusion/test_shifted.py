@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -138,3 +139,50 @@ def test_an_old_version_keeps_its_values() -> None:
             wf.evaluate(x)
             assert np.asarray(old)[k * 4 : k * 4 + 4].tolist() == [0.0] * 4
         assert np.asarray(x)[:24].tolist() == np.repeat(np.arange(1.0, 7.0), 4).tolist()
+
+
+def random_loop(seed: int) -> str:
+    """A loop over positions of the arrays x, y, z of shape (24, 3), with a vector s and what it keeps."""
+    random = Random(seed)
+    lines = []
+    for _ in range(random.randint(2, 5)):
+        a, b, d, e = random.choice("xyz"), random.choice("xyz"), random.choice([-1, 0, 1]), random.choice([-1, 0, 1])
+        lines.append(
+            random.choice(
+                [
+                    f"{a}[k] = {b}[k + {d}] * 0.5 + {a}[k + {e}]",
+                    f"{a}[k:k + 2] = {b}[k + {d}:k + {d} + 2][::-1] * 0.5 + {e}",
+                    f"{a}[k, 0] = {b}[k + {d}].sum() * 0.1",
+                    f"s = s * 0.5 + {a}[k] * {b}[k + {d}, 0]",
+                    f"{a}[k] = s * 0.5",
+                    f"{a}[k - 1:k + 2] *= 0.5",
+                    f"kept.append({a}[k:k + 2].copy())",
+                    f"kept.append(float({a}[k].sum()))",
+                    f"{a}[k + {d}] = np.where({b}[k] > 0.5, {b}[k + {e}], s)",
+                    f"{a}[k] = np.sort({b}[k + {d}])",
+                    f"{a} = np.concatenate([{a}[1:], {b}[k:k + 1]])",
+                    f"w = {a}[k:]; w[0] = w[1] * 0.5; kept.append(w)",
+                ]
+            )
+        )
+    return "for k in range(2, 20):\n    " + "\n    ".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("SOFT_LIMIT", "HARD_LIMIT"):
+        monkeypatch.setattr(f"weft.fusion.record.{limit}", (6, 10, 17, 40)[seed % 4])
+    program = compile(random_loop(seed), f"<loop {seed}>", "exec")
+
+    def run(m: ModuleType) -> list[Any]:
+        values = np.random.default_rng(seed)
+        names: dict[str, Any] = {name: m.asarray(values.random((24, 3))) for name in "xyz"}
+        names["s"] = m.asarray(values.random(3))
+        names.update(np=m, kept=[])
+        exec(program, names)
+        return [names[name] for name in "xyzs"] + names["kept"]
+
+    expected = run(np)
+    for _ in range(2):
+        for mine, theirs in zip(run(wf), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(mine), theirs, rtol=1e-9, err_msg=random_loop(seed))
