@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import disturbed, graphs, rows
+from tests.fuzz import disturbed, graphs, loops, rows
 from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
 
 
@@ -44,6 +44,11 @@ def test_random_mixtures(seed: int) -> None:
 def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
     for k in range(100, 103):
         assert graphs.check(k, (device,)) == ""
+
+
+def test_random_loops() -> None:
+    for k in range(6):
+        assert loops.check(k) == ""
 
 
 def test_disturbed_programs() -> None:
