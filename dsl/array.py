@@ -208,7 +208,7 @@ class Array:
         return format(self.numpy()[()], spec)
 
     def __reduce__(self) -> Any:
-        return _restore, (np.array(self.numpy()),)
+        return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
 
     def __copy__(self) -> Array:
         return self.copy()  # type: ignore[attr-defined, no-any-return]
@@ -240,8 +240,9 @@ class UnsupportedDtypeError(TypeError):
         super().__init__(f"weft arrays hold bool, integers, floats and complex numbers, not {dtype}")
 
 
-def _restore(values: np.ndarray) -> Array:
-    return convert(values)
+def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
+    found = convert(values)
+    return scalar(found._storage) if is_scalar else found
 
 
 # -- between arrays and expressions --------------------------------------------------------

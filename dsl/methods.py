@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl import creation, indexing, linear, manipulation, reductions
-from weft.dsl.array import Array, Scalar, accepts, as_operand, expr_of, record, start, wrap, write
+from weft.dsl.array import Array, Scalar, accepts, as_operand, expr_of, record, scalar, start, wrap, write
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast, constant, current_epoch, map_, pending
 
@@ -29,7 +29,8 @@ def copy_of(self: Array, order: str = "C") -> Array:
     """A copy; memory is shared until one of the two is written to."""
     start()
     epoch = current_epoch(self.device)
-    return wrap(pending(expr_of(self), epoch))
+    copied = pending(expr_of(self), epoch)
+    return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
 
 
 def fill(self: Array, value: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import types
 from typing import Any
@@ -103,3 +105,14 @@ def test_explaining_prints_nothing_by_itself(capsys: pytest.CaptureFixture[str])
 def test_devices_show_their_names() -> None:
     with wf.device("cpu"):
         assert repr(wf.ones(1).device) == "<device cpu>"
+
+
+def test_copies_of_scalars_are_scalars() -> None:
+    x = wf.asarray([1.5, 2.5])
+    for made in (copy.copy(x[1]), copy.deepcopy(x[1]), pickle.loads(pickle.dumps(x[1])), x[1].copy()):
+        assert hash(made) == hash(2.5)
+    zero = wf.asarray(2.5)  # an array without axes is none
+    for made in (copy.copy(zero), copy.deepcopy(zero), pickle.loads(pickle.dumps(zero)), zero.copy()):
+        made[...] = 1
+        assert float(made) == 1
+    assert float(zero) == 2.5
