@@ -50,6 +50,7 @@ from weft.fusion import (
     reshape,
     scatter,
 )
+from weft.runtime import device
 
 _BOOLS = (bool, np.bool_)
 
@@ -419,4 +420,26 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
 
 
-__all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """How often each number from 0 on occurs in `x`. Weights, and all on the CPU, are NumPy's."""
+    from weft.dsl.creation import zeros
+    from weft.dsl.manipulation import clip
+    from weft.dsl.numpy_face import call_numpy
+
+    gpu = isinstance(x, Array) and x.device.target.scheduled_for.kind == "cuda"
+    whole = gpu and x.dtype.kind in "iu" and x.dtype != np.uint64 and x.ndim == 1 and x.size
+    if not whole or weights is not None or not isinstance(minlength, (int, np.integer)) or minlength < 0:
+        return call_numpy(np.bincount, (x,), {"weights": weights, "minlength": minlength})
+    least, most = x.min(), x.max()
+    evaluate([least._storage, most._storage], aside=True)
+    low, high = int(least), int(most)
+    if low < 0:
+        raise ValueError(f"the numbers that are counted may not be negative: {low}")
+    length = max(high + 1, int(minlength))
+    with device(x.device):
+        counts = zeros(length, np.int64)
+    fold_at("add", counts, clip(x, 0, length - 1), 1)  # which changes nothing, and says what the places are
+    return counts
+
+
+__all__ = ["bincount", "fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]

@@ -203,6 +203,7 @@ OWN: dict[str, Any] = {
     "row_stack": manipulation.vstack,
     "nonzero": indexing.nonzero,
     "take": indexing.take,
+    "bincount": indexing.bincount,
     "round": methods.round_,
     "around": methods.round_,
     "real": lambda a: asarray(a).real,  # type: ignore[attr-defined]

@@ -221,6 +221,18 @@ def test_few_places_are_a_blocks_own() -> None:
     assert "places" not in scattered(100, np.float32)  # in NumPy's order
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_numbers_are_counted_on_the_device(dtype: Any) -> None:
+    x = RNG.integers(0, 60, 5000).astype(dtype)
+    for least in (0, 64):
+        found = np.bincount(wf.asarray(x) + 1, minlength=least)
+        kernels = kernels_of([found._storage], resolve_target("sm_90"))
+        assert kernels[-1].attributes["private"] == 64
+        np.testing.assert_array_equal(np.asarray(found), np.bincount(x + 1, minlength=least))
+    with pytest.raises(ValueError, match="negative"):
+        np.bincount(wf.asarray(np.array([1, -2])))
+
+
 # -- scans -------------------------------------------------------------------------------------------
 
 
