@@ -408,29 +408,32 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
     if len(epoch.pending) >= SOFT_LIMIT:
         epoch = cut(epoch, (code, at))
     storage = first._storage
-    if storage.epoch is not epoch and not _bind(storage, epoch, code, at):
+    # (read at once: another thread may make the storage a leaf of its own epoch between any two calls)
+    left = storage.expr if storage.epoch is epoch else _bind(storage, epoch, code, at)
+    if left is None:
         return None, None
     kind = type(second)
     if kind is Array or kind is Scalar:
         other = second._storage
-        if other.epoch is not epoch and not _bind(other, epoch, code, at):
+        right = other.expr if other.epoch is epoch else _bind(other, epoch, code, at)
+        if right is None:
             return None, None
-        key: Any = (op, way, storage.expr, first._view, other.expr, second._view, id(code), at)
+        key: Any = (op, way, left, first._view, right, second._view, id(code), at)
         return key, INTERNED.get(key)
     if second is ...:
-        key = (op, storage.expr, first._view, id(code), at)
+        key = (op, left, first._view, id(code), at)
         return key, INTERNED.get(key)
     if kind is float or kind is int:
         if not second:
             # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
             return None, None
-        key = (op, way, kind, storage.expr, first._view, second, id(code), at)
+        key = (op, way, kind, left, first._view, second, id(code), at)
         node = INTERNED.get(key)
         if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
-    slotted = SlotKey((op, way, kind, storage.expr, first._view, len(epoch.slots), id(code), at))
+    slotted = SlotKey((op, way, kind, left, first._view, len(epoch.slots), id(code), at))
     return slotted, recall_slotted(slotted, second, epoch)
 
 
@@ -517,14 +520,13 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     return method
 
 
-def _bind(storage: Storage, epoch: Any, code: Any, at: int) -> bool:
-    """Make a realised storage a leaf of the epoch; whether that could be done at once."""
+def _bind(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
+    """A realised storage as a leaf of the epoch; None where that cannot be done at once."""
     if storage.buffer is None or storage.device is not epoch.device:
-        return False
+        return None
     if epoch.first is None:
         epoch.first = (code, at)
-    bind(storage, epoch)
-    return True
+    return bind(storage, epoch)
 
 
 def accepts(value: Any) -> bool:

@@ -26,7 +26,9 @@ def evaluate(storages: Iterable[Storage], aside: bool = False) -> None:
     asked = [s for s in storages if s.buffer is None and s.epoch is not None]
     while asked:
         epoch = asked[0].epoch
-        assert epoch is not None
+        if epoch is None:  # another thread has just been through with it
+            asked = asked[1:]
+            continue
         own = asked if len(asked) == 1 else [s for s in asked if s.epoch is epoch]
         evaluate_epoch(epoch, own, aside)
         if len(own) == len(asked):
@@ -37,6 +39,7 @@ def evaluate(storages: Iterable[Storage], aside: bool = False) -> None:
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
     """Realise `storages`, all recorded in `epoch`."""
     with epoch.lock:
+        begun = len(epoch.pending)
         live = epoch.live()
         wanted: tuple[int, ...] | None = None  # everything that is live
         if live != storages:
@@ -51,7 +54,9 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             except OutOfMemoryError as error:
                 # the frames in its traceback hold what the plan had made
                 raise error.with_traceback(None) from None
-            rest = len(outcome) < len(versions) and any(version not in outcome for version in versions)
+            # the thread whose epoch it is goes on recording there meanwhile, where it is another one than this
+            elsewhere = recording.epoch is not epoch
+            rest = elsewhere or (len(outcome) < len(versions) and any(version not in outcome for version in versions))
             stays = aside and rest and recording.epoch is epoch and epoch.asides < ASIDE
             for storage, version in zip(live, versions, strict=True):
                 buffer = outcome.get(version)
@@ -61,10 +66,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     if not stays:
                         storage.epoch = storage.expr = None
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection
-            if not rest:
-                epoch.pending.clear()
-            else:
-                epoch.pending = [s for s in live if s.buffer is None]
+            epoch.pending[:begun] = [s for s in live if s.buffer is None]
+            if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():
                     epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype, epoch.device.name)

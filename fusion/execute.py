@@ -46,7 +46,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> d
 
     Returns the buffer of each version that was evaluated.
     """
-    key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results) if epoch.results else ())
+    key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
         # a GPU's kernels know how the addresses of their arrays are aligned

@@ -239,3 +239,18 @@ def test_folds_that_somebody_asks_for_stay_their_own() -> None:
     np.testing.assert_array_equal(np.asarray(first_again), np.asarray(first))
     assert float(second[0]) == 7
     np.testing.assert_array_equal(np.asarray(second)[1:], np.asarray(first)[1:])
+
+
+def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
+    def rest_of(values: np.ndarray, between: bool) -> np.ndarray:
+        x = wf.asarray(values)
+        doubled = x * 2
+        if between:
+            wf.asarray(values + 100) * 3  # takes a slot, and is dropped
+        kept = doubled + 1
+        wf.evaluate(doubled)  # what is left pending reads this result from memory
+        return np.asarray(kept)
+
+    values = np.arange(5.0)
+    for between in (False, True, False):
+        np.testing.assert_array_equal(rest_of(values, between), values * 2 + 1)
