@@ -21,9 +21,9 @@ from weft.fusion import reshape as reshape_expr
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
     """Another view of an array's storage; without a view where it shows all of it in order.
 
-    A number's is a view of a copy: the number is not changed by who writes to it.
+    A number with axes put around it is a copy: the number is not changed by who writes to that.
     """
-    storage = record(expr_of(array))._storage if type(array) is Scalar else array._storage
+    storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
     if not offset and shape == storage.shape and strides == contiguous_strides(shape):
         return wrap(storage)
     return wrap(storage, (shape, strides, offset))

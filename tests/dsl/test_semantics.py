@@ -85,7 +85,10 @@ def test_numbers_are_not_changed_through_views() -> None:
             ):
                 view[...] = -1
                 view += 1
-        return (*numbers, x)
+        written, filled = xp.zeros(()), xp.zeros(())
+        written[()] = 3
+        filled[...] = 4
+        return (*numbers, x, written, filled, xp.pad(xp.asarray(5), 1))
 
     both(program)
 
