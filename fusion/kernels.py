@@ -5,6 +5,7 @@ In: a device and a group. Out: its kernels, lowered, with what `Device.load` ret
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from weft.codegen import (
@@ -27,6 +28,8 @@ from weft.runtime import Device
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
+# Bytes a launch moves from where on a faster schedule is worth a compilation.
+_LARGE = 16 << 20
 
 
 def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
@@ -34,7 +37,7 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
 
     Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
     use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
-    nothing.
+    nothing. A large kernel may have constants and sizes once for each of its schedules.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
@@ -42,7 +45,7 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
         binding[0] == "number" for lowered in general for binding in lowered.bindings
     ):
         special = lower_for(device.target, group, special=True)
-        skeleton = "".join(print_kernel(lowered.kernel) for lowered in general)
+        skeleton = "".join(map(_skeleton, general))
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
     functions = [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
@@ -51,6 +54,15 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
             _met.clear()
         _met.add(skeleton)
     return functions
+
+
+def _skeleton(lowered: Lowered) -> str:
+    """What kernels share that differ in numbers and sizes: for small ones, also where those ask for other schedules."""
+    kernel = lowered.kernel
+    if lowered.bytes_read + lowered.bytes_written < _LARGE:
+        parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
+        kernel = replace(kernel, attributes={}, parameters=parameters)
+    return print_kernel(kernel)
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
@@ -69,13 +81,15 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
         if kind == "cpu":
             _forget_alignment(lowered)
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
+        if not special and not lowered.kernel.attributes.keys() & {"vectors", "joined", "lookback"}:
+            _forget_alignment(lowered)
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written):
             lowered.kernel.attributes["streams"] = True
     return found
 
 
 def _forget_alignment(lowered: Lowered) -> None:
-    """Make kernels alike that differ in the alignment of pointers alone, which host code does not use."""
+    """Make kernels alike that differ in the alignment of pointers alone, which they make no use of."""
     for parameter in lowered.kernel.parameters:
         if isinstance(parameter.value.type, Pointer):
             parameter.align = parameter.value.type.dtype.itemsize

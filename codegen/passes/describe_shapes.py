@@ -56,7 +56,7 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
         found = (
             describe_scatter(inlined, nest, sizes)
             or describe_columns(inlined, nest, sizes)
-            or describe_row(inlined, nest, sizes)
+            or describe_row(inlined, nest, sizes, exact=exact)
             or describe_tile(inlined, nest, sizes)
             or describe_plane(inlined, nest, sizes)
             or describe_scan(inlined, nest, sizes)

@@ -38,6 +38,8 @@ BLOCK_LENGTH = 4096
 FOLD_LANES = 4
 # 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
 KEPT_REGISTERS = 48
+# Vectors a thread keeps in kernels for rows of any length, by the threads that share one: few kernels for many lengths.
+COMMON_SLOTS = {WARP: (2, 8), BLOCK: (4,), WIDE_BLOCK: (8,)}
 TILE_LOADS = 4
 # Registers of a thread that let 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) run on a multiprocessor, and what a thread needs
 # of them for other things than its part of the row. Left alone, the assembler takes 40 and more for rows that do with 32.
@@ -119,8 +121,11 @@ def _stores_carried(loop: Operation) -> bool:
 # -- what the sizes allow ----------------------------------------------------------------------
 
 
-def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
+def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better.
+
+    Unless `exact`, rows of many lengths have the same attributes.
+    """
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return {}
@@ -131,7 +136,7 @@ def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[s
     if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
         return {}
     lanes = row.lanes()
-    found: dict[str, Any] = {"row": _share(row, length)}
+    found: dict[str, Any] = {"row": _share(row, length, exact)}
     if length % lanes == 0:
         found["whole"] = True
         found["vectors"] = aligned_pointers(kernel, row.walks(), sizes, lanes)
@@ -148,20 +153,28 @@ def _kept(row: RowNest) -> int:
     return max(1, sum(kept.values()))
 
 
-def _share(row: RowNest, length: int) -> tuple[int, int]:
+def _share(row: RowNest, length: int, exact: bool) -> tuple[int, int]:
     """Threads that share a row of this length, and vectors that each keeps."""
     threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
-    return threads, vectors_kept(row, length, threads)
+    least = vectors_kept(row, length, threads)
+    if not exact and least:
+        for slots in COMMON_SLOTS[threads]:
+            if slots >= least and _fits(row, slots):
+                return threads, slots
+    return threads, least
 
 
 def vectors_kept(row: RowNest, length: int, threads: int) -> int:
     """Vectors of a row that each of its threads keeps in registers: a power of two, or 0 where they are too many."""
-    lanes = row.lanes()
-    vectors = -(-length // (threads * lanes))
+    vectors = -(-length // (threads * row.lanes()))
     slots = 1
     while slots < vectors:
         slots *= 2
-    return slots if slots * lanes * _kept(row) <= KEPT_REGISTERS else 0
+    return slots if _fits(row, slots) else 0
+
+
+def _fits(row: RowNest, slots: int) -> bool:
+    return slots * row.lanes() * _kept(row) <= KEPT_REGISTERS
 
 
 # -- the schedule -------------------------------------------------------------------------------

@@ -31,6 +31,21 @@ def softmax(xp: Any, x: Any) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.parametrize(
+    ("function", "kernels"),
+    [
+        (lambda x: softmax(wf, x), 5),  # short and long rows, of whole vectors or not; and the first length
+        (lambda x: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1], 3),
+        (lambda x: (x * 2.5 + 1).sum(axis=1), 5),
+    ],
+)
+def test_many_sizes_share_few_kernels(function: Callable[[wf.Array], wf.Array], kernels: int) -> None:
+    with wf.profile() as p:
+        for length in RNG.integers(65, 1000, 40):
+            wf.evaluate(function(wf.asarray(np.ones((7, length), np.float32))))
+    assert sum(c.note.stage == "compile" for c in p.compilations) <= kernels
+
+
 # -- rows -------------------------------------------------------------------------------------------
 
 
