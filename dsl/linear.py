@@ -108,7 +108,7 @@ def _show(shape: tuple[int, ...]) -> str:
 def vdot(a: Any, b: Any) -> Any:
     """Dot product of the flattened arrays, the first conjugated."""
     x, y = reshape(a, (-1,)), reshape(b, (-1,))
-    return dot(x.conj(), y)  # type: ignore[attr-defined]
+    return dot(x.conj() if x.dtype.kind == "c" else x, y)  # type: ignore[attr-defined]
 
 
 def inner(a: Any, b: Any) -> Any:

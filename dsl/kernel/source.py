@@ -65,10 +65,7 @@ def _source(code: CodeType) -> Source:
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
     if not lines:
-        raise KernelSyntaxError(
-            f"{code.co_name} has no source: kernels are compiled from the text of a function, "
-            "so it has to stand in a file or a notebook cell"
-        )
+        raise _no_source(code)
     if code.co_name == "<lambda>":
         return _lambda_source(code)
     text = textwrap.dedent("".join(lines))
@@ -79,8 +76,16 @@ def _source(code: CodeType) -> Source:
     if isinstance(tree, ast.AsyncFunctionDef):
         place = Place(file, tree.lineno, shift, shift + 9, linecache.getline(file, tree.lineno).rstrip("\n"))
         raise KernelSyntaxError("a kernel is no coroutine: leave `async` out", place)
-    assert isinstance(tree, ast.FunctionDef)
+    if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
+        raise _no_source(code)  # it was made by `exec`, in a program on the command line
     return Source(tree, file, tree.name, find_webs(tree), shift)
+
+
+def _no_source(code: CodeType) -> KernelSyntaxError:
+    return KernelSyntaxError(
+        f"{code.co_name} has no source: kernels are compiled from the text of a function, "
+        "so it has to stand in a file or a notebook cell"
+    )
 
 
 def _lambda_source(code: CodeType) -> Source:

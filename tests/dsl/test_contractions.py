@@ -77,6 +77,8 @@ def test_integers_and_bools_to_the_bit(dtype: type) -> None:
         np.testing.assert_array_equal(a @ b, x @ y, strict=True)
         np.testing.assert_array_equal(wf.einsum("ij,jk->ki", a, b), np.einsum("ij,jk->ki", x, y), strict=True)
         np.testing.assert_array_equal(wf.tensordot(a, b, 1), np.tensordot(x, y, 1), strict=True)
+        assert wf.vdot(a, a).dtype == np.vdot(x, x).dtype
+        assert int(wf.vdot(a, a)) == int(np.vdot(x, x))
 
 
 def test_a_vector_stays_on_a_gpu() -> None:

@@ -40,6 +40,12 @@ def test_a_program_on_the_command_line() -> None:
     assert sorted(done.stdout.split("\n")) == ["", "7 0", "7 1"]
 
 
+def test_a_function_made_inside_a_program_on_the_command_line() -> None:
+    program = "import weft\nexec('def f(x):\\n    x[0] = 1')\ntry:\n    weft.kernel(f)[1, 1]([0])\nexcept weft.KernelSyntaxError as e:\n    print(e)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "f has no source" in done.stdout, done.stderr
+
+
 def test_a_kernel_without_brackets_is_a_function() -> None:
     @cuda.jit
     def twice(x: Any) -> Any:
