@@ -122,7 +122,7 @@ class PlanWriter:
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
         steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
         return Plan(
-            gather_launches(self.device, steps),
+            steps,
             places,
             listed,
             self.schedule,
@@ -229,7 +229,9 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 
     def close() -> None:
         if launches:
-            found.append(Batch(prepare(launches), launches[:], sum(launch.nbytes for launch in launches)))
+            prepared = prepare(launches)
+            batch = Batch(prepared, launches[:], sum(launch.nbytes for launch in launches))
+            found.extend(launches if prepared is None else [batch])
         found.extend(given_up)
         launches.clear()
         given_up.clear()
@@ -242,6 +244,7 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
         else:
             close()
             found.append(step)
+    given_up.clear()  # (everything is, at the end)
     close()
     return found
 
@@ -272,23 +275,26 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
         table[place] = device.board(nbytes)
     for place in plan.scalars:
         table[place] = pack_scalar(table[place])
-    for step in plan.steps:
+    program = plan.program
+    if program is None:
+        program = plan.program = gather_launches(device, plan.steps)
+    for step in program:
         kind = type(step)  # (what a short plan consists of comes first)
         if kind is tuple:
             place, nbytes = step  # type: ignore[misc]
             table[place] = device.allocate(nbytes)
+        elif kind is Batch:
+            if tell or Listening.listeners:
+                for launch in step.launches:  # type: ignore[union-attr]
+                    _launch(launch, table, device, tell)
+            else:
+                step.prepared.run(table)  # type: ignore[union-attr]
+                STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
+                STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
         elif kind is KernelLaunch:
             _launch(step, table, device, tell)  # type: ignore[arg-type]
         elif kind is int:
             table[step] = None  # type: ignore[index]
-        elif isinstance(step, Batch):
-            if tell or Listening.listeners:
-                for launch in step.launches:
-                    _launch(launch, table, device, tell)
-            else:
-                step.prepared.run(table)
-                STATISTICS.launches += len(step.launches)
-                STATISTICS.bytes += step.nbytes
         elif isinstance(step, Take):
             _take(step, table, device)
         elif isinstance(step, Carve):

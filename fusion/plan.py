@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.fusion.arena import Carve, Take
 from weft.fusion.expr import Expr
@@ -60,3 +60,4 @@ class Plan:
     scalars: list[int]  # slots that hold numbers which kernels take
     ticket: int | None = None  # place of what blocks of a launch count in
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
+    program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were

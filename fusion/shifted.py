@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.fusion.expr import Expr
-from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
+from weft.fusion.plan import Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 
 FORMS_LIMIT = 1024
@@ -96,8 +96,6 @@ def keep(form: Form, plan: Plan) -> None:
     """Let versions of the same form find the plan, if it goes to the arrays that the form leaves open by address alone."""
     known = set(form.nodes)
     for step in plan.steps:
-        if isinstance(step, Batch):
-            return
         if isinstance(step, Call) and not known.issuperset((step.node, *(child for _, child, _ in step.operands))):
             return
     if not known.issuperset(node for node, _ in plan.outputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 
 import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
+from weft.runtime.cpu.launches import Prepared, divide, launch
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import Pool
-from weft.runtime.cpu.pool import CHUNKS, COPY_GRAIN, GRAIN, chunk_of, copy_bytes, workers
+from weft.runtime.cpu.pool import CHUNKS, COPY_GRAIN, GRAIN, copy_bytes, workers
 from weft.runtime.device import Buffer
 from weft.runtime.immediate import Immediate
+from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
 
 # Threads of a kernel that are worth a second core.
@@ -105,14 +108,13 @@ class CpuDevice(Immediate):
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end."""
-        address = slots.buffer_info()[0]
-        extent = parallel[0] if parallel else 1
-        if work >= 2 * GRAIN and function.parallel:
-            parts = min(self.target.threads, work // GRAIN, extent)
-            if parts > 1:
-                workers().split(function, address, extent, parts, chunk_of(extent, parts, work, function.grain))
-                return
-        function.call(address, 0, extent)
+        # (short kernels ask for no target)
+        threads = self.target.threads if work >= 2 * GRAIN else 1
+        launch(function, *divide(function, parallel, work, threads), slots)
+
+    def prepare(self, launches: Sequence[Launch]) -> Prepared | None:
+        """Kernels that are run together, again and again."""
+        return Prepared(self, launches)
 
     def launch_grid(
         self,
@@ -163,4 +165,6 @@ class _Exposed:
 
 
 def _view(buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    return np.asarray(_Exposed(buffer, np.dtype(dtype), shape))
+    found = np.asarray(_Exposed(buffer, np.dtype(dtype), shape))
+    # the interface has words for NumPy's own kinds of numbers only
+    return found if dtype.kind != "V" else found.view(dtype)

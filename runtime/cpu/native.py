@@ -1,13 +1,17 @@
-"""Native functions of the runtime's own: LLVM text to an address.
+"""Native functions of the runtime's own: LLVM text to an address, or to a function that Python calls.
 
-In: text that defines one function and refers to nothing outside. Out: its address. Always true: the code is kept in the
-disk cache, so that a process which finds it there does not load llvmlite for it.
+In: text that defines one function and refers to nothing outside. Out: its address; a builtin function, which finds what it
+calls in a table behind it. Always true: the code is kept in the disk cache, so that a process which finds it there does not
+load llvmlite for it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import platform
+import sys
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +20,19 @@ from weft.runtime.cpu.loader import load_object
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.undisturbed import undisturbed
+
+# Python's functions that a builtin finds in its table; behind them the attribute's name "address", then words of its own.
+PYTHON = (
+    "PyLong_AsLongLong",
+    "PyErr_Occurred",
+    "PyObject_GetAttr",
+    "Py_DecRef",
+    "PyList_GetItem",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyLong_FromLongLong",
+)
+FASTCALL = 0x80
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +73,140 @@ def _compile(text: str) -> bytes:
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
+
+
+class _MethodDefinition(ctypes.Structure):
+    """Python's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class Builtin:
+    """A native function that Python calls, with positional arguments.
+
+    Parameters
+    ----------
+    entry, text : str
+        As `Text.begin_builtin` began it.
+    words : sequence of int
+        Its own: what the text calls by name, in this order.
+
+    Attributes
+    ----------
+    call : builtin function
+        To be called only while this is alive.
+
+    Raises
+    ------
+    CompileError
+        Where the function cannot be made.
+    """
+
+    def __init__(self, entry: str, text: str, words: Sequence[int]) -> None:
+        self._function = obtain_native(entry, text)
+        python = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON]
+        self._name = sys.intern("address")
+        # the function reads its table from the bytes that it is bound to
+        table = array("q", [*python, id(self._name), *words]).tobytes()
+        self._method = _MethodDefinition(b"run", self._function.address, FASTCALL, None)
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+        self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
+
+
+# -- text -----------------------------------------------------------------------------------------------
+
+
+class Text:
+    """LLVM text of one function, line by line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._count = 0
+
+    def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
+        """A function of `Builtin`, with arguments at ``%given``: Python's functions and its own words by name.
+
+        Its loops stay loops: nothing outside is called.
+        """
+        self.lines.append(f'define ptr @{entry}(ptr %self, ptr %given, i64 %count) nounwind "no-builtins" {{')
+        self.label("entry")
+        inside = self.new(f"getelementptr i8, ptr %self, i64 {bytes.__basicsize__ - 1}")
+        names = (*PYTHON, "address", *words)
+        return {name: self.load(inside, k, "ptr") for k, name in enumerate(names)}
+
+    def end(self) -> str:
+        """The function's text."""
+        self.lines.append("}")
+        return "\n".join(self.lines)
+
+    def do(self, line: str) -> None:
+        """A line without a result."""
+        self.lines.append(f"  {line}")
+
+    def new(self, line: str) -> str:
+        """A line with a result; its name."""
+        self._count += 1
+        self.lines.append(f"  %t{self._count} = {line}")
+        return f"%t{self._count}"
+
+    def label(self, name: str) -> None:
+        """A block begins."""
+        self.lines.append(f"{name}:")
+
+    def at(self, base: str, word: int | str) -> str:
+        """The address of a word."""
+        return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
+
+    def load(self, base: str, word: int | str, kind: str = "i64") -> str:
+        """A word."""
+        return self.new(f"load {kind}, ptr {self.at(base, word)}")
+
+    def store(self, value: str, base: str, word: int | str) -> None:
+        """Write a word."""
+        self.do(f"store i64 {value}, ptr {self.at(base, word)}")
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        """Go one way or the other."""
+        self.do(f"br i1 {self.new(condition)}, label %{yes}, label %{no}")
+
+    def begin_loop(self, name: str, count: str) -> str:
+        """For 0 to `count`; its number."""
+        self.do(f"br label %{name}.enter")
+        self.label(f"{name}.enter")
+        self.do(f"br label %{name}")
+        self.label(name)
+        self.do(f"%{name}.k = phi i64 [ 0, %{name}.enter ], [ %{name}.next, %{name}.end ]")
+        self.branch(f"icmp slt i64 %{name}.k, {count}", f"{name}.body", f"{name}.done")
+        self.label(f"{name}.body")
+        return f"%{name}.k"
+
+    def end_loop(self, name: str) -> None:
+        """The next turn, or on."""
+        self.do(f"br label %{name}.end")
+        self.label(f"{name}.end")
+        self.do(f"%{name}.next = add i64 %{name}.k, 1")
+        self.do(f"br label %{name}")
+        self.label(f"{name}.done")
+
+    def item(self, known: dict[str, str], table: str, place: str, name: str) -> str:
+        """What lies at a place of a list; on to ``raise`` where the list is too short."""
+        found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {place})")
+        self.branch(f"icmp eq ptr {found}, null", "raise", name)
+        self.label(name)
+        return found
+
+    def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
+        """The address of what lies at a place of a list; on to ``raise`` where it has none."""
+        item = self.item(known, table, place, f"{name}.ask")
+        found = self.new(f"call ptr {known['PyObject_GetAttr']}(ptr {item}, ptr {known['address']})")
+        self.branch(f"icmp eq ptr {found}, null", "raise", f"{name}.take")
+        self.label(f"{name}.take")
+        value = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {found})")
+        self.do(f"call void {known['Py_DecRef']}(ptr {found})")
+        return value

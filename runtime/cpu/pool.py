@@ -27,13 +27,14 @@ COPY_GRAIN = 1 << 19
 CHUNKS = 8
 # Indices that chunks are a multiple of where they are long: two threads do not write to the same line.
 ROUND = 64
+# Threads of one job.
+MOST_PARTS = pool_code.MOST_PARTS
 # Workers that are told which processor to keep off; where there are more, there are many processors.
 MOST_MOVED = 16
 
 _RUN = ctypes.CFUNCTYPE(
     None,
     ctypes.c_void_p,
-    ctypes.c_int64,
     ctypes.c_void_p,
     ctypes.c_void_p,
     ctypes.c_int64,
@@ -55,6 +56,7 @@ class _Code(NamedTuple):
     """The function that runs a job, the address of what a worker does, and a kernel that copies bytes."""
 
     run: Any
+    address: int
     thread: int
     copy: Entry
 
@@ -64,7 +66,6 @@ class Workers:
 
     def __init__(self) -> None:
         self._count = 0
-        self._number = 0
         self._lock = threading.Lock()
         self._address = 0
         self._handles: list[ctypes.c_void_p] = []
@@ -72,19 +73,33 @@ class Workers:
 
     def split(self, function: HostFunction | Entry, slots: int, extent: int, parts: int, chunk: int) -> None:
         """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one."""
-        if not self._lock.acquire(blocking=False):
+        address = self.enter(parts)
+        if not address:
             function.call(slots, 0, extent)
             return
         try:
-            parts = min(parts, pool_code.MOST_PARTS)
-            if self._count < parts - 1:
-                self._grow(parts - 1)
+            _code().run(address, function.address, slots, extent, chunk, min(parts, MOST_PARTS))
+        finally:
+            self.leave()
+
+    def enter(self, parts: int) -> int:
+        """Make the pool the caller's, until `leave`, with workers for `parts` threads: its address for the pool's code; 0 for one
+        thread, or where another has it."""
+        if parts < 2 or not self._lock.acquire(blocking=False):
+            return 0
+        try:
+            if self._count < parts - 1 and self._count < MOST_PARTS - 1:
+                self._grow(min(parts, MOST_PARTS) - 1)
             if (here := _processor()) != self._avoided:
                 self._keep_off(here)
-            self._number += 1
-            _code().run(self._address, self._number, function.address, slots, extent, chunk, parts)
-        finally:
+        except BaseException:
             self._lock.release()
+            raise
+        return self._address
+
+    def leave(self) -> None:
+        """Let others have the pool."""
+        self._lock.release()
 
     def _grow(self, wanted: int) -> None:
         if not self._address:
@@ -145,7 +160,7 @@ def _code() -> _Code:
     names = (pool_code.RUN, pool_code.THREAD, pool_code.COPY)
     memory, (run, thread, copy) = link_symbols(pool_code.object_code().code, outside, names)
     _keep_for_ever(memory)
-    return _Code(_RUN(run), thread, Entry(ENTRY(copy), copy))
+    return _Code(_RUN(run), run, thread, Entry(ENTRY(copy), copy))
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
@@ -177,12 +192,9 @@ def _keep_for_ever(what: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 
-def chunk_of(extent: int, parts: int, work: int, grain: int) -> int:
-    """How many indices of `extent` make a chunk, where they have `work` elements: a multiple of `grain`."""
-    least = -(-GRAIN * extent // work)
-    chunk = max(least, extent // (parts * CHUNKS), 1)
-    unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
-    return -(-chunk // unit) * unit
+def split_address() -> int:
+    """The address of the function that runs a job: of the pool, an entry, its slots, an extent, a chunk and the parts."""
+    return _code().address
 
 
 _workers = Workers()

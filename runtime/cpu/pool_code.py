@@ -22,7 +22,7 @@ OPEN, INSIDE, SLEEPERS, WAITING = (
     128,
     136,
 )  # number of the open job or 0; workers at it; asleep; somebody waits for them
-JOB = 192  # entry, slots, extent, chunk, parts
+JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
 MUTEX, START, DONE = 256, 384, 512  # a mutex, and the conditions that a job is open, and that nobody is at it
 LINES, LINE = 1024, 64  # a part's line: the next index, the end; then for a worker: the pool and its number
 MOST_PARTS = 256
@@ -186,7 +186,7 @@ tell:
 def _run(pause: str) -> str:
     """A job: divided, opened, taken part in, closed, and waited for."""
     return f"""
-define void @{RUN}(ptr %pool, i64 %number, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts) {{
+define void @{RUN}(ptr %pool, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts) {{
 entry:
   %inside = getelementptr i8, ptr %pool, i64 {INSIDE}
   %sleepers = getelementptr i8, ptr %pool, i64 {SLEEPERS}
@@ -204,6 +204,10 @@ entry:
   store i64 %extent, ptr %extent_at, align 8
   store i64 %chunk, ptr %chunk_at, align 8
   store i64 %parts, ptr %parts_at, align 8
+  %number_at = getelementptr i8, ptr %job, i64 40
+  %last = load i64, ptr %number_at, align 8
+  %number = add i64 %last, 1
+  store i64 %number, ptr %number_at, align 8
   %up = add i64 %extent, %chunk
   %rounded = sub i64 %up, 1
   %chunks = sdiv i64 %rounded, %chunk

@@ -8,12 +8,14 @@ a block begins with NaN, or the largest numbers, in its shared memory.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import weft.runtime as face
 from weft.runtime.cpu.device import CpuDevice
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.watching import watching
+from weft.runtime.launches import Launch
 from weft.runtime.object_code import MAX_BLOCKS
 
 
@@ -44,6 +46,9 @@ class SimtDevice(CpuDevice):
     def target(self) -> Any:
         """What code is generated for: this machine, with a GPU's schedules."""
         return face.resolve_target(self.name)
+
+    def prepare(self, launches: Sequence[Launch]) -> None:
+        """Kernels run one by one: each may be watched."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end: a block for every `per_block` items of its launch domain."""

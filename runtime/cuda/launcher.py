@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.runtime.cuda import graphs
 from weft.runtime.cuda.driver import STICKY, Driver
-from weft.runtime.cuda.launch_code import NativeLauncher
+from weft.runtime.cuda.launch_code import native_launcher
 from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, Record, Start, Triple
 from weft.runtime.cuda.streams import CudaStream, Order
 from weft.runtime.errors import CompileError
@@ -102,10 +102,10 @@ class Launcher:
     def native(self) -> Any:
         """The native function, or None."""
         try:
-            self._holds_code = NativeLauncher(self.driver)
+            self._holds_code = native_launcher(self.driver)
         except CompileError:
             return None
-        return self._holds_code.run
+        return self._holds_code.call
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Kernels of a plan that are started together, as often as the plan is run."""

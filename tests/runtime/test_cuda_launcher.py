@@ -138,7 +138,7 @@ def test_the_table_of_the_driver_does_the_same(driver: RunningStandIn, monkeypat
     found = []
     for native in (True, False):
         if not native:
-            monkeypatch.setattr(launcher_module, "NativeLauncher", cannot)
+            monkeypatch.setattr(launcher_module, "native_launcher", cannot)
         device = make_device(driver)
         prepared = Prepared(device._launcher, starts(device, 3))
         prepared.run([place(4096), 99])

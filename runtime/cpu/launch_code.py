@@ -1,0 +1,143 @@
+"""The native function that runs a plan's kernels on the CPU: its code, and what it reads.
+
+In: the words of a record, a table of buffers, the pool of threads. Out: the kernels have run, one after the other. Always
+true: what can raise comes before the first kernel; nobody writes to a record, so that threads share it; Python's lock is let
+go where the kernels have more to do than taking it back costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from weft.runtime.cpu.native import Builtin, Text
+
+# Words of a record: how many kernels; words of their arguments in all; whether Python's lock is let go.
+KERNELS, SLOTS, LETS_GO, HEAD = range(4)
+# Words of a kernel: its entry; how far its outermost loop runs, in chunks of what, by how many threads; how many arguments
+# it has, and how many of them are addresses and numbers of the table. Behind them the arguments, the addresses and the numbers.
+ENTRY, EXTENT, CHUNK, PARTS, SIZE, ADDRESSES, NUMBERS, KERNEL = range(8)
+# Words of an address: which argument, whose place, what is added. Of a number: which argument, which place.
+ADDRESS, NUMBER = 3, 2
+
+NAME = "weft_run_kernels"
+
+
+def kernel_words(
+    entry: int,
+    extent: int,
+    chunk: int,
+    parts: int,
+    slots: Sequence[int],
+    patches: Sequence[tuple[int, int, int]],
+    numbers: Sequence[tuple[int, int]],
+) -> list[int]:
+    """One kernel of a record."""
+    words = [entry, extent, chunk, parts, len(slots), len(patches), len(numbers), *slots]
+    for row in (*patches, *numbers):
+        words += row
+    return words
+
+
+def native_runner(split: int) -> Builtin:
+    """``call(address of a record, table, pool)``: run the kernels with what lies in the table, long ones by the pool's threads
+    (pool 0: by this one), for which `split` is the address of the pool's function.
+
+    Raises CompileError where the function cannot be made.
+    """
+    return Builtin(NAME, runner_text(), [split])
+
+
+@cache
+def runner_text() -> str:
+    """LLVM text of the function: no outside symbol, no constant in memory."""
+    t = Text()
+    known = t.begin_builtin(NAME, ("split",))
+    number = known["PyLong_AsLongLong"]
+    given, table, last = (t.load("%given", k, "ptr") for k in range(3))
+    record = t.new(f"inttoptr i64 {t.new(f'call i64 {number}(ptr {given})')} to ptr")
+    pool = t.new(f"call i64 {number}(ptr {last})")
+    count, first = t.load(record, KERNELS), t.at(record, HEAD)
+    arguments = t.new(f"alloca i64, i64 {t.load(record, SLOTS)}, align 16")
+    cursor, out, state = (t.new("alloca ptr") for _ in range(3))
+    _rewind(t, cursor, first, out, arguments)
+    t.begin_loop("read", count)
+    _read_arguments(t, known, table, cursor, out)
+    t.end_loop("read")
+    wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
+    t.branch(f"icmp eq ptr {wrong}, null", "ready", "raise")
+    t.label("ready")
+    _rewind(t, cursor, first, out, arguments)
+    lets_go = t.new(f"icmp ne i64 {t.load(record, LETS_GO)}, 0")
+    t.do(f"br i1 {lets_go}, label %let.go, label %start")
+    t.label("let.go")
+    saved = t.new(f"call ptr {known['PyEval_SaveThread']}()")
+    t.do(f"store ptr {saved}, ptr {state}")
+    t.do("br label %start")
+    t.label("start")
+    t.begin_loop("run", count)
+    _run_kernel(t, known, pool, cursor, out)
+    t.end_loop("run")
+    t.do(f"br i1 {lets_go}, label %take.back, label %leave")
+    t.label("take.back")
+    t.do(f"call void {known['PyEval_RestoreThread']}(ptr {t.load(state, 0, 'ptr')})")
+    t.do("br label %leave")
+    t.label("leave")
+    done = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 0)")
+    t.do(f"ret ptr {done}")
+    t.label("raise")
+    t.do("ret ptr null")
+    return t.end()
+
+
+def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
+    t.do(f"store ptr {first}, ptr {cursor}")
+    t.do(f"store ptr {arguments}, ptr {out}")
+
+
+def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
+    """A kernel's arguments, with what the table has; on to the next kernel."""
+    kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
+    size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
+    k = t.begin_loop("copy", size)
+    t.store(t.load(slots, k), own, k)
+    t.end_loop("copy")
+    addresses, rows = t.load(kernel, ADDRESSES), t.at(slots, size)
+    k = t.begin_loop("address", addresses)
+    row = t.at(rows, t.new(f"mul i64 {k}, {ADDRESS}"))
+    start = t.address(known, table, t.load(row, 1), "address.read")
+    t.store(t.new(f"add i64 {start}, {t.load(row, 2)}"), own, t.load(row, 0))
+    t.end_loop("address")
+    numbers, others = t.load(kernel, NUMBERS), t.at(rows, t.new(f"mul i64 {addresses}, {ADDRESS}"))
+    k = t.begin_loop("number", numbers)
+    row = t.at(others, t.new(f"mul i64 {k}, {NUMBER}"))
+    item = t.item(known, table, t.load(row, 1), "number.read")
+    t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {item})"), own, t.load(row, 0))
+    t.end_loop("number")
+    t.do(f"store ptr {t.at(others, t.new(f'mul i64 {numbers}, {NUMBER}'))}, ptr {cursor}")
+    t.do(f"store ptr {t.at(own, size)}, ptr {out}")
+
+
+def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
+    """One kernel, by itself or by the pool; on to the next."""
+    kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
+    entry, extent, chunk, parts = (
+        t.load(kernel, ENTRY, "ptr"),
+        *(t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS)),
+    )
+    several = t.new(f"icmp sgt i64 {parts}, 1")
+    there = t.new(f"icmp ne i64 {pool}, 0")
+    t.branch(f"and i1 {several}, {there}", "split", "alone")
+    t.label("split")
+    where = t.new(f"inttoptr i64 {pool} to ptr")
+    t.do(f"call void {known['split']}(ptr {where}, ptr {entry}, ptr {own}, i64 {extent}, i64 {chunk}, i64 {parts})")
+    t.do("br label %ran")
+    t.label("alone")
+    t.do(f"call void {entry}(ptr {own}, i64 0, i64 {extent})")
+    t.do("br label %ran")
+    t.label("ran")
+    size, addresses, numbers = (t.load(kernel, word) for word in (SIZE, ADDRESSES, NUMBERS))
+    rows = t.at(t.at(kernel, KERNEL), size)
+    others = t.at(rows, t.new(f"mul i64 {addresses}, {ADDRESS}"))
+    t.do(f"store ptr {t.at(others, t.new(f'mul i64 {numbers}, {NUMBER}'))}, ptr {cursor}")
+    t.do(f"store ptr {t.at(own, size)}, ptr {out}")

@@ -1,0 +1,131 @@
+"""Launches on the CPU: one kernel at once, or those of a plan by one native call, as often as it is run.
+
+In: kernels, how much each has to do, their arguments. Out: they have run. Always true: a kernel is cut into the same chunks
+either way; nobody waits for the native function to be made who runs a plan once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from weft.runtime.cpu import launch_code
+from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.cpu.native import Builtin
+from weft.runtime.cpu.pool import CHUNKS, GRAIN, MOST_PARTS, ROUND, split_address, workers
+from weft.runtime.errors import CompileError
+from weft.runtime.launches import Launch
+
+# Elements from which on Python's lock is let go.
+LET_GO = 1 << 12
+# Arguments of one record: they lie on the stack while it runs.
+MOST_SLOTS = 1 << 13
+
+
+def chunk_of(extent: int, parts: int, work: int, grain: int) -> int:
+    """How many indices of `extent` make a chunk, where they have `work` elements: a multiple of `grain`."""
+    least = -(-GRAIN * extent // work)
+    chunk = max(least, extent // (parts * CHUNKS), 1)
+    unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
+    return -(-chunk // unit) * unit
+
+
+def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int]:
+    """How far a kernel's outermost loop runs, in chunks of what, and by how many threads."""
+    extent = parallel[0] if parallel else 1
+    parts = min(threads, MOST_PARTS, work // GRAIN, extent) if function.parallel else 1
+    return (extent, chunk_of(extent, parts, work, function.grain), parts) if parts > 1 else (extent, extent, 1)
+
+
+def launch(function: HostFunction, extent: int, chunk: int, parts: int, slots: array[int]) -> None:
+    """Run one kernel, as `divide` divided it."""
+    address = slots.buffer_info()[0]
+    if parts > 1:
+        workers().split(function, address, extent, parts, chunk)
+    else:
+        function.call(address, 0, extent)
+
+
+class Prepared:
+    """Kernels that are run together, again and again.
+
+    The first time they are run one by one: many a plan never comes back.
+
+    Parameters
+    ----------
+    device : CpuDevice
+    launches : sequence of Launch
+    """
+
+    __slots__ = ("_device", "_launches", "_long", "_records", "_runs", "_threads")
+
+    def __init__(self, device: Any, launches: Sequence[Launch]) -> None:
+        self._device = device
+        self._launches = tuple(launches)
+        self._long = any(k.work >= 2 * GRAIN and k.function.parallel for k in launches)
+        self._runs = 0
+        self._threads = 0
+        self._records: tuple[tuple[int, array[int]], ...] = ()
+
+    def _write(self, threads: int) -> tuple[tuple[int, array[int]], ...]:
+        """The records for so many threads: the address of each, and its words."""
+        found: list[list[Launch]] = []
+        room = 0
+        for launch in self._launches:
+            if not found or len(launch.slots) > room:
+                found.append([])
+                room = MOST_SLOTS
+            room -= len(launch.slots)
+            found[-1].append(launch)
+        made = [array("q", _words(launches, threads)) for launches in found]
+        return tuple((words.buffer_info()[0], words) for words in made)
+
+    def run(self, table: list[Any]) -> None:
+        """Run them with what lies in the table."""
+        threads = self._device.target.threads if self._long else 1
+        if threads != self._threads:
+            if not self._runs or runner() is None:
+                self._runs = 1
+                self._run_singly(table)
+                return
+            # (the records first: another thread may be here too)
+            self._records = self._write(threads)
+            self._threads = threads
+        call = runner().call  # type: ignore[union-attr]
+        pool = workers() if self._long else None
+        there = pool.enter(threads) if pool is not None else 0
+        try:
+            for address, _ in self._records:
+                call(address, table, there)
+        finally:
+            if there:
+                pool.leave()  # type: ignore[union-attr]
+
+    def _run_singly(self, table: list[Any]) -> None:
+        for k in self._launches:
+            slots = k.slots[:]
+            for slot, place, offset in k.patches:
+                slots[slot] = table[place].address + offset
+            for slot, place in k.scalars:
+                slots[slot] = table[place]
+            self._device.launch(k.function, k.parallel, k.work, slots)
+
+
+def _words(launches: list[Launch], threads: int) -> list[int]:
+    slots = sum(len(k.slots) for k in launches)
+    words = [len(launches), slots, int(sum(k.work for k in launches) >= LET_GO)]
+    for k in launches:
+        extent, chunk, parts = divide(k.function, k.parallel, k.work, threads)
+        words += launch_code.kernel_words(k.function.address, extent, chunk, parts, k.slots, k.patches, k.scalars)
+    return words
+
+
+@cache
+def runner() -> Builtin | None:
+    """The native function, once a process; None where it cannot be made."""
+    try:
+        return launch_code.native_runner(split_address())
+    except CompileError:
+        return None

@@ -1,0 +1,177 @@
+"""A plan's kernels by one native call: the arguments that each gets, how long ones are divided, what goes wrong first."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from weft.runtime import override
+from weft.runtime.cpu import launches as module
+from weft.runtime.cpu.launches import LET_GO, Prepared
+from weft.runtime.cpu.pool import GRAIN
+from weft.runtime.devices import get_device
+from weft.runtime.launches import Launch
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+Note = Callable[[list[int], int, int], None]
+
+
+def _launch(
+    note: Note,
+    slots: list[int],
+    *,
+    patches: list[tuple[int, int, int]] | None = None,
+    scalars: list[tuple[int, int]] | None = None,
+    extent: int = 5,
+    work: int = 5,
+    parallel: bool = False,
+) -> Launch:
+    """A kernel in Python that notes its arguments, and which indices it was given."""
+
+    def called(at: int, start: int, stop: int) -> None:
+        note(list((ctypes.c_int64 * len(slots)).from_address(at)) if slots else [], start, stop)
+
+    call = _ENTRY(called)
+    address = ctypes.cast(call, ctypes.c_void_p).value
+    function: Any = SimpleNamespace(call=call, address=address, parallel=parallel, grain=1)
+    return Launch(function, (extent,), work, array("q", slots), patches or [], scalars or [], 0, None)
+
+
+def _at(address: int) -> Any:
+    return SimpleNamespace(address=address)
+
+
+def _thrice(launches: list[Launch], table: list[Any]) -> None:
+    """Once one by one, and twice by the native function."""
+    prepared = Prepared(get_device("cpu"), launches)
+    for _ in range(3):
+        prepared.run(table)
+
+
+def test_each_kernel_gets_its_own_arguments_in_order() -> None:
+    seen: list[Any] = []
+
+    def note(slots: list[int], start: int, stop: int) -> None:
+        seen.append((slots, start, stop))
+
+    first = _launch(note, [7, 0, 0, 9], patches=[(1, 2, 16), (2, 0, 0)], extent=3)
+    second = _launch(note, [0, 5], patches=[(0, 1, -8)], scalars=[(1, 3)], extent=4)
+    none = _launch(note, [], extent=2)
+    _thrice([first, second, none], [_at(1000), _at(2000), _at(3000), -4])
+    assert seen == 3 * [([7, 3016, 1000, 9], 0, 3), ([1992, -4], 0, 4), ([], 0, 2)]
+
+
+def test_the_table_may_change_from_run_to_run() -> None:
+    seen: list[int] = []
+    prepared = Prepared(
+        get_device("cpu"),
+        [_launch(lambda slots, *_: seen.extend(slots), [0, 0], patches=[(0, 0, 1)], scalars=[(1, 1)])],
+    )
+    for k in range(4):
+        prepared.run([_at(10 * k), k])
+    assert seen == [1, 0, 11, 1, 21, 2, 31, 3]
+
+
+def test_more_arguments_than_one_record_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SLOTS", 4)
+    seen: list[list[int]] = []
+    launches = [_launch(lambda slots, *_: seen.append(slots), [0, k], patches=[(0, k, 0)]) for k in range(5)]
+    _thrice(launches, [_at(k + 100) for k in range(5)])
+    assert seen == 3 * [[k + 100, k] for k in range(5)]
+
+
+def test_what_is_missing_is_told_before_anything_runs() -> None:
+    seen: list[Any] = []
+    launches = [_launch(lambda *given: seen.append(given), [0], patches=[(0, k, 0)]) for k in range(2)]
+    prepared = Prepared(get_device("cpu"), launches)
+    prepared.run([_at(1), _at(2)])
+    seen.clear()
+    for table, error in (([_at(1), None], AttributeError), ([_at(1)], IndexError), ([_at(1), _at("no")], TypeError)):
+        with pytest.raises(error):
+            prepared.run(table)
+    assert not seen
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_long_kernels_are_divided(threads: int) -> None:
+    extent = 1000
+    seen: list[int] = []
+    lock = threading.Lock()
+
+    def note(slots: list[int], start: int, stop: int) -> None:
+        assert slots == [42]
+        with lock:
+            seen.extend(range(start, stop))
+
+    launch = _launch(note, [0], scalars=[(0, 0)], extent=extent, work=8 * GRAIN, parallel=True)
+    with override(threads=threads):
+        prepared = Prepared(get_device("cpu"), [launch])
+        for _ in range(3):
+            seen.clear()
+            prepared.run([42])
+            assert sorted(seen) == list(range(extent))
+    with override(threads=5 - threads):  # the records are written anew
+        seen.clear()
+        prepared.run([42])
+        assert sorted(seen) == list(range(extent))
+
+
+def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:
+    parts: list[tuple[int, int]] = []
+    inside, done = threading.Event(), threading.Event()
+
+    def slow(slots: list[int], start: int, stop: int) -> None:
+        inside.set()
+        assert done.wait(20)
+
+    held = _launch(slow, [], extent=2, work=4 * GRAIN, parallel=True)
+    other = _launch(lambda _, *range_: parts.append(range_), [], extent=100, work=4 * GRAIN, parallel=True)  # type: ignore[arg-type, misc]
+    with override(threads=2):
+        prepared = Prepared(get_device("cpu"), [other])
+        prepared.run([])
+        prepared.run([])
+        thread = threading.Thread(target=Prepared(get_device("cpu"), [held]).run, args=([],))
+        thread.start()
+        assert inside.wait(20)
+        parts.clear()
+        prepared.run([])
+        done.set()
+        thread.join()
+    assert parts == [(0, 100)]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "poll"), reason="needs poll")
+def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
+    milliseconds = 200
+    poll = ctypes.CDLL(None).poll  # called as a kernel is: nowhere to look, nothing to look for, how long
+    address = ctypes.cast(poll, ctypes.c_void_p).value
+    function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1)
+    prepared = Prepared(get_device("cpu"), [Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])
+    prepared.run([])
+    steps, done = [], threading.Event()
+
+    def step() -> None:
+        while not done.wait(0.001):
+            steps.append(0)
+
+    other = threading.Thread(target=step)
+    other.start()
+    before = len(steps)
+    prepared.run([])
+    during = len(steps) - before
+    done.set()
+    other.join()
+    assert during > 3
+
+
+def test_without_the_native_function_kernels_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "runner", lambda: None)
+    seen: list[int] = []
+    _thrice([_launch(lambda slots, *_: seen.extend(slots), [0], patches=[(0, 0, 1)])], [_at(6)])
+    assert seen == [7, 7, 7]
