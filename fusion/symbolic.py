@@ -1,6 +1,6 @@
 """sympy expressions taken apart: straight programs of operations, common parts shared, derivatives on request.
 
-In: symbols, expressions. Out: a `Program`, which knows nothing of sympy. This is the one file that imports sympy, when it
+In: symbols, expressions. Out: a `Program`, which knows nothing of sympy. sympy is imported here, when it
 is first used. Always true: an instruction refers to earlier ones only; numbers are Python's, so that they take the
 dtype of the arrays they meet.
 """
@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
+
+from weft.runtime import undisturbed
 
 # ("symbol", k) | ("number", value) | (row of the op table, operand, ...), operands being numbers of instructions.
 Instruction = tuple[Any, ...]
@@ -75,15 +78,14 @@ class Program:
 
 
 @lru_cache(maxsize=1)
-def _sympy() -> Any:
-    import sympy
-
-    return sympy
+def load_sympy() -> Any:
+    """The module; Ctrl-C does not leave a half of it, which would go on with wrong operators."""
+    return undisturbed(lambda: import_module("sympy"))
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     """Shape and symbols of an argument that is several: a sequence of symbols, a matrix of them, or a MatrixSymbol."""
-    sympy = _sympy()
+    sympy = load_sympy()
     if isinstance(symbol, (list, tuple, sympy.Tuple)):
         return (len(symbol),), list(symbol)
     if isinstance(symbol, (sympy.MatrixBase, sympy.MatrixSymbol)):
@@ -111,7 +113,7 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
     NameError
         For a symbol that is not among `symbols`.
     """
-    sympy = _sympy()
+    sympy = load_sympy()
     shape, wanted = _expressions(expression)
     for symbol in wrt:
         if symbol not in symbols:
@@ -134,7 +136,7 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
 
 def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
     """What to compute, with what sums, integrals and derivatives stand for worked out; the shape of a matrix or array."""
-    sympy = _sympy()
+    sympy = load_sympy()
     shape = None
     if isinstance(given, sympy.MatrixExpr):
         given = given.as_explicit()
@@ -158,7 +160,7 @@ def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 def _derivative(expression: Any, symbol: Any) -> Any:
     """The derivative, almost everywhere; of what has none for complex numbers, as of a function of real ones."""
-    sympy = _sympy()
+    sympy = load_sympy()
     found = sympy.diff(expression, symbol)
     if found.has(sympy.Derivative, sympy.Subs):
         real = {s: sympy.Dummy(s.name, real=True) for s in expression.free_symbols if s.is_Symbol and s.is_real is None}

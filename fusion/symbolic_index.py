@@ -14,6 +14,8 @@ from functools import lru_cache
 from math import ceil, floor
 from typing import Any
 
+from weft.fusion.symbolic import load_sympy
+
 Form = tuple[int, tuple[tuple[int, int], ...]]
 
 
@@ -32,7 +34,7 @@ def bound_form(
     extents : sequence of int
         How far each loop runs.
     """
-    import sympy
+    sympy = load_sympy()
 
     ranges: dict[Any, tuple[int, int]] = {}
     symbols: dict[int, Any] = {}

@@ -22,7 +22,8 @@ class CodeCache:
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
         self._found: OrderedDict[Any, Any] = OrderedDict()
-        self._building: dict[Any, threading.Event] = {}
+        # who builds holds the lock; others wait for it
+        self._building: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()
         _caches.add(self)
 
@@ -45,28 +46,24 @@ class CodeCache:
     def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
         """The function of `key`; made by `build` where there is none. A failed build is tried again by
         whoever asks next."""
-        mine = threading.Event()
-        try:
-            while True:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+            turn = self._building.setdefault(key, threading.Lock())
+        with turn:  # (Python lets go of it wherever Ctrl-C comes; it promises less for the lines of a ``finally``)
+            made = self.get(key)
+            try:
+                if made is None:
+                    made = build()
+            finally:
                 with self._lock:
-                    if key in self._found:
-                        self._found.move_to_end(key)
-                        return self._found[key]
-                    running = self._building.setdefault(key, mine)
-                if running is mine:
-                    break
-                running.wait()
-            made = build()
-            with self._lock:
-                self._found[key] = made
-                if len(self._found) > self._limit:
-                    self._found.popitem(last=False)
+                    self._building.pop(key, None)
+                    if made is not None:
+                        self._found[key] = made
+                        if len(self._found) > self._limit:
+                            self._found.popitem(last=False)
             return made
-        finally:  # also where Ctrl-C came between any two of these lines: nobody may wait for a build that is not
-            with self._lock:
-                if self._building.get(key) is mine:
-                    del self._building[key]
-            mine.set()
 
 
 def _after_fork() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import threading
 import time
@@ -57,3 +58,24 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
         cache.get_or_build("key", interrupted)
     other.join(30)
     assert found == [7] and not cache._building
+
+
+def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
+    """Also one in the lines that end a build."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    pick, cache, interrupted = random.Random(0), CodeCache(), 0
+    try:
+        for number in range(3000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, pick.random() * 1e-4)
+                for k in range(50):
+                    cache.get_or_build((number, k), lambda: 1)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+            assert not cache._lock.locked()
+            assert not any(turn.locked() for turn in cache._building.values())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 100
