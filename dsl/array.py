@@ -216,9 +216,12 @@ class Array:
     def __deepcopy__(self, memo: Any) -> Array:
         return self.copy()  # type: ignore[attr-defined, no-any-return]
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
         values = self.numpy()
-        return (values if options.get("copy") is False else values.copy()).__dlpack__(**options)
+        given = values if copy is False else values.copy()
+        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[call-arg]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -232,6 +235,23 @@ class Scalar(Array):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())
 
+
+    def __repr__(self) -> str:
+        return repr(self.numpy()[()])
+
+    def __getattr__(self, name: str) -> Any:
+        # what only NumPy's scalars have: is_integer, bit_length, hex, ...
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if not hasattr(self.dtype.type, name):
+            raise AttributeError(f"numpy.{self.dtype.name} has no attribute {name!r}", name=name, obj=self)
+        return getattr(self.numpy()[()], name)
+
+
+class ReadOnly(Array):
+    """An array that cannot be written to through this object or views of it; others over its storage can."""
+
+    __slots__ = ()
 
 class UnsupportedDtypeError(TypeError):
     """Elements of a dtype that weft has no arrays of, such as text, objects, dates or records."""
@@ -250,9 +270,9 @@ def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
 _new = object.__new__
 
 
-def wrap(storage: Storage, window: View | None = None) -> Array:
+def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
     """An array that shows `storage`, whole or through a view."""
-    array = _new(Array)
+    array = _new(kind)
     array._storage = storage
     array._view = window
     return array
@@ -356,16 +376,25 @@ def write(array: Array, value: Expr) -> None:
 
 
 def check_writable(array: Array) -> None:
-    """Raise NumPy's ValueError where two elements of an array are the same memory: broadcast views, sliding windows."""
+    """Raise NumPy's ValueError where an array is read-only."""
+    if not is_writable(array):
+        raise ValueError("assignment destination is read-only")
+
+
+def is_writable(array: Array) -> bool:
+    """Whether an array can be written to: not where two elements are the same memory, as in broadcast views and sliding windows."""
+    if isinstance(array, ReadOnly):
+        return False
     if array._view is None:
-        return
+        return True
     shape, strides, _ = array._view
     reach = 0
     for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
         if step <= reach and 0 not in shape:
-            raise ValueError("assignment destination is read-only")
+            return False
         reach += step * (n - 1)
 
+    return True
 
 def whole(storage: Storage) -> View:
     """The view that shows all of `storage`."""

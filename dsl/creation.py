@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,29 @@ from weft.dsl.array import (
     convert,
     expr_of,
     record,
-    start,
     user_location,
     wrap,
 )
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
+from weft.dsl.array import start as begin
 from weft.fusion import empty as empty_expr
 from weft.runtime import get_device
+from weft.runtime import device as on_device
 
+
+MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
+_HERE = nullcontext()
+
+
+def place(device: Any) -> AbstractContextManager[Any]:
+    """Where a function's argument `device` says that its result goes: None is the current device."""
+    return _HERE if device is None else on_device(device)
+
+
+def check_order(order: Any) -> None:
+    """Raise NumPy's ValueError for an order that there is not. Which of them is given changes no element."""
+    if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
 
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
@@ -31,9 +47,13 @@ def as_shape(shape: Any) -> tuple[int, ...]:
         shape = shape.tolist()
         shape = shape if isinstance(shape, list) else (shape,)
     result = tuple(operator.index(n) for n in shape)
+    elif not hasattr(shape, "__iter__"):
+        raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
     if any(n < 0 for n in result):
         raise ValueError("negative dimensions are not allowed")
     return result
+    if len(result) > MOST_AXES:
+        raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
@@ -53,6 +73,10 @@ def asarray(
         if copy:
             result = result.copy()  # type: ignore[attr-defined]
     elif isinstance(values, (list, tuple)) and _has_array(values):
+        elif copy is False and dtype is not None and result.dtype != np.dtype(dtype):
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+    elif copy is False:
+        raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
         from weft.dsl.manipulation import stack
 
         result = stack([asarray(v) for v in values])
@@ -63,6 +87,7 @@ def asarray(
     if dtype is not None and result.dtype != np.dtype(dtype):
         result = result.astype(dtype)  # type: ignore[attr-defined]
     return result if device is None else to_device(result, device)
+    check_order(order)
 
 
 def _has_array(values: Any) -> bool:
@@ -104,94 +129,110 @@ def to_device(values: Array, device: Any) -> Array:
     return wrap(Storage(storage.shape, storage.dtype, target, buffer))
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None
+) -> Array:
     """An array with the same value everywhere."""
-    start()
-    node, weak = as_operand(fill_value)
-    kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
-    node = constant(fill_value, kind) if weak is not None else cast(node, kind)
-    return record(broadcast_to(node, as_shape(shape)))
+    begin()
+    check_order(order)
+    with place(device):
+        current_epoch()
+        node, weak = as_operand(fill_value)
+        kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
+        node = constant(fill_value, kind) if weak is not None else cast(node, kind)
+        return record(broadcast_to(node, as_shape(shape)))
 
 
-def _constant(value: Any, shape: Any, dtype: Any) -> Array:
-    start()
-    current_epoch()
-    return record(constant(value, as_dtype(dtype), as_shape(shape)))
+def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Array:
+    begin()
+    check_order(order)
+    with place(device):
+        current_epoch()
+        return record(constant(value, as_dtype(dtype), as_shape(shape)))
 
 
-def zeros(shape: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
     """Zeros; float64 unless a dtype is given."""
-    return _constant(0, shape, dtype)
+    return _constant(0, shape, dtype, order, device)
 
 
-def ones(shape: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+def ones(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
     """Ones; float64 unless a dtype is given."""
-    return _constant(1, shape, dtype)
+    return _constant(1, shape, dtype, order, device)
 
 
-def empty(shape: Any, dtype: Any = None, order: Any = None, **ignored: Any) -> Array:
+def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
     """An array whose elements are not set."""
-    start()
-    current_epoch()
-    return record(empty_expr(as_shape(shape), as_dtype(dtype)))
+    begin()
+    check_order(order)
+    with place(device):
+        current_epoch()
+        return record(empty_expr(as_shape(shape), as_dtype(dtype)))
 
 
-def _like(prototype: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
+def _like(prototype: Any, dtype: Any, shape: Any, device: Any) -> tuple[Any, Any, Any]:
+    """Shape, dtype and device of what is made like an array."""
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
-    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype)
+    if device is None and isinstance(source, Array):
+        device = source.device
+    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), device
 
 
 def zeros_like(
-    prototype: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, **ignored: Any
+    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """Zeros with the shape and dtype of another array."""
-    own, kind = _like(prototype, dtype, shape)
-    return zeros(own, kind)
+    """Zeros with the shape, the dtype and on the device of another array."""
+    own, kind, home = _like(a, dtype, shape, device)
+    return zeros(own, kind, order, device=home)
 
 
 def ones_like(
-    prototype: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, **ignored: Any
+    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """Ones with the shape and dtype of another array."""
-    own, kind = _like(prototype, dtype, shape)
-    return ones(own, kind)
+    """Ones with the shape, the dtype and on the device of another array."""
+    own, kind, home = _like(a, dtype, shape, device)
+    return ones(own, kind, order, device=home)
 
 
 def empty_like(
-    prototype: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, **ignored: Any
+    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """An unset array with the shape and dtype of another."""
-    own, kind = _like(prototype, dtype, shape)
-    return empty(own, kind)
+    """An unset array with the shape, the dtype and on the device of another."""
+    own, kind, home = _like(a, dtype, shape, device)
+    return empty(own, kind, order, device=home)
 
 
 def full_like(
-    prototype: Any,
+    a: Any,
     fill_value: Any,
     dtype: Any = None,
     order: Any = None,
     subok: bool = True,
     shape: Any = None,
-    **ignored: Any,
+    *,
+    device: Any = None,
 ) -> Array:
-    """The same value everywhere, with the shape and dtype of another array."""
-    own, kind = _like(prototype, dtype, shape)
-    return full(own, fill_value, kind)
+    """The same value everywhere, with the shape, the dtype and on the device of another array."""
+    own, kind, home = _like(a, dtype, shape, device)
+    return full(own, fill_value, kind, order, device=home)
 
 
-def arange(start_: Any = 0, stop: Any = None, step: Any = None, dtype: Any = None, **options: Any) -> Array:
+def arange(
+    start: Any = 0, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
+) -> Array:
     """Evenly spaced numbers in a half-open interval, as `numpy.arange`."""
-    start_ = options.get("start", start_)
     if stop is None:
-        start_, stop = 0, start_
+        start, stop = 0, start
     step = 1 if step is None else step
-    numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start_, stop, step)]
-    if all(type(n) is int for n in numbers) and (dtype is None or np.dtype(dtype).kind in "iu"):
+    numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
+    with place(device):
+        if not all(type(n) is int for n in numbers) or (dtype is not None and np.dtype(dtype).kind not in "iu"):
+            return convert(np.arange(*numbers, dtype=dtype))
         first, last, stride = numbers
         if stride == 0:
             raise ZeroDivisionError("division by zero")
         count = max(0, -(-(last - first) // stride))
-        start()
+        begin()
         current_epoch()
         kind = as_dtype(dtype, np.int64)
         node = iota((count,), 0, kind)
@@ -200,11 +241,10 @@ def arange(start_: Any = 0, stop: Any = None, step: Any = None, dtype: Any = Non
         if first:
             node = map_("add", [node, constant(first, kind)])
         return record(node)
-    return convert(np.arange(*numbers, dtype=dtype))
 
 
 def linspace(
-    start_: Any,
+    start: Any,
     stop: Any,
     num: int = 50,
     endpoint: bool = True,
@@ -212,23 +252,37 @@ def linspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Any:
+    *,
+    device: Any = None,
     """`num` evenly spaced numbers over an interval, as `numpy.linspace`."""
     values: Any = np.linspace(  # type: ignore[call-overload]
-        np.asarray(start_), np.asarray(stop), int(num), endpoint, retstep, dtype, axis
+        np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
     )
-    return (convert(values[0]), values[1]) if retstep else convert(values)
+    with place(device):
+        return (convert(values[0]), values[1]) if retstep else convert(values)
 
 
-def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float, order: Any = "C", **ignored: Any) -> Array:
+def eye(
+    N: int,  # (NumPy's names: they are keywords)
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = float,
+    order: Any = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
+) -> Array:
     """Ones on a diagonal, zeros elsewhere."""
-    start()
-    current_epoch()
-    shape = (int(n), int(n if m is None else m))
-    row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
-    return record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype)))
+    begin()
+    check_order(order)
+    shape = as_shape((N, N if M is None else M))
+    with place(device):
+        current_epoch()
+        row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
+        return record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype)))
 
 
-def identity(n: int, dtype: Any = None, **ignored: Any) -> Array:
+def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
     """The identity matrix."""
     return eye(n, dtype=float if dtype is None else dtype)
 
@@ -238,7 +292,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     from weft.dsl.manipulation import stack
 
     shape = as_shape(dimensions)
-    start()
+    begin()
     current_epoch()
     if sparse:
         return tuple(
@@ -273,9 +327,11 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
 
 
 def _triangle(values: Any, k: int, lower: bool) -> Array:
-    start()
+    begin()
     source = asarray(values)
     node = expr_of(source)
+    if not source.ndim:
+        raise TypeError("a triangle is of an array with at least one axis")
     if len(node.shape) < 2:
         node = broadcast_to(node, (node.shape[0], node.shape[0]))
     shape = node.shape[-2:]
@@ -285,29 +341,29 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
     return record(map_("where", [keep, node, constant(0, node.dtype)]))
 
 
-def tril(values: Any, k: int = 0) -> Array:
+def tril(m: Any, k: int = 0) -> Array:
     """The lower triangle, zeros above."""
-    return _triangle(values, k, True)
+    return _triangle(m, k, True)
 
 
-def triu(values: Any, k: int = 0) -> Array:
+def triu(m: Any, k: int = 0) -> Array:
     """The upper triangle, zeros below."""
-    return _triangle(values, k, False)
+    return _triangle(m, k, False)
 
 
-def tri(n: int, m: int | None = None, k: int = 0, dtype: Any = float, **ignored: Any) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, like: Any = None) -> Array:
     """Ones at and below a diagonal."""
-    return tril(ones((n, n if m is None else m), dtype), k)
+    return tril(ones((N, N if M is None else M), dtype), k)
 
 
-def copy(values: Any, order: Any = "K", subok: bool = False) -> Array:
+def copy(a: Any, order: Any = "K", subok: bool = False) -> Array:
     """A copy."""
-    return array(values, copy=True)
+    return array(a, order=order, copy=True)
 
 
-def ascontiguousarray(values: Any, dtype: Any = None, **ignored: Any) -> Array:
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
     """The array in C order, with at least one axis."""
-    result = asarray(values, dtype)
+    result = asarray(a, dtype)
     if result._view is not None:
         result = result.copy()  # type: ignore[attr-defined]
     return result if result.ndim else result.reshape((1,))  # type: ignore[attr-defined]

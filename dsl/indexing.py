@@ -177,7 +177,7 @@ def getitem(array: Array, key: Any) -> Array:
     if type(shown) is int:
         return _element(array, shown)
     if shown is not ...:
-        return wrap(array._storage, shown)
+        return wrap(array._storage, shown, type(array))
     if type(key) is not tuple and isinstance(key, Array) and key.dtype == bool and key.ndim == 0:
         key = bool(key)
     index = resolve(array, key)
@@ -361,6 +361,7 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
         _fold_on_host(op, array, key, values)  # where each step is cast back
         return
     location = start()
+    check_writable(array)
     index = resolve(array, key)
     node = constant(values, array.dtype) if weak is not None else as_operand(values)[0]
     if not index.advanced:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, Scalar, as_operand, expr_of, record, start, whole, wrap
+from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, record, start, whole, wrap
 from weft.dsl.creation import as_shape, asarray, empty, eye, zeros
 from weft.dsl.reductions import normalize_axes, normalize_axis
 from weft.fusion import broadcast_shapes, constant, contiguous_strides
@@ -24,9 +24,10 @@ def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offse
     A number with axes put around it is a copy: the number is not changed by who writes to that.
     """
     storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
+    kind = ReadOnly if type(array) is ReadOnly else Array
     if not offset and shape == storage.shape and strides == contiguous_strides(shape):
-        return wrap(storage)
-    return wrap(storage, (shape, strides, offset))
+        return wrap(storage, None, kind)
+    return wrap(storage, (shape, strides, offset), kind)
 
 
 def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:

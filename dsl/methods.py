@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import builtins
+from math import prod
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
 
-from weft.dsl import creation, indexing, linear, manipulation, reductions
-from weft.dsl.array import Array, Scalar, accepts, as_operand, expr_of, record, scalar, start, wrap, write
+from weft.dsl import creation, indexing, linear, manipulation, reductions, standard
+from weft.dsl.array import (
+    Array,
+    ReadOnly,
+    Scalar,
+    accepts,
+    as_operand,
+    expr_of,
+    is_writable,
+    record,
+    scalar,
+    start,
+    wrap,
+    write,
+)
 from weft.dsl.ufunc import UFUNCS
-from weft.fusion import cast, constant, current_epoch, map_, pending
+from weft.fusion import Storage, cast, constant, current_epoch, exclusive, map_, pending
 
 
 def astype(
@@ -154,20 +170,120 @@ def _set_flat(self: Array, value: Any) -> None:
 
 
 class Flags(dict):  # type: ignore[type-arg]
-    """`Array.flags`: what NumPy's flags would say."""
+    """`Array.flags`: what NumPy's flags would say. ``x.flags.writeable = False`` makes this array object read-only."""
+
+    def __init__(self, array: Array) -> None:
+        in_order, across = manipulation.lies_in_order(array), manipulation.lies_in_order(manipulation.transpose(array))
+        super().__init__(
+            C_CONTIGUOUS=in_order,
+            F_CONTIGUOUS=across,
+            OWNDATA=array._view is None,
+            WRITEABLE=is_writable(array) and type(array) is not Scalar,
+            ALIGNED=True,
+            WRITEBACKIFCOPY=False,
+        )
+        self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
 
     def __getattr__(self, name: str) -> Any:
-        return self[name.upper()]
+        try:
+            return self[name.upper()]
+        except KeyError:
+            raise AttributeError(f"there is no flag {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name.upper()] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in ("WRITEABLE", "W"):
+            raise ValueError(f"flag {name} cannot be set")
+        set_flags(self._array, write=bool(value))
+        super().__setitem__("WRITEABLE", bool(value))
 
 
-def _flags(self: Array) -> Flags:
-    return Flags(
-        C_CONTIGUOUS=manipulation.lies_in_order(self),
-        F_CONTIGUOUS=manipulation.lies_in_order(self.T),  # type: ignore[attr-defined]
-        OWNDATA=self._view is None,
-        WRITEABLE=True,
-        ALIGNED=True,
-    )
+def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+    """Make this array object read-only, or writable again; views of it made while it is read-only are read-only."""
+    if write is None or write == is_writable(self) or type(self) is Scalar:
+        return
+    if write and type(self) is not ReadOnly:
+        raise ValueError("cannot set WRITEABLE flag to True of this array")
+    self.__class__ = Array if write else ReadOnly
+
+
+def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
+    """The same elements as another array object; with a dtype, their bytes read as that: a read-only copy.
+
+    Raises ValueError where the bytes of the last axis are no whole number of the dtype's elements.
+    """
+    if dtype is None or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
+        return self if isinstance(self, Scalar) else wrap(self._storage, self._view, builtins.type(self))
+    kind = creation.as_dtype(dtype)
+    old, new, shape = self.itemsize, kind.itemsize, self.shape
+    if old != new:
+        if not shape:
+            raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged")
+        if self.strides[-1] != old and shape[-1] != 1:
+            raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
+        if shape[-1] * old % new:
+            raise ValueError(
+                "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
+            )
+        shape = (*shape[:-1], shape[-1] * old // new)
+    storage = exact_copy(self)
+    made = Storage(shape, kind, storage.device, storage.buffer)
+    return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
+
+
+def exact_copy(self: Array) -> Storage:
+    """The elements in order, in memory that nobody else refers to."""
+    storage = copy_of(self)._storage
+    exclusive(storage)
+    return storage
+
+
+def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
+    """Change shape and size in place, with zeros for what is new. Raises ValueError for a view."""
+    wanted = creation.as_shape(_shape_arguments(shape))
+    if self._view is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    flat = manipulation.ravel(self)
+    size = prod(wanted)
+    short = max(0, size - self.size)
+    if short:
+        flat = manipulation.concatenate([flat, creation.zeros(short, self.dtype)])
+    self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage  # type: ignore[index]
+
+
+def partition(self: Array, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    """Sort in place as far as `numpy.ndarray.partition` does (on the host)."""
+    values = np.array(self.numpy())
+    values.partition(kth, axis)
+    write(self, expr_of(creation.asarray(values)))
+
+
+def _on_host(name: str) -> Any:
+    """A method of NumPy's arrays that reads them."""
+
+    def method(self: Array, *arguments: Any, **options: Any) -> Any:
+        return getattr(self.numpy(), name)(*arguments, **options)
+
+    method.__name__ = name
+    method.__doc__ = f"As `numpy.ndarray.{name}`, of the evaluated elements."
+    return method
+
+
+def _no_deletion(self: Array, key: Any) -> None:
+    raise ValueError("cannot delete array elements")
+
+
+def _buffer(self: Array, flags: int, /) -> memoryview:
+    """What `memoryview(x)` shows from Python 3.12 on; `x.data` everywhere."""
+    if flags & 1:  # inspect.BufferFlags.WRITABLE
+        raise BufferError("the memory of weft arrays is exported read-only")
+    return self.numpy().data
+
+
+def _refuse_item(self: Array, key: Any, value: Any) -> None:
+    raise ValueError("assignment destination is read-only")
 
 
 METHODS: dict[str, Any] = {
@@ -221,7 +337,21 @@ METHODS: dict[str, Any] = {
     "real": _part("real"),
     "imag": _part("imag"),
     "flat": property(Flat, _set_flat),
-    "flags": property(_flags),
+    "flags": property(Flags),
+    "setflags": set_flags,
+    "view": view,
+    "resize": resize,
+    "partition": partition,
+    "data": property(lambda self: self.numpy().data),
+    "ctypes": property(lambda self: self.numpy().ctypes),
+    "tofile": _on_host("tofile"),
+    "dump": _on_host("dump"),
+    "dumps": _on_host("dumps"),
+    "to_device": standard.to_device,
+    "__buffer__": _buffer,
+    "__array_namespace__": standard.array_namespace,
+    "__delitem__": _no_deletion,
+    "__class_getitem__": classmethod(GenericAlias),
 }
 
 
@@ -243,6 +373,7 @@ def install() -> None:
         setattr(Array, name, method)
     Array.__imatmul__ = _imatmul  # type: ignore[attr-defined]
     Scalar.__round__ = _round_number  # type: ignore[attr-defined]
+    ReadOnly.__setitem__ = _refuse_item  # type: ignore[index]
     Array.__array_function__ = _array_function  # type: ignore[attr-defined]
 
 

@@ -22,7 +22,6 @@ from weft.fusion import cast
 
 # Functions that write into their first argument.
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
-_SUPPORTED = "?bBhHiIlLqQefdFD"
 
 
 def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> Any:
@@ -195,6 +194,7 @@ OWN: dict[str, Any] = {
     },
     **{name: getattr(linear, name) for name in linear.__all__},
     "prod": reductions.prod_,
+    **standard.OWN,
     "amax": reductions.max,
     "amin": reductions.min,
     "cumulative_sum": reductions.cumsum,

@@ -11,6 +11,7 @@ from weft.codegen import OPS
 from weft.dsl.array import (
     IN_PLACE,
     Array,
+    ReadOnly,
     Scalar,
     accepts,
     apply,
@@ -61,6 +62,10 @@ def _in_place(op: str) -> Any:
         return self
 
     return method
+
+
+def _refuse(self: Array, other: Any) -> Any:
+    raise ValueError("output array is read-only")
 
 
 def _unary(op: str) -> Any:
@@ -140,6 +145,7 @@ def install() -> None:
             setattr(Array, f"__i{name}__", _in_place(row.name))
             # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
             setattr(Scalar, f"__i{name}__", binary_method(row.name))
+            setattr(ReadOnly, f"__i{name}__", _refuse)
     Scalar.__ipow__ = power  # type: ignore[attr-defined]
     Array.__pow__ = power  # type: ignore[attr-defined, operator]
     Array.__divmod__ = _divmod  # type: ignore[attr-defined, operator]
