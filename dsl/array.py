@@ -235,7 +235,6 @@ class Scalar(Array):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())
 
-
     def __repr__(self) -> str:
         return repr(self.numpy()[()])
 
@@ -252,6 +251,7 @@ class ReadOnly(Array):
     """An array that cannot be written to through this object or views of it; others over its storage can."""
 
     __slots__ = ()
+
 
 class UnsupportedDtypeError(TypeError):
     """Elements of a dtype that weft has no arrays of, such as text, objects, dates or records."""
@@ -393,8 +393,8 @@ def is_writable(array: Array) -> bool:
         if step <= reach and 0 not in shape:
             return False
         reach += step * (n - 1)
-
     return True
+
 
 def whole(storage: Storage) -> View:
     """The view that shows all of `storage`."""

@@ -18,12 +18,11 @@ from weft.dsl.array import (
     user_location,
     wrap,
 )
-from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
 from weft.dsl.array import start as begin
+from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
 from weft.fusion import empty as empty_expr
-from weft.runtime import get_device
 from weft.runtime import device as on_device
-
+from weft.runtime import get_device
 
 MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
 _HERE = nullcontext()
@@ -39,6 +38,7 @@ def check_order(order: Any) -> None:
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
 
+
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
     if isinstance(shape, (int, np.integer)):
@@ -46,14 +46,14 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     elif isinstance(shape, Array):
         shape = shape.tolist()
         shape = shape if isinstance(shape, list) else (shape,)
-    result = tuple(operator.index(n) for n in shape)
     elif not hasattr(shape, "__iter__"):
         raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
+    result = tuple(operator.index(n) for n in shape)
     if any(n < 0 for n in result):
         raise ValueError("negative dimensions are not allowed")
-    return result
     if len(result) > MOST_AXES:
         raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
+    return result
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
@@ -72,11 +72,11 @@ def asarray(
         result = values
         if copy:
             result = result.copy()  # type: ignore[attr-defined]
-    elif isinstance(values, (list, tuple)) and _has_array(values):
         elif copy is False and dtype is not None and result.dtype != np.dtype(dtype):
             raise ValueError("Unable to avoid copy while creating an array as requested.")
     elif copy is False:
         raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
+    elif isinstance(values, (list, tuple)) and _has_array(values):
         from weft.dsl.manipulation import stack
 
         result = stack([asarray(v) for v in values])
@@ -86,8 +86,8 @@ def asarray(
         result = convert(np.asarray(values, None if dtype is None else np.dtype(dtype)))
     if dtype is not None and result.dtype != np.dtype(dtype):
         result = result.astype(dtype)  # type: ignore[attr-defined]
-    return result if device is None else to_device(result, device)
     check_order(order)
+    return result if device is None else to_device(result, device)
 
 
 def _has_array(values: Any) -> bool:
@@ -251,9 +251,9 @@ def linspace(
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
     *,
     device: Any = None,
+) -> Any:
     """`num` evenly spaced numbers over an interval, as `numpy.linspace`."""
     values: Any = np.linspace(  # type: ignore[call-overload]
         np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
@@ -329,9 +329,9 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
 def _triangle(values: Any, k: int, lower: bool) -> Array:
     begin()
     source = asarray(values)
-    node = expr_of(source)
     if not source.ndim:
         raise TypeError("a triangle is of an array with at least one axis")
+    node = expr_of(source)
     if len(node.shape) < 2:
         node = broadcast_to(node, (node.shape[0], node.shape[0]))
     shape = node.shape[-2:]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl import creation, indexing, linear, manipulation, methods, reductions
+from weft.dsl import creation, indexing, linear, manipulation, methods, reductions, standard
 from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
@@ -193,8 +193,8 @@ OWN: dict[str, Any] = {
         ).split()
     },
     **{name: getattr(linear, name) for name in linear.__all__},
-    "prod": reductions.prod_,
     **standard.OWN,
+    "prod": reductions.prod_,
     "amax": reductions.max,
     "amin": reductions.min,
     "cumulative_sum": reductions.cumsum,
