@@ -22,6 +22,7 @@ from weft.fusion import cast
 
 # Functions that write into their first argument.
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
+_SUPPORTED = "?bBhHiIlLqQefdFD"
 
 
 def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> Any:
