@@ -63,7 +63,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     verify_kernel(kernel)
     backend = _backend(target.kind)
     compiled = backend.compile_host if target.kind == "cpu" else backend.compile_nvptx
-    code: ObjectCode = undisturbed(lambda: compiled(kernel, target))
+    code: ObjectCode = undisturbed(lambda: compiled(kernel, target), (target, print_kernel(kernel)))
     return code
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from weft.runtime import undisturbed
+from weft.runtime.undisturbed import undisturbed
 
 # ("symbol", k) | ("number", value) | (row of the op table, operand, ...), operands being numbers of instructions.
 Instruction = tuple[Any, ...]
@@ -80,7 +80,7 @@ class Program:
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
     """The module; Ctrl-C does not leave a half of it, which would go on with wrong operators."""
-    return undisturbed(lambda: import_module("sympy"))
+    return undisturbed(lambda: import_module("sympy"), "sympy")
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:

@@ -1,37 +1,69 @@
 """Work that Ctrl-C may not end half way: what takes locks of others' (LLVM's), and would leave them taken.
 
-In: something to do. Out: its result. Always true: an interrupt of the main thread is raised there at once; the work goes on to
-its end on a thread of its own, where no signal is handled.
+In: something to do, and what it is called. Out: its result. Always true: an interrupt of the main thread is raised there at
+once; the work goes on to its end on a thread of its own, where no signal is handled, and who asks for the same again waits for
+that one.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
 
-def undisturbed(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises."""
+class _Work(Generic[Result]):
+    """Something that is done on a thread of its own."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._outcome: list[Any] = []
+        self._begun, self._ended = threading.Lock(), threading.Lock()
+        self._ended.acquire()
+
+    def _run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return  # an interrupt came while the first thread was started
+        try:
+            self._outcome.append(self._work())
+        except BaseException as error:  # raised again where it was asked for
+            self._outcome.extend((None, error))
+        finally:
+            self._ended.release()
+
+    def wait(self) -> Result:
+        """What comes of it; an interrupt ends the waiting alone."""
+        if not self._begun.locked():
+            try:
+                threading.Thread(target=self._run, name="weft-undisturbed").start()
+            except RuntimeError:
+                self._run()  # the interpreter is shutting down, and starts no threads any more
+        with self._ended:
+            pass
+        if len(self._outcome) > 1:
+            raise self._outcome[1]
+        result: Result = self._outcome[0]
+        return result
+
+
+# Work that goes on by itself, by what it is called.
+_left: dict[Hashable, _Work[Any]] = {}
+
+
+def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
+    """What `work` returns or raises; or, where an interrupt came while the same `name` was worked on, what that does."""
     if threading.current_thread() is not threading.main_thread():
         return work()  # Python handles signals on the main thread alone
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:  # raised again where it was asked for
-            outcome.extend((None, error))
-
-    thread = threading.Thread(target=run, name="weft-undisturbed")
+    under_way = _left.pop(name, None) or _Work(work)
     try:
-        thread.start()
-    except RuntimeError:
-        return work()  # the interpreter is shutting down, and starts no threads any more
-    thread.join()
-    if len(outcome) > 1:
-        raise outcome[1]
-    result: Result = outcome[0]
-    return result
+        return under_way.wait()
+    except KeyboardInterrupt:
+        _left[name] = under_way
+        raise
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_left.clear)  # its threads are not there

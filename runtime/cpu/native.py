@@ -49,7 +49,7 @@ def obtain_native(entry: str, text: str) -> NativeFunction:
     key = key_material(f"native {platform.machine()} {platform.system()}", text)
     code = cache.get(key) if cache is not None else None
     if code is None:
-        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text)), "host", ())
+        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text), text), "host", ())
         if cache is not None:
             cache.put(key, code)
     loaded = load_object(code)

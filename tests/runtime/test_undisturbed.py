@@ -13,29 +13,33 @@ from weft.runtime import CodeCache, undisturbed
 
 
 def test_results_and_errors_come_back() -> None:
-    assert undisturbed(lambda: 3) == 3
-    assert undisturbed(lambda: None) is None
+    assert undisturbed(lambda: 3, "three") == 3
+    assert undisturbed(lambda: None, "none") is None
     with pytest.raises(ZeroDivisionError):
-        undisturbed(lambda: 1 // 0)
+        undisturbed(lambda: 1 // 0, "fault")
 
 
 def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
     release, done = threading.Event(), threading.Event()
 
-    def work() -> None:
+    def work() -> int:
         release.wait(30)
         done.set()
+        return 3
 
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt):
-            undisturbed(work)
+            undisturbed(work, "work")
     finally:
         signal.signal(signal.SIGALRM, before)
     assert not done.is_set()
     release.set()
-    assert done.wait(30)
+    # who asks again waits for what was begun
+    assert undisturbed(lambda: 4, "work") == 3
+    assert done.is_set()
+    assert undisturbed(lambda: 4, "work") == 4
 
 
 def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
