@@ -65,9 +65,10 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
 
 
 def asarray(
-    values: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
+    a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
 ) -> Array:
-    """`values` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
+    """`a` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
+    values = a
     if isinstance(values, Array):
         result = values
         if copy:
@@ -137,6 +138,7 @@ def full(
     check_order(order)
     with place(device):
         current_epoch()
+        as_dtype(dtype)
         node, weak = as_operand(fill_value)
         kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
         node = constant(fill_value, kind) if weak is not None else cast(node, kind)

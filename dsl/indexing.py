@@ -16,6 +16,7 @@ from weft.codegen import find_op
 from weft.dsl.array import (
     Array,
     Scalar,
+    UnsupportedDtypeError,
     View,
     as_operand,
     check_writable,
@@ -310,7 +311,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
         and value._view == target._view
     ):
         return  # the last step of ``x[key] += y``: the view has been written through already
-    node, weak = as_operand(value)
+    node, weak = value_operand(value, array.dtype)
     if weak is complex and array.dtype.kind != "c":
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
     epoch = current_epoch(array._storage.device)
@@ -325,6 +326,14 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     previous = operand(storage, epoch)
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     assign(storage, scatter(previous, node, [positions], terms, plan.shape, location=location), epoch)
+
+
+def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
+    """A value for elements of a dtype, as an operand: text and objects are what NumPy makes of them."""
+    try:
+        return as_operand(value)
+    except UnsupportedDtypeError:
+        return as_operand(np.asarray(value).astype(dtype))
 
 
 def _write_window(storage: Storage, view: View | None, value: Any) -> None:

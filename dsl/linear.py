@@ -53,10 +53,14 @@ def _matmul(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
     """Matrix product, broadcast over leading axes. Raises ValueError where the shapes do not match."""
     location = start()
+    if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt name
+        from weft.dsl.numpy_face import call_numpy
+
+        return call_numpy(np.matmul, (a, b), {"out": out, **options})
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         raise ValueError(
-            "matmul: Input operand 0 does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)"
+            f"matmul: Input operand {int(x.ndim > 0)} does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)"
         )
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
     if x.shape[-1] != inner:
@@ -165,7 +169,7 @@ def _einsum_call(subscripts: str) -> Any:
 def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> Any:
     """Sum of products by subscripts, as `numpy.einsum`."""
     location = start()
-    if not isinstance(subscripts, str) or options.get("dtype") is not None:
+    if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         from weft.dsl.numpy_face import call_numpy
 
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, record, start, whole, wrap
-from weft.dsl.creation import as_shape, asarray, empty, eye, zeros
+from weft.dsl.creation import as_dtype, as_shape, asarray, check_order, empty, eye, zeros
 from weft.dsl.reductions import normalize_axes, normalize_axis
 from weft.fusion import broadcast_shapes, constant, contiguous_strides
 from weft.fusion import broadcast_to as broadcast_expr
@@ -44,8 +44,9 @@ def lies_in_order(array: Array) -> bool:
 
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
     """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
+    check_order(order)
     array = asarray(a)
-    if order == "F":
+    if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):  # type: ignore[attr-defined]
         wanted = _infer(shape if shape is not None else newshape, array)
         return reshape(array.T, wanted[::-1], copy=copy).T  # type: ignore[attr-defined]
     wanted = _infer(shape if shape is not None else newshape, array)
@@ -143,11 +144,11 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     return transpose(array, order)
 
 
-def rollaxis(a: Any, axis: int, start_: int = 0) -> Array:
+def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
     """An axis rolled back to before another; a view."""
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
-    to = start_ + array.ndim if start_ < 0 else start_
+    to = start + array.ndim if start < 0 else start
     return moveaxis(array, place, to - 1 if place < to else to)
 
 
@@ -173,18 +174,17 @@ def expand_dims(a: Any, axis: Any) -> Array:
     return window(array, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), offset)
 
 
-def broadcast_to(a: Any, shape: Any, subok: bool = False) -> Array:
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
     """The array repeated to a shape, as a read-only view."""
-    array = asarray(a)
     wanted = as_shape(shape)
-    own, strides, offset = layout(array)
+    own, strides, offset = layout(asarray(array))
     if len(own) > len(wanted) or broadcast_shapes(own, wanted) != wanted:
         raise ValueError(
             f"operands could not be broadcast together with remapped shapes [original->remapped]: {own}  and requested shape {wanted}"
         )
     lead = len(wanted) - len(own)
     stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
-    return window(array, wanted, (0,) * lead + stretched, offset)
+    return window(asarray(array), wanted, (0,) * lead + stretched, offset)
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
@@ -220,6 +220,7 @@ def atleast_3d(*arrays: Any) -> Any:
 
 def ravel(a: Any, order: str = "C") -> Array:
     """The elements in one axis: a view where they lie together. Order "A" is "F" for arrays that lie in that order."""
+    check_order(order)
     array = asarray(a)
     if order in ("A", "K"):
         order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"  # type: ignore[attr-defined]
@@ -241,9 +242,17 @@ def concatenate(
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     place = normalize_axis(axis, found[0].ndim)
     _check_alike(found, place)
-    kind = np.dtype(dtype) if dtype is not None else np.result_type(*(a.dtype for a in found))
+    if out is not None and dtype is not None:
+        raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
+    kind = np.result_type(*(a.dtype for a in found)) if dtype is None else as_dtype(dtype)
+    kind = kind if out is None else out.dtype
+    for a in found:
+        if not np.can_cast(a.dtype, kind, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {a.dtype!r} to {kind!r} according to the rule {casting!r}")
     shape = list(found[0].shape)
     shape[place] = sum(a.shape[place] for a in found)
+    if out is not None and tuple(shape) != out.shape:
+        raise ValueError("Output array is the wrong shape")
     result: Any = empty(tuple(shape), kind) if out is None else out
     at = 0
     for a in found:
@@ -258,7 +267,7 @@ def _check_alike(found: Sequence[Array], place: int) -> None:
     for number, a in enumerate(found[1:], 1):
         if a.ndim != first.ndim:
             raise ValueError(
-                f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension 0, the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
+                f"all the input arrays must have same number of dimensions, but the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
             )
         for k in range(a.ndim):
             if k != place and a.shape[k] != first.shape[k]:
@@ -278,33 +287,33 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if len({a.shape for a in found}) != 1:
         raise ValueError("all input arrays must have the same shape")
     place = normalize_axis(axis, found[0].ndim + 1)
-    return concatenate([expand_dims(a, place) for a in found], place, out, dtype)
+    return concatenate([expand_dims(a, place) for a in found], place, out, dtype, casting)
 
 
-def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays joined row by row."""
-    return concatenate([atleast_2d(a) for a in arrays], 0, dtype=dtype)
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
 
 
-def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays joined column by column."""
-    found = [atleast_1d(a) for a in arrays]
-    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype)
+    found = [atleast_1d(a) for a in tup]
+    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-def dstack(arrays: Any) -> Array:
+def dstack(tup: Any) -> Array:
     """Arrays joined along the third axis."""
-    return concatenate([atleast_3d(a) for a in arrays], 2)
+    return concatenate([atleast_3d(a) for a in tup], 2)
 
 
-def column_stack(arrays: Any) -> Array:
+def column_stack(tup: Any) -> Array:
     """Vectors and matrices joined as columns."""
-    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, arrays)], 1)
+    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, tup)], 1)
 
 
-def array_split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """An array cut into parts of nearly equal length, as views."""
-    array = asarray(a)
+    array, sections = asarray(ary), indices_or_sections
     place = normalize_axis(axis, array.ndim)
     length = array.shape[place]
     if isinstance(sections, (int, np.integer)):
@@ -319,49 +328,51 @@ def array_split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
     return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]  # type: ignore[index]
 
 
-def split(a: Any, sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """An array cut into parts of equal length, as views."""
-    array = asarray(a)
+    array, sections = asarray(ary), indices_or_sections
     if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(array, sections, axis)
 
 
-def hsplit(a: Any, sections: Any) -> list[Array]:
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """Cut into columns."""
-    if not asarray(a).ndim:
+    if not asarray(ary).ndim:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    return split(a, sections, 0 if asarray(a).ndim == 1 else 1)
+    return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
 
 
-def vsplit(a: Any, sections: Any) -> list[Array]:
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """Cut into rows."""
-    if asarray(a).ndim < 2:
+    if asarray(ary).ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return split(a, sections, 0)
+    return split(ary, indices_or_sections, 0)
 
 
-def flip(a: Any, axis: Any = None) -> Array:
+def flip(m: Any, axis: Any = None) -> Array:
     """Elements in reverse order along axes; a view."""
-    array = asarray(a)
+    array = asarray(m)
     turned = normalize_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]  # type: ignore[index, no-any-return]
 
 
-def fliplr(a: Any) -> Array:
+def fliplr(m: Any) -> Array:
     """Columns in reverse order."""
-    return flip(a, 1)
+    return flip(m, 1)
 
 
-def flipud(a: Any) -> Array:
+def flipud(m: Any) -> Array:
     """Rows in reverse order."""
-    return flip(a, 0)
+    return flip(m, 0)
 
 
-def rot90(a: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
     """Turned by quarter turns in the plane of two axes."""
-    array = asarray(a)
+    array = asarray(m)
     k %= 4
+    if len(axes) != 2:
+        raise ValueError("len(axes) must be 2.")
     first, second = normalize_axes(axes, array.ndim)
     order = list(range(array.ndim))
     order[first], order[second] = order[second], order[first]
@@ -379,6 +390,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
         return reshape(roll(ravel(array), shift, 0), array.shape)
     start()
     axes = [normalize_axis(k, array.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shift = shift.tolist() if isinstance(shift, (Array, np.ndarray)) else shift
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     axes = axes * len(shifts) if len(axes) == 1 else axes
     for amount, k in zip(shifts, axes, strict=True):
@@ -407,9 +419,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
     return array[(slice(None),) * place + (which,)]  # type: ignore[index, no-any-return]
 
 
-def tile(a: Any, reps: Any) -> Array:
+def tile(A: Any, reps: Any) -> Array:
     """The whole array a number of times along each axis."""
-    array = asarray(a)
+    array = asarray(A)
     counts = tuple(int(r) for r in ((reps,) if isinstance(reps, (int, np.integer)) else reps))
     ndim = max(len(counts), array.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
@@ -420,9 +432,9 @@ def tile(a: Any, reps: Any) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
 
 
-def pad(a: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
     """Elements added around an array; modes as in `numpy.pad`."""
-    array = asarray(a)
+    given, array = array, asarray(array)
     widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
     if mode == "constant":
         values = np.broadcast_to(np.asarray(options.pop("constant_values", 0)), (array.ndim, 2))
@@ -444,11 +456,13 @@ def pad(a: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array
 
     if mode == "constant":
         options["constant_values"] = values
-    return call_numpy(np.pad, (a, pad_width), {"mode": mode, **options})  # type: ignore[no-any-return]
+    return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})  # type: ignore[no-any-return]
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbours along an axis."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     parts = [x if x is not None else None for x in (prepend, append)]
@@ -506,9 +520,9 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)  # type: ignore[attr-defined]
 
 
-def diag(a: Any, k: int = 0) -> Array:
+def diag(v: Any, k: int = 0) -> Array:
     """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
-    array = asarray(a)
+    array = asarray(v)
     if array.ndim == 2:
         return diagonal(array, k)
     if array.ndim != 1:
@@ -559,8 +573,14 @@ def clip(
     from weft.dsl.ufunc import UFUNCS, deliver
 
     low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
+    if options:
+        from weft.dsl.numpy_face import call_numpy
+
+        return call_numpy(np.clip, (a, low, high, out), options)
     result = asarray(a)
     start()
+    if low is None and high is None and out is None:
+        return result.copy()  # type: ignore[attr-defined]
     low, high = _within(low, result.dtype), _within(high, result.dtype)
     if low is not None:
         result = UFUNCS["maximum"](result, low)

@@ -14,6 +14,7 @@ from weft.dsl.array import (
     Array,
     ReadOnly,
     Scalar,
+    UnsupportedDtypeError,
     accepts,
     as_operand,
     expr_of,
@@ -31,8 +32,14 @@ from weft.fusion import Storage, cast, constant, current_epoch, exclusive, map_,
 def astype(
     self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Array:
-    """The array in another dtype. Out of range floats saturate in integers and NaN becomes 0."""
-    kind = creation.as_dtype(dtype)
+    """The array in another dtype. Out of range floats saturate in integers and NaN becomes 0.
+
+    Elements of a dtype that weft has no arrays of, such as text, become NumPy's array.
+    """
+    try:
+        kind = creation.as_dtype(dtype)
+    except UnsupportedDtypeError:  # text, objects: NumPy's
+        return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload, no-any-return]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
@@ -52,7 +59,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
 def fill(self: Array, value: Any) -> None:
     """Set every element."""
     start()
-    node, weak = as_operand(value)
+    node, weak = indexing.value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
 
 
@@ -106,11 +113,11 @@ def _part(name: str) -> property:
     return property(get, put, doc=f"The {name} part (a copy, unlike NumPy's view).")
 
 
-def _round(self: Any, decimals: int = 0, out: Any = None) -> Any:
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to a number of decimals, ties to even."""
     from weft.dsl.ufunc import as_array, deliver
 
-    array = as_array(self)
+    array = as_array(a)
     start()
     node = expr_of(array)
     if array.dtype.kind in "biu" and decimals >= 0:

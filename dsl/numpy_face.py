@@ -163,11 +163,13 @@ def _astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
     return methods.astype(a, dtype, copy=copy)
 
 
-def _copyto(destination: Array, source: Any, casting: str = "same_kind", where: Any = True) -> None:
-    if where is True:
-        destination[...] = source  # type: ignore[index]
-    else:
-        destination[...] = manipulation.where(where, source, destination)  # type: ignore[index]
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    source = src if isinstance(src, (bool, int, float, complex)) else asarray(src)
+    if not np.can_cast(np.min_scalar_type(source) if source is src else source.dtype, dst.dtype, casting):  # type: ignore[arg-type, union-attr]
+        raise TypeError(
+            f"Cannot cast from {np.result_type(source)!r} to {dst.dtype!r} according to the rule {casting!r}"
+        )
+    dst[...] = source if where is True else manipulation.where(where, source, dst)
 
 
 OWN: dict[str, Any] = {
@@ -198,7 +200,7 @@ OWN: dict[str, Any] = {
     "prod": reductions.prod_,
     "amax": reductions.max,
     "amin": reductions.min,
-    "cumulative_sum": reductions.cumsum,
+    "cumulative_sum": reductions.cumulative_sum,
     "asanyarray": creation.asarray,
     "asfortranarray": creation.asarray,
     "row_stack": manipulation.vstack,
@@ -207,8 +209,8 @@ OWN: dict[str, Any] = {
     "bincount": indexing.bincount,
     "round": methods.round_,
     "around": methods.round_,
-    "real": lambda a: asarray(a).real,  # type: ignore[attr-defined]
-    "imag": lambda a: asarray(a).imag,  # type: ignore[attr-defined]
+    "real": lambda val: asarray(val).real,  # type: ignore[attr-defined]
+    "imag": lambda val: asarray(val).imag,  # type: ignore[attr-defined]
     "ndim": lambda a: asarray(a).ndim,
     "shape": _shape,
     "size": _size,

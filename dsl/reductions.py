@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from math import prod
 from typing import Any
 
@@ -28,7 +29,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def normalize_axis(axis: Any, ndim: int) -> int:
     """One axis, not negative. Raises AxisError."""
-    number = axis.__index__()
+    number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim)
     return int(number % ndim)
@@ -288,8 +289,7 @@ def std(
         correction=correction,
     )
     node = map_("sqrt", [expr_of(spread)])
-    if values.dtype.char == "e" and dtype is None:
-        node = cast(node, np.float16)
+        node = cast(node, values.dtype)
     return deliver("sqrt", node, out, casting="unsafe")
 
 
@@ -324,6 +324,25 @@ argmin = _position("argmin")
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running sum along an axis (of the flattened array where none is given)."""
     return accumulate("add", a, axis, dtype, out)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Running sum along an axis, which may be left out for a vector; with a 0 before it where that is wanted."""
+    values = as_array(x)
+    if axis is None:
+        if values.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    if not include_initial:
+        return accumulate("add", values, axis, dtype, out)
+    found = accumulate("add", values, axis, dtype)
+    place = normalize_axis(axis, values.ndim)
+    from weft.dsl.manipulation import concatenate
+
+    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
+    return concatenate([first, found], place, out)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

@@ -49,7 +49,9 @@ class UFunc:
         where: Any = True,
         dtype: Any = None,
         casting: str = "same_kind",
-        **ignored: Any,
+        order: Any = "K",
+        subok: bool = True,
+        signature: Any = None,
     ) -> Any:
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
@@ -59,6 +61,8 @@ class UFunc:
             )
         out = out[0] if isinstance(out, tuple) else out
         try:
+            if signature is not None:
+                raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
             if out is None and where is True and dtype is None:
                 return apply(self.row.name, *operands, location=user_location(2))
             start()
@@ -71,7 +75,7 @@ class UFunc:
                 raise
             from weft.dsl.numpy_face import call_numpy
 
-            options = {k: v for k, v in (("out", out), ("dtype", dtype)) if v is not None}
+            options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
             return call_numpy(getattr(np, self.row.ufunc), operands, {"where": where, "casting": casting, **options})
 
     def reduce(
@@ -103,6 +107,8 @@ class UFunc:
 
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
         """The function of every pair, as `numpy.ufunc.outer`."""
+        if self.nin != 2:
+            raise ValueError("outer product only supported for binary functions")
         a, b = as_array(first), as_array(second)
         return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)  # type: ignore[attr-defined]
 

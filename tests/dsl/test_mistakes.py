@@ -1,0 +1,135 @@
+"""What NumPy refuses, weft refuses at the same line, with an error of the same kind that names the mistake."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from decimal import Decimal
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.numpy_face import OWN
+
+# a program, and what the message has to say
+MISTAKES = {
+    "xp.zeros((2, 3)) + xp.zeros(4)": "broadcast",
+    "xp.zeros((2, 3)) @ xp.zeros((2, 3))": "matmul",
+    "xp.ones((2, 2)) @ 3": "operand 1",
+    "3 @ xp.ones((2, 2))": "operand 0",
+    "xp.zeros(3)[5]": "index 5 is out of bounds",
+    "xp.zeros(3)[1.5]": "only integers",
+    "xp.zeros((2, 3))[1, 2, 3]": "too many indices",
+    "xp.zeros(3)[xp.array([True, False])]": "boolean index",
+    "xp.sum(xp.zeros((2, 3)), axis=2)": "axis 2 is out of bounds",
+    "xp.zeros(3).sum(axis=1.0)": "float",
+    "xp.zeros(3).sum(axis='x')": "str",
+    "xp.zeros(3).sum(axs=1)": "axs",
+    "xp.sin(xp.zeros(3), otu=xp.zeros(3))": "otu",
+    "xp.zeros(3).shape = (2, 2)": "size 3",
+    "xp.concatenate([xp.zeros((2, 3)), xp.zeros(3)])": "dimensions",
+    "xp.concatenate([xp.zeros(2), xp.zeros(2)], out=xp.zeros(5))": "shape",
+    "xp.concatenate([xp.zeros(2), xp.zeros(2)], dtype=int)": "Cannot cast",
+    "xp.copyto(xp.zeros(3, int), xp.zeros(3))": "Cannot cast",
+    "xp.copyto(xp.zeros(3), xp.zeros(4))": "broadcast",
+    "xp.stack([xp.zeros(2), xp.zeros(3)])": "same shape",
+    "xp.zeros(6).reshape(4, 2)": "size 6",
+    "xp.zeros(6).reshape(-1, -1)": "one unknown",
+    "xp.zeros(6).reshape(2, 3, order='Z')": "order",
+    "xp.zeros(6).ravel(order='Z')": "order",
+    "xp.zeros(3, order='Z')": "order",
+    "xp.array([[1, 2], [3]])": "inhomogeneous",
+    "xp.ones(3, dtype='flot32')": "flot32",
+    "a = xp.arange(3); a += 0.5": "cast",
+    "a = xp.arange(3); a[0] = 1j": "complex",
+    "a = xp.arange(3, dtype=xp.uint8); a + 300": "300",
+    "a = xp.arange(3, dtype=xp.uint8); a[0] = 300": "300",
+    "a = xp.broadcast_to(xp.zeros(3), (2, 3)); a[0] = 1": "read-only",
+    "a = xp.zeros(3); del a[0]": "delete",
+    "for v in xp.array(3.0): pass": "0-d",
+    "len(xp.array(3.0))": "unsized",
+    "if xp.zeros(3): pass": "ambiguous",
+    "float(xp.zeros(3))": "0-dimensional",
+    "xp.zeros(-1)": "negative",
+    "xp.zeros(2.5)": "2.5",
+    "xp.zeros((1,) * 70)": "64",
+    "xp.eye(2.5)": "float",
+    "xp.linspace(0, 1, 2.5)": "float",
+    "xp.diff(xp.zeros(3), n=-1)": "-1",
+    "xp.triu(xp.zeros(()))": "",
+    "xp.rot90(xp.zeros((2, 2)), axes=(0, 1, 1))": "axes",
+    "xp.sin.outer(xp.zeros(3), 1)": "binary",
+    "xp.zeros(3) & 1": "bitwise_and",
+    "-xp.array([True])": "negative",
+    "xp.add(1)": "positional",
+    "xp.argmax(xp.zeros(0))": "empty",
+    "xp.max(xp.zeros((0, 3)), axis=0)": "identity",
+    "xp.einsum('ij->k', xp.zeros((2, 3)))": "k",
+    "xp.asarray([1, 2], copy=False)": "copy",
+    "xp.zeros(3).fill('x')": "x",
+}
+
+
+def error_of(program: str, xp: Any) -> BaseException:
+    with pytest.raises(Exception) as caught:
+        exec(compile(program, "<the user's>", "exec"), {"xp": xp})
+    return caught.value
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("program", MISTAKES)
+def test_mistakes_are_named_at_their_line(program: str) -> None:
+    wanted, found = error_of(program, np), error_of(program, wf)
+    assert isinstance(found, type(wanted)), f"{found!r}, not {wanted!r}"
+    assert MISTAKES[program] in str(found)
+    assert traceback.extract_tb(found.__traceback__)[1].filename == "<the user's>"
+
+
+def test_functions_take_numpys_keywords() -> None:
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    compared = 0
+    for name, own in OWN.items():
+        if not isinstance(own, FunctionType) or not hasattr(np, name) or name in ("array", "einsum", "clip"):
+            continue
+        theirs = inspect.signature(getattr(np, name)).parameters if name != "matmul" else {}
+        wanted = {n for n, p in theirs.items() if p.kind in kinds} - {"like"}
+        assert wanted <= set(inspect.signature(own).parameters), name
+        compared += 1
+    assert compared > 90
+
+
+def test_keywords_of_functions_with_few() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    y = wf.asarray(x)
+    for program in (
+        "xp.split(ary=x, indices_or_sections=2, axis=1)[1]",
+        "xp.vstack(tup=[x, x])",
+        "xp.pad(array=x, pad_width=1)",
+        "xp.tile(A=x, reps=2)",
+        "xp.flip(m=x)",
+        "xp.clip(x, a_min=2, a_max=5)",
+        "xp.clip(x, 2, 5, dtype=xp.float32)",
+        "xp.clip(x, None, None) is x",
+        "xp.cumulative_sum(x, axis=1, include_initial=True)",
+        "xp.cumulative_sum(x[0])",
+        "xp.add(x, x, dtype=xp.float32)",
+        "xp.add(x, x, signature='ff->f', casting='unsafe')",
+        "xp.matmul(x, x, axes=[(0, 1), (1, 0), (0, 1)])",
+        "xp.roll(x, xp.array([1, 2]), axis=(0, 1))",
+        "xp.reshape(x.T, (2, 6), order='A')",
+        "x.astype(str)",
+        "xp.full(2, 10**30, dtype=object)",
+    ):
+        wanted, found = eval(program, {"xp": np, "x": x}), eval(program, {"xp": wf, "x": y})
+        np.testing.assert_array_equal(found, wanted, strict=isinstance(wanted, np.ndarray))
+
+
+def test_elements_are_set_to_text_and_objects() -> None:
+    for value in ("1.5", ["1", "2", "3"], Decimal("0.25"), np.array([1, 2, 3], object)):
+        wanted, found = np.zeros(3), wf.zeros(3)
+        wanted[:] = value
+        found[:] = value
+        np.testing.assert_array_equal(found, wanted)
