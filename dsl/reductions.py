@@ -289,7 +289,8 @@ def std(
         correction=correction,
     )
     node = map_("sqrt", [expr_of(spread)])
-        node = cast(node, values.dtype)
+    if values.dtype.char == "e" and dtype is None:
+        node = cast(node, np.float16)
     return deliver("sqrt", node, out, casting="unsafe")
 
 
