@@ -9,19 +9,19 @@ from typing import Any
 import weft.runtime as runtime
 from weft.codegen import Kernel, lower_stages, resolve_target
 from weft.dsl.array import Array
-from weft.fusion import Explanation, explain_storages, kernels_of
+from weft.fusion import Explanation, Storage, explain_storages, kernels_of
 from weft.fusion import evaluate as evaluate_storages
 
 
-def _arrays(values: Iterable[Any]) -> list[Array]:
-    found: list[Array] = []
+def _storages(values: Iterable[Any]) -> list[Storage]:
+    found: list[Storage] = []
     for value in values:
         if isinstance(value, Array):
-            found.append(value)
+            found.append(value._storage)
         elif isinstance(value, (list, tuple)):
-            found += _arrays(value)
+            found += _storages(value)
         elif isinstance(value, dict):
-            found += _arrays(value.values())
+            found += _storages(value.values())
         else:
             raise TypeError(f"expected weft arrays, not {type(value).__name__}")
     return found
@@ -34,7 +34,7 @@ def evaluate(*arrays: Any) -> Any:
     -------
     The argument, or a tuple of the arguments.
     """
-    evaluate_storages([a._storage for a in _arrays(arrays)])
+    evaluate_storages(_storages(arrays))
     return arrays[0] if len(arrays) == 1 else arrays
 
 
@@ -55,7 +55,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     Explanation
         Prints as text, shows as a table and a picture in a notebook, and has it all as data.
     """
-    storages = [a._storage for a in _arrays(list(arrays))]
+    storages = _storages(arrays)
     found = explain_storages(storages)
     if not stage:
         return found
@@ -142,6 +142,4 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
     chosen = resolve_target(target)
-    return tuple(
-        CompiledKernel(kernel, chosen) for kernel in kernels_of([a._storage for a in _arrays([results])], chosen)
-    )
+    return tuple(CompiledKernel(kernel, chosen) for kernel in kernels_of(_storages([results]), chosen))

@@ -2,16 +2,22 @@
 
 In: the steps of a plan as they were written, each value's memory asked for where it is first needed. Out: the same steps
 with memory first. Always true: no step behind the first kernel allocates, so that a plan which finds no memory has changed
-nothing; two values share bytes of the arena only if one is given up before the other is made.
+nothing; two values share bytes of the arena only if one is given up before the other is made. Short results share a block,
+which goes back when the last of them dies.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 ALIGNMENT = 256
+# Results up to so many bytes share a block with others, ...
+SHORT = 1 << 12
+# ... so many at most: one of them that lives on keeps the block.
+TOGETHER = 16
 
 
 @dataclass(slots=True)
@@ -31,12 +37,10 @@ class Take:
 
 @dataclass(slots=True)
 class Carve:
-    """A part of the arena as a buffer, for steps that are no kernels."""
+    """Parts of what lies at a place as buffers of their own: where each goes, its first byte, its length."""
 
-    place: int
-    arena: int
-    offset: int
-    nbytes: int
+    whole: int
+    parts: list[tuple[int, int, int]]
 
 
 class Gaps:
@@ -96,10 +100,30 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
             owner[step.place] = owner[step.source]
     kept = {owner[place] for place in outputs}
     inside = {place for place in size if place not in kept}
-    if len(inside) < 2:
-        return _memory_first(steps, slots), places
-    offsets = _lay_out(steps, owner, {place: size[place] for place in inside})
-    arena = places
+    first: list[Any] = []
+    if len(inside) > 1:
+        steps, found = _into_arena(steps, owner, {place: size[place] for place in inside}, places)
+        first += found
+        places += 1
+    short = [place for place, nbytes in size.items() if place in kept and nbytes <= SHORT]
+    for k in range(0, len(short) - 1, TOGETHER):
+        first += _side_by_side({place: size[place] for place in short[k : k + TOGETHER]}, places)
+        places += 1
+    shared = set(short) if len(short) > 1 else set()
+    rest = [step for step in steps if not (isinstance(step, tuple) and step[0] in shared)]
+    return _memory_first(first + rest, slots), places
+
+
+def _side_by_side(size: dict[int, int], whole: int) -> list[Any]:
+    """One block for what lies at these places."""
+    ends = list(accumulate(-(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT for nbytes in size.values()))
+    parts = zip(size, [0, *ends], size.values(), strict=False)
+    return [(whole, ends[-1]), Carve(whole, list(parts))]
+
+
+def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
+    """The steps with what has these sizes in the arena, and those that make it."""
+    offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
     carved: dict[int, None] = {}
@@ -117,8 +141,9 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
         elif not isinstance(step, (tuple, int)):
             carved.update(dict.fromkeys(p for p in _places_of(step) if owner[p] in offsets))
         rest.append(step)
-    first += [Carve(p, arena, offsets[owner[p]], size[owner[p]]) for p in carved]
-    return first + _memory_first(rest, slots), places + 1
+    if carved:
+        first.append(Carve(arena, [(p, offsets[owner[p]], size[owner[p]]) for p in carved]))
+    return rest, first
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
@@ -150,9 +175,9 @@ def _places_of(step: Any) -> list[int]:
 def _memory_first(steps: list[Any], slots: int) -> list[Any]:
     """Requests for memory, and updates that may take over memory from before, in front of everything else."""
 
-    def is_request(step: Any) -> bool:
-        return isinstance(step, tuple) or (
-            isinstance(step, Take) and step.how == "take-if-unshared" and step.source < slots
-        )
+    def rank(step: Any) -> int:
+        if isinstance(step, Take):
+            return 0 if step.how == "take-if-unshared" and step.source < slots else 2
+        return 0 if isinstance(step, tuple) else 1 if isinstance(step, Carve) else 2
 
-    return [s for s in steps if is_request(s)] + [s for s in steps if not is_request(s)]
+    return sorted(steps, key=rank)

@@ -58,6 +58,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             elsewhere = recording.epoch is not epoch
             rest = elsewhere or (len(outcome) < len(versions) and any(version not in outcome for version in versions))
             stays = aside and rest and recording.epoch is epoch and epoch.asides < ASIDE
+            left = []
             for storage, version in zip(live, versions, strict=True):
                 buffer = outcome.get(version)
                 if buffer is not None and storage.expr is version:
@@ -65,8 +66,10 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     storage.buffer = buffer
                     if not stays:
                         storage.epoch = storage.expr = None
+                elif storage.buffer is None:
+                    left.append(storage)
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection
-            epoch.pending[:begun] = [s for s in live if s.buffer is None]
+            epoch.pending[:begun] = left
             if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():

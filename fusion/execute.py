@@ -298,8 +298,10 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
         elif isinstance(step, Take):
             _take(step, table, device)
         elif isinstance(step, Carve):
-            arena = table[step.arena]
-            table[step.place] = Buffer(device, arena.address + step.offset, step.nbytes, arena)
+            whole = table[step.whole]
+            start = whole.address
+            for place, offset, nbytes in step.parts:
+                table[place] = Buffer(device, start + offset, nbytes, whole)
         elif isinstance(step, Call):
             if Listening.listeners:
                 moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes

@@ -10,6 +10,7 @@ import ctypes
 import gc
 import mmap
 import threading
+from collections import defaultdict
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,8 +44,8 @@ class Pool:
 
     Attributes
     ----------
-    held, kept : int
-        Bytes that buffers hold, and bytes of free blocks.
+    kept : int
+        Bytes of free blocks.
     peak : int
         The most that was held.
     limit : int or None
@@ -53,9 +54,9 @@ class Pool:
 
     def __init__(self, name: str = "cpu") -> None:
         self._name = name
-        self._free: dict[int, list[Block]] = {}
+        self._free: defaultdict[int, list[Block]] = defaultdict(list)
         self._lock = threading.RLock()  # collecting garbage inside may give blocks back
-        self.held = self.kept = self.peak = 0
+        self._made = self.kept = self.peak = 0
         self.limit: int | None = None
         self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
 
@@ -64,16 +65,21 @@ class Pool:
         one retry."""
         size = size_class(nbytes)
         with self._lock:
-            free = self._free.get(size)
+            free = self._free[size]
             if free:
                 block = free.pop()
                 self.kept -= size
             else:
                 block = self._new(size, nbytes)
-            self.held += size
-            if self.held > self.peak:
+                self._made += size
+            if self._made - self.kept > self.peak:
                 self.peak = self.held
         return block
+
+    @property
+    def held(self) -> int:
+        """Bytes that buffers hold."""
+        return self._made - self.kept
 
     def _new(self, size: int, nbytes: int) -> Block:
         if self.limit is None or self.held + self.kept + size <= self.limit:
@@ -95,19 +101,18 @@ class Pool:
         """Keep a block for reuse, or let it go where enough are kept."""
         size = block[2]
         with self._lock:
-            self.held -= size
             if self.kept + size <= self._most_kept:
-                free = self._free.get(size)
-                if free is None:
-                    free = self._free[size] = []
-                free.append(block)
+                self._free[size].append(block)
                 self.kept += size
+            else:
+                self._made -= size
 
     def empty(self) -> int:
         """Give every free block back to the system. Returns how many bytes."""
         with self._lock:
             given = self.kept
             self._free.clear()
+            self._made -= given
             self.kept = 0
             return given
 

@@ -98,8 +98,12 @@ class GpuServices:
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
         """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
-        if self.streaming and isinstance(buffer._owner, Block):
-            self._order.claim(buffer._owner, stream, written)
+        if self.streaming:
+            owner = buffer._owner
+            if isinstance(owner, Buffer):  # a part of another
+                owner = owner._owner
+            if isinstance(owner, Block):
+                self._order.claim(owner, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:
         """A new event."""

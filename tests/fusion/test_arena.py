@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.arena import ALIGNMENT, Carve, Gaps, Take, arrange_memory
+from weft.fusion.arena import ALIGNMENT, SHORT, TOGETHER, Carve, Gaps, Take, arrange_memory
 from weft.runtime import Buffer, OutOfMemoryError, get_device
 
 
@@ -60,13 +60,15 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
     outputs |= {place for place in live if source.random() < 0.5}
     kernels = [step for step in steps if hasattr(step, "patches")]
     before = [list(kernel.patches) for kernel in kernels]
-    arranged, length = arrange_memory(list(steps), slots, places, outputs)
+    arranged, _ = arrange_memory(list(steps), slots, places, outputs)
     requests = [step for step in arranged if isinstance(step, tuple)]
     assert arranged[: len(requests)] == requests, "memory comes first"
     after = [kernel.patches for kernel in kernels]
-    arena = next((p for p, _ in requests if p == places), None)
+    _check_shared(arranged, {step[0]: step[1] for step in steps if isinstance(step, tuple)}, outputs)
+    inside = {step[0] for step in steps if isinstance(step, tuple)} - outputs - _handed_on(steps, outputs)
+    arena = places if len(inside) > 1 else None
     if arena is None:
-        assert length == places and before == after
+        assert before == after
         return
     (total,) = [nbytes for place, nbytes in requests if place == arena]
     sizes = {step[0]: step[1] for step in steps if isinstance(step, tuple)}
@@ -87,14 +89,67 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges)), "a kernel's values lie apart"
 
 
+def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
+    """Places whose memory a result takes over."""
+    found: set[int] = set()
+    for step in reversed(steps):
+        if isinstance(step, Take) and step.place in outputs | found:
+            found.add(step.source)
+    return found
+
+
+def _check_shared(arranged: list[Any], sizes: dict[int, int], outputs: set[int]) -> None:
+    """Every place has memory once; short results that share a block lie apart in it."""
+    requests = dict(step for step in arranged if isinstance(step, tuple))
+    for carve in (step for step in arranged if isinstance(step, Carve)):
+        end = 0
+        assert 1 < len(carve.parts) <= TOGETHER
+        for place, offset, nbytes in carve.parts:
+            assert place not in requests and nbytes == sizes[place] <= SHORT
+            assert offset % ALIGNMENT == 0 and offset >= end
+            end = offset + max(nbytes, 1)
+        assert end <= requests[carve.whole]
+
+
+def test_short_results_share_a_block_that_goes_back_with_the_last() -> None:
+    pool: Any = get_device("cpu").memory
+    with wf.device("cpu"):
+        x = wf.asarray(np.arange(30.0))
+        wf.evaluate(x)
+        gc.collect()
+        before = pool.held
+        made = [x + k for k in range(1, TOGETHER + 4)]
+        wf.evaluate(made)
+        blocks = {id(a._storage.buffer._owner) for a in made}
+        assert len(blocks) == 2
+        one = made[3]
+        del made
+        assert before < pool.held <= before + TOGETHER * ALIGNMENT * 2
+        one += 5  # in its own part
+        np.testing.assert_array_equal(one, np.arange(30.0) + 9)
+        del one
+        gc.collect()
+        assert pool.held == before
+
+
+def test_long_results_have_blocks_of_their_own() -> None:
+    with wf.device("cpu"):
+        x = wf.asarray(np.arange(1000.0))
+        made = [x + 1, x + 2, (x + 3)[:5] * 2, x.sum()]
+        wf.evaluate(made)
+        owners = [id(a._storage.buffer._owner) for a in made]
+        assert len(set(owners)) == 3 and owners[2] == owners[3]
+
+
 def test_copies_and_calls_get_buffers_of_the_arena() -> None:
     call = SimpleNamespace(out=3, operands=[(2, None, False)])
     steps: list[Any] = [(2, 100), SimpleNamespace(patches=[(0, 2, 0)]), (3, 100), call, 2, (4, 8), 3]
     arranged, length = arrange_memory(steps, 2, 5, {4})
     assert length == 6
     carved = [step for step in arranged if isinstance(step, Carve)]
-    assert {(c.place, c.nbytes) for c in carved} == {(2, 100), (3, 100)}
-    assert len({c.offset for c in carved}) == 2
+    parts = [part for carve in carved for part in carve.parts]
+    assert {(place, nbytes) for place, _, nbytes in parts} == {(2, 100), (3, 100)}
+    assert len({offset for _, offset, _ in parts}) == 2
     assert arranged.index(carved[-1]) < arranged.index(call)
 
 
