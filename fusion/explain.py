@@ -15,9 +15,9 @@ from weft.codegen import Kernel, Target, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.expr import Expr
 from weft.fusion.formulas import LOOPS, Names, formulas_of
-from weft.fusion.group import Group
+from weft.fusion.group import Group, is_split
 from weft.fusion.kernels import lower_for
-from weft.fusion.lower import is_split, lower_group, shares_rows
+from weft.fusion.lower import lower_group, shares_rows
 from weft.fusion.nest import make_nest
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule

@@ -14,8 +14,9 @@ from math import prod
 
 from weft.codegen import SHARED_ROW
 from weft.fusion.body import Loop, Role
+from weft.fusion.centred import with_own_centre
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, too_long
+from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, splits, too_long
 from weft.fusion.index_map import Affine, disjoint
 from weft.fusion.nest import Nest, make_nest
 from weft.fusion.stored import base_of
@@ -58,10 +59,26 @@ class Grouping:
                 return
             if number in needs and why:
                 reason = why
+        new = self._around_centre(task, reason) if measured_in_parts(task) else None
+        if new is None:
+            new = Group(len(self.groups), reason=reason)
+            start_group(new, task)
+        else:
+            reads = [node for p in new.placed for node in needed_values(p.task)]
+            self.home[new.placed[0].task.node] = new.number
+        self._append(new, task.node, reads)
+        self._order(new, needs)
+
+    def _around_centre(self, task: Task, reason: str) -> Group | None:
+        """A group of a sum, which is folded part by part, and its centre, folded once more; None where that does not go."""
         group = Group(len(self.groups), reason=reason)
-        start_group(group, task)
-        self._append(group, task.node, reads)
-        self._order(group, needs)
+        centre, own = with_own_centre(task)
+        start_group(group, centre)
+        placed, _ = self._fit(own, group, True, needed_values(own))
+        if placed is None:
+            return None
+        group.place(placed)
+        return group
 
     def _append(self, group: Group, node: Expr, reads: list[Expr]) -> None:
         self.groups.append(group)
@@ -108,6 +125,12 @@ class Grouping:
             return None, "the kernel would grow too large"
         stored = group.made
         produced = [(node, index) for node, index in task.reads() if node in stored]
+        if measured_in_parts(task):
+            assert task.centred is not None
+            centre = task.centred.centre
+            if centre.node not in stored:
+                return None, "it is measured from what another kernel finds"
+            produced.append((centre.node, centre.target))
         if any(index is None for _, index in produced):
             return None, "it reads the values at computed positions"
         if not produced and not related and group.read.isdisjoint(reads):
@@ -158,7 +181,12 @@ class Grouping:
     def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
         """Find the stage of the task at this place; why there is none, empty if there is."""
         ready = placed.stage
-        for node, index in placed.task.reads():
+        reads = placed.task.reads()
+        if measured_in_parts(placed.task):
+            assert placed.task.centred is not None
+            centre = placed.task.centred.centre
+            reads = [*reads, (centre.node, centre.target)]
+        for node, index in reads:
             if node not in stored:
                 continue
             assert index is not None
@@ -177,7 +205,7 @@ class Grouping:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
         placed.stage = ready + ((ready ^ placed.stage) & 1)
-        if placed.stage > 1 and placed.inner and (trouble := too_long(group)):
+        if placed.stage > 1 and placed.inner and (trouble := too_long(group, placed)):
             return trouble
         if placed.stage != 1 and runs_along_shared_rows(group):
             return "it stands beside rows that are shared"
@@ -226,6 +254,11 @@ def start_group(group: Group, task: Task) -> None:
     loops = {own: position for position, own in enumerate(order)}
     alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
     group.place(Placed(task, loops, int(alone)))
+
+
+def measured_in_parts(task: Task) -> bool:
+    """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
+    return task.centred is not None and splits(task.loops)
 
 
 def follows_scan(task: Task, group: Group) -> bool:

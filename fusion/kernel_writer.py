@@ -408,6 +408,10 @@ class KernelWriter:
             return [self._body_dtype(placed), np.dtype(np.int64)]
         return [accumulator_dtype(node)]
 
+    def fold_names(self, placed: Placed) -> tuple[str, ...]:
+        """The rows that a fold's accumulators are folded with."""
+        return (placed.task.node.op,)
+
     def _inner_loop(
         self,
         carriers: list[Placed],
@@ -420,7 +424,7 @@ class KernelWriter:
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
-        names = tuple(p.task.node.op for p in carriers) if loop.role == "reduce" else ()
+        names = tuple(name for p in carriers for name in self.fold_names(p)) if loop.role == "reduce" else ()
         start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
         role = "serial" if loop.role == "parallel" else loop.role
         with self.builder.loop(stop, role, start=start, initial=carried, combine=names) as opened:

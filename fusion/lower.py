@@ -10,14 +10,13 @@ from __future__ import annotations
 from math import prod
 
 from weft.fusion.body import Loop
-from weft.fusion.group import Group, Placed, row_size
+from weft.fusion.group import CHUNK, LONG_ROW, MANY_ROWS, Group, Placed, is_split, row_size
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, goes_across, make_nest
 from weft.fusion.split_writer import Split, SplitWriter
 
-# Elements that one chunk of a split reduction folds, and from where on splitting pays.
-CHUNK = 1 << 15
-SPLIT_ROWS = 64
+# Elements of a chunk of a row of running folds, from two of which on threads share the row.
+SCAN_CHUNK = 1 << 15
 # A GPU finds no part too small that is columns: blocks that fill it, with how many columns each, how many rows they go down at
 # least, and elements of which one launch is through before a second one would have begun.
 FULL = 512
@@ -59,18 +58,12 @@ def scatters_in_any_order(placed: Placed) -> bool:
     return placed.task.kind == "scatter" and node.op in ATOMIC and node.dtype.kind in "iu" and node.dtype.itemsize >= 4
 
 
-def is_split(group: Group) -> bool:
-    """Whether its folds are long and too few to share the work by: two launches, of which the second has little to do."""
-    folds = any(p.task.kind == "reduce" for p in group.placed)
-    rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
-    return folds and rows < SPLIT_ROWS and row_size(group) > 2 * CHUNK
-
-
 def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:
     """Into chunks of how many turns the outermost reduce loop is cut; 0 where it is not. It follows from the shape."""
     folds = any(p.task.kind == "reduce" for p in group.placed)
     inside = prod(loop.extent for loop in nest.inner[1:])
-    if for_gpu and folds and group.passes() == 1:
+    again = any(p.stage > 1 and p.inner and p.task.centred is None for p in group.placed)
+    if for_gpu and folds and not again:
         rows = prod(loop.extent for loop in nest.outer)
         if inside == 1 and goes_across(group, nest):
             extent, blocks = nest.inner[0].extent, -(-rows // COLUMNS)
@@ -78,7 +71,7 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:
             few = rows * row_size(group) <= FEW_ELEMENTS
             return 0 if few or blocks >= FULL or extent < 2 * length else length
         # the last block has something to do for each row
-        least = 2 * CHUNK if rows < SPLIT_ROWS else 16 * CHUNK
+        least = 2 * CHUNK if rows < MANY_ROWS else LONG_ROW
         return max(1, CHUNK // inside) if rows < FULL // 2 and row_size(group) > least else 0
     return max(1, CHUNK // inside) if is_split(group) else 0
 
@@ -86,21 +79,22 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:
 def shares_rows(group: Group, nest: Nest) -> bool:
     """Whether it is running folds along rows so long that chunks of them are worth a thread each."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
-    return scans and len(nest.inner) == 1 and nest.inner[0].extent > 2 * CHUNK
+    return scans and len(nest.inner) == 1 and nest.inner[0].extent > 2 * SCAN_CHUNK
 
 
 def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
     """The outermost inner loop in chunks, and the nest with these outside."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
-    split = Split(-(-extent // length), length, extent, rows, base)
+    inside = prod(loop.extent for loop in nest.inner[1:])
+    split = Split(-(-extent // length), length, extent, inside, rows, base)
     outer = [Loop(split.chunks, "parallel"), *nest.outer]
     return split, Nest(outer, nest.inner, {k: at + 1 for k, at in nest.position.items()})
 
 
 def _lower_shared(group: Group, nest: Nest, base: int, parametric: bool) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
-    split, chunked = _cut(nest, CHUNK, base)
+    split, chunked = _cut(nest, SCAN_CHUNK, base)
     first = SplitWriter(group, chunked, "partial", parametric)
     first.build_totals(scans, split)
     second = SplitWriter(group, chunked, "shared", parametric)

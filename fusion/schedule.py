@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from weft.fusion.centred import centre_of, fold_of
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values
 from weft.fusion.grouping import Grouping
@@ -54,7 +55,7 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
 
     order = topological(outputs, is_known)
     stored = choose_stored([n for n in order if n not in known], outputs) | {n for n in order if n in known}
-    steps = _make_steps([n for n in order if n not in known], stored, set(outputs))
+    steps = _make_steps([n for n in order if n not in known], stored, set(outputs), set(order))
     kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
     groups = _group(sequence, set(outputs), in_place)
@@ -69,12 +70,21 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
 Step = tuple[Expr, Task | None]  # without a task: an opaque call
 
 
-def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr]) -> list[Step]:
+def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], needed: set[Expr]) -> list[Step]:
     steps: list[Step] = []
     short = find_short(order, outputs)
     lasting = outputs | _read_whole(order)
     folds: dict[object, Expr] = {}  # what a reduction computes -> the first one that does
     alias: dict[Expr, Expr] = {}  # reductions that compute what another one does
+    tasks: dict[Expr, Task] = {}
+
+    def find(node: Expr) -> Task | None:
+        """The task of a value, also of a fold or a mean that has been computed before."""
+        fold = fold_of(node)
+        if node not in tasks and fold is not None and fold.operands[0] in needed:
+            tasks[node] = make_task(node, stored | {fold}, [])
+        return tasks.get(node)
+
     for node in order:
         if node not in stored or node.kind in ("leaf", "empty"):
             continue
@@ -83,11 +93,13 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr]) -> lis
             continue
         first: list[Expr] = []
         task = make_task(node, stored, first, short).renamed(alias)
+        tasks[node] = task
         if task.kind == "reduce":
             same = folds.setdefault(task.signature(), node)
             if same is not node and node not in lasting:
                 alias[node] = same
                 continue
+            task.centred = centre_of(task, find)
         steps.extend((value, make_task(value, stored, []).renamed(alias)) for value in first)
         steps.append((node, task))
     return _without_unread(steps, short) if short else steps

@@ -47,6 +47,7 @@ class Task:
     target: Affine  # flat index that is written
     indices: tuple[int, ...] = ()  # scatter: instructions with computed positions
     factors: tuple[int, ...] = ()
+    centred: Centred | None = None
 
     def __post_init__(self) -> None:
         everything = list(all_instructions(self.body))
@@ -110,6 +111,22 @@ class Task:
                 return 0, 0
             length *= self.loops[loop].extent
         return start, start + length
+
+
+@dataclass(frozen=True, slots=True)
+class Centred:
+    """How a sum is measured: by `function`, "square" or an exponential, of distances from what the task `centre` finds.
+
+    `at` are the instructions of the sum's body that are the centre, `terms` those that are to be summed up: last the distance,
+    where that is needed too (`turned`: from the element to the centre). `divisor` is what the centre's sum is divided by.
+    """
+
+    function: str
+    centre: Task
+    at: tuple[int, ...]
+    terms: tuple[int, ...]
+    turned: bool = False
+    divisor: Expr | None = None
 
 
 def _renamed(body: Iterable[Instruction], alias: Mapping[Expr, Expr]) -> list[Instruction]:

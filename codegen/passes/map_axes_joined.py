@@ -33,6 +33,8 @@ from weft.codegen.passes.map_axes_writer import ThreadWriter
 # each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
 THREADS = WIDE_BLOCK
 CHUNK_LOADS = 2
+# 32-bit registers of a thread for a chunk that is gone over twice: with so many there are one or two blocks, and memory is read once.
+CHUNK_REGISTERS = 64
 
 
 def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
@@ -52,8 +54,8 @@ def can_join(first: Kernel, second: Kernel) -> bool:
 
 
 def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``whole`` and ``vectors`` for these sizes, and ``finish``: threads, vectors that each keeps and whether all are whole,
-    where the partial results are folded.
+    """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps where it is gone over again,
+    and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
     """
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
@@ -66,6 +68,9 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
     if not any(multiples.get(v, 1) % chunk.lanes() for v in (chunk.start, chunk.stop)):
         found["whole"] = True
         vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
+    parts = _chunk_parts(chunk)
+    if len(chunk.loops) > 1 and parts is not None:
+        found["kept"] = vectors_kept(chunk, sizes[parts[0].name], THREADS, CHUNK_REGISTERS)
     count = sizes[final.stop.name]
     threads = WARP if count <= WARP_LENGTH else THREADS
     whole = count % final.lanes() == 0
@@ -85,7 +90,7 @@ def map_joined(kernel: Kernel) -> Kernel:
     w.bind(nest.levels, w.block)
     attributes = kernel.attributes
     whole, vectors = bool(attributes.get("whole")), attributes.get("vectors", ())
-    known = RowFacts(0, whole, vectors, _chunk_length(chunk, w), loads=CHUNK_LOADS)
+    known = RowFacts(attributes.get("kept", 0), whole, vectors, _chunk_length(chunk, w), loads=CHUNK_LOADS)
     RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
     last = _count(w, kernel)
     threads, kept, whole = attributes.get("finish", (THREADS, 0, False))
@@ -94,14 +99,22 @@ def map_joined(kernel: Kernel) -> Kernel:
     return w.finish("joined", 1, every=True)
 
 
-def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
-    """The length of a chunk, where it is known and all are alike: chunks are (start, min(start + length, extent))."""
+def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
+    """The length of a chunk, and the extent where the last one ends: chunks are (start, min(start + length, extent))."""
     stops = {o.results[0]: o for o in chunk.head if o.opcode == "minimum"}
     sums = {o.results[0]: o for o in chunk.head if o.opcode == "add"}
     stop = stops.get(chunk.stop)
     if stop is None or stop.operands[0] not in sums:
         return None
-    length, extent = w.exact.get(sums[stop.operands[0]].operands[1].name), w.exact.get(stop.operands[1].name)
+    return sums[stop.operands[0]].operands[1], stop.operands[1]
+
+
+def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
+    """The length of a chunk, where it is known and all are alike."""
+    parts = _chunk_parts(chunk)
+    if parts is None:
+        return None
+    length, extent = (w.exact.get(v.name) for v in parts)
     return length if length and extent is not None and extent % length == 0 else None
 
 

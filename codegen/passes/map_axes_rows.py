@@ -164,17 +164,17 @@ def _share(row: RowNest, length: int, exact: bool) -> tuple[int, int]:
     return threads, least
 
 
-def vectors_kept(row: RowNest, length: int, threads: int) -> int:
-    """Vectors of a row that each of its threads keeps in registers: a power of two, or 0 where they are too many."""
+def vectors_kept(row: RowNest, length: int, threads: int, registers: int = KEPT_REGISTERS) -> int:
+    """Vectors of a row that each of its threads keeps in so many registers: a power of two, or 0 where they are too many."""
     vectors = -(-length // (threads * row.lanes()))
     slots = 1
     while slots < vectors:
         slots *= 2
-    return slots if _fits(row, slots) else 0
+    return slots if _fits(row, slots, registers) else 0
 
 
-def _fits(row: RowNest, slots: int) -> bool:
-    return slots * row.lanes() * _kept(row) <= KEPT_REGISTERS
+def _fits(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
+    return slots * row.lanes() * _kept(row) <= registers
 
 
 # -- the schedule -------------------------------------------------------------------------------

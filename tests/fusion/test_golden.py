@@ -35,6 +35,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "argmax": lambda: wf.asarray(A).argmax(axis=0),
     "scan": lambda: wf.asarray(A).cumsum(axis=1),
     "long scan": lambda: (wf.asarray(np.ones(100_000)) * 0.5).cumsum() + 1,
+    "variance": lambda: wf.asarray(np.ones(100_000, np.float32)).var(),
     "gather": lambda: wf.asarray(A)[[1, 0], 2:] * 2,
     "product": lambda: wf.maximum(wf.asarray(np.ones((6, 16))) @ wf.asarray(np.ones((16, 8))) + wf.asarray(A)[0], 0),
     "projection": lambda: (lambda x: (x - x.mean(0)) @ wf.asarray(np.ones((16, 12))))(wf.asarray(np.ones((20, 16)))),

@@ -30,7 +30,6 @@ def test_reading_one_value_evaluates_its_siblings() -> None:
 def test_what_costs_more_is_left_alone() -> None:
     x, y = wf.asarray(A), wf.asarray(A + 1)
     asked, large, other, columns = x.sum(), x * 2, y.sum(), x.sum(axis=0)
-    later = (x - x.mean()).sum()  # needs a finished sum first
     wf.reset_statistics()
     float(asked)
     assert kernels() == 1
@@ -38,7 +37,16 @@ def test_what_costs_more_is_left_alone() -> None:
     assert float(other) == pytest.approx((A + 1).sum(), rel=1e-5)
     np.testing.assert_array_equal(large, A * 2)
     np.testing.assert_allclose(columns, A.sum(axis=0), rtol=1e-4, atol=1e-4)
-    assert float(later) == pytest.approx(0, abs=1e-2)
+
+
+def test_folds_around_a_mean_come_with_it() -> None:
+    x = wf.asarray(np.tile(A, (10, 1)))
+    mean, spread, distances = x.mean(), x.std(), ((x - x.mean()) ** 2).sum()
+    wf.reset_statistics()
+    assert float(mean) == pytest.approx(A.mean(), rel=1e-5, abs=1e-6)
+    assert float(spread) == pytest.approx(A.std(), rel=1e-5)
+    assert float(distances) == pytest.approx(A.var() * A.size * 10, rel=1e-5)
+    assert kernels() == 2  # the parts, and then their results
 
 
 def test_siblings_of_an_overwritten_version_keep_its_values() -> None:
