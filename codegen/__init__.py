@@ -4,6 +4,7 @@ from weft.codegen.compile import code_version, compile_kernel, lower_stages, res
 from weft.codegen.host_target import exceeds_caches
 from weft.codegen.index_width import choose_index_dtype
 from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.dtypes import bfloat16, dtype_kind, is_bfloat16, is_half, is_supported, widened
 from weft.codegen.kernel_ir.interpret import interpret_kernel
 from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
 from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
@@ -35,6 +36,7 @@ __all__ = [
     "Type",
     "Value",
     "add_function_row",
+    "bfloat16",
     "can_join",
     "choose_index_dtype",
     "code_version",
@@ -46,8 +48,12 @@ __all__ = [
     "fold",
     "identity_of",
     "interpret_kernel",
+    "is_bfloat16",
+    "is_half",
     "is_loaded",
+    "is_supported",
     "join_kernels",
+    "dtype_kind",
     "lower_stages",
     "obtain_function",
     "parse_kernel",
@@ -56,4 +62,5 @@ __all__ = [
     "resolve_target",
     "share_rows",
     "verify_kernel",
+    "widened",
 ]

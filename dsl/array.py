@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft.codegen import is_supported
 from weft.dsl.numbers import SLOT_TYPES, SlotKey, bind_numbers, is_changing, recall_slotted, remember_slotted
 from weft.fusion import (
     INTERNED,
@@ -257,7 +258,7 @@ class UnsupportedDtypeError(TypeError):
     """Elements of a dtype that weft has no arrays of, such as text, objects, dates or records."""
 
     def __init__(self, dtype: Any) -> None:
-        super().__init__(f"weft arrays hold bool, integers, floats and complex numbers, not {dtype}")
+        super().__init__(f"weft arrays hold bool, integers, floats (bfloat16 too) and complex numbers, not {dtype}")
 
 
 def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
@@ -353,7 +354,7 @@ def convert(value: Any) -> Array:
         # together, before NumPy asks for each of them
         evaluate([v._storage for v in value if isinstance(v, Array)])
     from_host = np.asarray(value)
-    if from_host.dtype.kind not in "biufc" or from_host.dtype.itemsize > (16 if from_host.dtype.kind == "c" else 8):
+    if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = current_epoch().device
     native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)

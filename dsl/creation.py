@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import is_supported
 from weft.dsl.array import (
     Array,
     UnsupportedDtypeError,
@@ -59,7 +60,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
     """A dtype that weft computes with. Raises TypeError for others."""
     found = np.dtype(default if dtype is None else dtype).newbyteorder("=")
-    if found.char not in "?bBhHiIlLqQefdFD":
+    if not is_supported(found):
         raise UnsupportedDtypeError(found)
     return found
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import is_bfloat16, widened
 from weft.dsl.array import Array, expr_of, record, start
 from weft.dsl.creation import asarray
 from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
@@ -38,12 +39,13 @@ def _is_fused(array: Array, kind: np.dtype, rows: int, columns: int, length: int
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """The product of operands that broadcast, summed over axes."""
+    """The product of operands that broadcast, summed over axes; of 16-bit floats in float32, rounded once."""
     times, plus = ("logical_and", "logical_or") if kind.kind == "b" else ("multiply", "add")
-    product = cast(factors[0], kind)
+    wide = widened(kind)
+    product = cast(factors[0], wide)
     for factor in factors[1:]:
-        product = map_(times, [product, cast(factor, kind)], location=location)
-    return reduce_(plus, product, axes, kind, False, location) if axes else product
+        product = map_(times, [product, cast(factor, wide)], location=location)
+    return reduce_(plus, product, axes, kind, False, location) if axes else cast(product, kind)
 
 
 def _matmul(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
@@ -70,6 +72,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = lead + x.shape[-2:-1] + (y.shape[-1:] if y.ndim > 1 else ())
     kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
+    kind = widened(kind) if is_bfloat16(kind) else kind  # which NumPy has no loop for
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
     if _is_fused(x, kind, rows, columns, inner, _product(lead)):
         left, right = x, y
@@ -101,6 +104,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
             raise ValueError(
                 f"shapes {_show(x.shape)} and {_show(y.shape)} not aligned: {x.shape[-1]} (dim {x.ndim - 1}) != {y.shape[0]} (dim 0)"
             )
+        kind = np.result_type(x.dtype, y.dtype)
+        if out is None and is_bfloat16(kind):
+            return matmul(x, y).astype(kind)
         return matmul(x, y, out)
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
 
@@ -148,6 +154,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     for k, j in zip(first, second, strict=True):
         terms[1] = terms[1].replace(chr(65 + j), terms[0][k])
     kind = np.result_type(x.dtype, y.dtype)
+    if is_bfloat16(kind):
+        return tensordot(x.astype(np.float32), y.astype(np.float32), (first, second)).astype(kind)  # type: ignore[attr-defined]
     free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
     fused = _contract(terms, free, [x, y], kind, location)
     if fused is not None:
@@ -177,6 +185,9 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
+    if is_bfloat16(kind):
+        value = einsum(subscripts, *(a.astype(np.float32) for a in found)).astype(kind)  # type: ignore[attr-defined]
+        return value if out is None else deliver("multiply", expr_of(value), out)
     spelt = _einsum_terms(subscripts, tuple(a.ndim for a in found))
     if spelt is not None and len(found) == 1 and out is None and set(spelt[1]) == set(*spelt[0]):
         (term,), result = spelt

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import is_bfloat16
 from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, record, start, whole, wrap
 from weft.dsl.creation import as_dtype, as_shape, asarray, check_order, empty, eye, zeros
 from weft.dsl.reductions import normalize_axes, normalize_axis
@@ -578,6 +579,8 @@ def clip(
 
         return call_numpy(np.clip, (a, low, high, out), options)
     result = asarray(a)
+    if is_bfloat16(result.dtype):
+        result = result.astype(np.float32)  # type: ignore[attr-defined]  # as NumPy does, which has no loop for it
     start()
     if low is None and high is None and out is None:
         return result.copy()  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import dtype_kind
 from weft.fusion import Epoch, Expr, Location, constant, with_operand
 
 # Evaluations with a new number after which a place is expected to go on with new ones.
@@ -94,7 +95,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
     """A Python number that is cast to `dtype`, as an expression of `epoch`."""
-    if dtype.kind in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
+    if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
@@ -115,4 +116,4 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 def can_change(node: Expr, which: int, kind: type) -> bool:
     """Whether any number of this type gives the same loop."""
     # how an integer compares depends on whether the other operand's dtype can hold it
-    return node.attrs[which].kind in "iuf" and not (kind is int and node.dtype.kind == "b")
+    return dtype_kind(node.attrs[which]) in "iuf" and not (kind is int and node.dtype.kind == "b")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import is_supported
 from weft.dsl import creation, indexing, linear, manipulation, methods, reductions, standard
 from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, write
 from weft.dsl.creation import asarray
@@ -22,7 +23,6 @@ from weft.fusion import cast
 
 # Functions that write into their first argument.
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
-_SUPPORTED = "?bBhHiIlLqQefdFD"
 
 
 def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> Any:
@@ -55,7 +55,7 @@ def _host_callback(function: Any) -> Any:
 def from_host(value: Any) -> Any:
     """`value` with every plain NumPy array of a supported dtype in it as a weft array."""
     if type(value) is np.ndarray:
-        return convert(value) if value.dtype.char in _SUPPORTED else value
+        return convert(value) if is_supported(value.dtype) else value
     if type(value) in (list, tuple):
         return type(value)(from_host(v) for v in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

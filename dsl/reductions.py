@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op, identity_of
+from weft.codegen import dtype_kind, find_op, identity_of, is_half, widened
 from weft.dsl.array import Array, as_operand, expr_of, record, start
 from weft.dsl.ufunc import as_array, deliver
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
@@ -124,7 +124,7 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
         node, axis = reshape(node, (node.size,)), 0
     place = normalize_axis(axis, len(node.shape))
     kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
-    if find_op(op).identity is None or kind.char == "e" or (kind.kind in "bc" and op not in _EXACT_SCANS):
+    if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
         from weft.dsl.numpy_face import call_numpy
 
         forced = {} if dtype is None else {"dtype": dtype}
@@ -188,7 +188,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
-    """Arithmetic mean; of integers in float64, of float16 accumulated in float32."""
+    """Arithmetic mean; of integers in float64, of 16-bit floats accumulated in float32."""
     start()
     values = as_array(a)
     kind, result = _mean_dtypes(values.dtype, dtype)
@@ -203,7 +203,7 @@ def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
         return np.dtype(dtype), np.dtype(dtype)
     if own.kind in "biu":
         return np.dtype(np.float64), np.dtype(np.float64)
-    return (np.dtype(np.float32), own) if own.char == "e" else (own, own)
+    return widened(own), own
 
 
 def _count(values: Array, axis: Any, keepdims: Any, where: Any) -> Any:
@@ -280,7 +280,7 @@ def std(
     spread = var(
         values,
         axis,
-        np.float32 if values.dtype.char == "e" and dtype is None else dtype,
+        np.float32 if is_half(values.dtype) and dtype is None else dtype,
         None,
         ddof,
         keepdims,
@@ -289,8 +289,8 @@ def std(
         correction=correction,
     )
     node = map_("sqrt", [expr_of(spread)])
-    if values.dtype.char == "e" and dtype is None:
-        node = cast(node, np.float16)
+    if is_half(values.dtype) and dtype is None:
+        node = cast(node, values.dtype)
     return deliver("sqrt", node, out, casting="unsafe")
 
 
@@ -373,7 +373,7 @@ def _nan_fold(op: str, neutral: float) -> Any:
     ) -> Any:
         start()
         node = expr_of(as_array(a))
-        if node.dtype.kind in "fc":
+        if dtype_kind(node.dtype) in "fc":
             node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
         return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from weft.codegen import dtype_kind
 from weft.dsl.array import Array, View, scalar
 from weft.fusion import Storage, is_free
 
@@ -68,7 +69,7 @@ def read_element(storage: Storage, offset: int) -> Array:
 def write_element(storage: Storage, offset: int, value: Any) -> bool:
     """Set an element of memory on the host at once, where nobody else needs what was there before; whether that was so."""
     dtype = storage.dtype
-    if type(value) not in (int, float, bool) or dtype.kind not in "biuf" or not is_free(storage):
+    if type(value) not in (int, float, bool) or dtype_kind(dtype) not in "biuf" or not is_free(storage):
         return False
     assert storage.buffer is not None
     ctypes.memmove(storage.buffer.address + offset * dtype.itemsize, dtype.type(value).tobytes(), dtype.itemsize)

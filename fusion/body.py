@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from weft.codegen import identity_of
+from weft.codegen import identity_of, widened
 from weft.fusion.expr import Expr, constant, contiguous_strides, intern
 from weft.fusion.index_map import ZERO, Affine, Coordinates, broadcast, combine, decode_view, flatten, through_view
 
@@ -456,8 +456,8 @@ def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
 
 
 def accumulator_dtype(node: Expr) -> np.dtype:
-    """The dtype a fold runs in: its result's, but float32 for float16."""
-    return np.dtype(np.float32) if node.dtype == np.float16 else node.dtype
+    """The dtype a fold runs in: its result's, but float32 for sums of 16-bit floats."""
+    return widened(node.dtype)
 
 
 def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.codegen.ops import find_op
+from weft.codegen import dtype_kind, find_op, widened
 from weft.fusion.expr import Expr, constant_value
 
 
@@ -38,7 +38,7 @@ def cast_array(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`values` in `dtype` by weft's rule: float to integer saturates, NaN gives 0."""
     if values.dtype.kind == "c" and dtype.kind != "c":
         values = values.real if dtype.kind != "b" else values != 0
-    if values.dtype.kind == "f" and dtype.kind in "iu":
+    if dtype_kind(values.dtype) == "f" and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         wide = values.astype(np.float64)
         low, high = wide <= float(limits.min), wide >= float(limits.max)
@@ -89,7 +89,7 @@ def _reduce(node: Expr, operands: list[np.ndarray], slots: Sequence[Any]) -> np.
         rows = x.transpose(*kept, *axes).reshape(*(x.shape[k] for k in kept), -1)
         return getattr(rows, node.op)(-1).reshape(node.shape)
     function = getattr(np, find_op(node.op).ufunc)
-    typed = cast_array(x, np.dtype(np.float32) if node.dtype == np.float16 else node.dtype)
+    typed = cast_array(x, widened(node.dtype))
     if typed.size == 0 and function.identity is None:
         raise ValueError(f"zero-size array to reduction operation {node.op} which has no identity")
     return function.reduce(typed, axis=axes, keepdims=keepdims).astype(node.dtype)
@@ -130,7 +130,7 @@ def _scatter(node: Expr, operands: list[np.ndarray], slots: Sequence[Any]) -> np
     result = previous.copy()
     positions = tuple(p.reshape(-1) for p in _positions(terms, shape, indices))
     target = result if len(terms) == result.ndim else result.reshape(-1)
-    if node.op:
+    if node.op and node.op != "same":
         getattr(np, node.op).at(target, positions, value.reshape(-1))
     else:
         target[positions] = value.reshape(-1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Literal
 
+from weft.codegen import dtype_kind
 from weft.fusion.body import BodyBuilder, Instruction, Loop, Role, all_instructions
 from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.index_map import (
@@ -70,7 +71,7 @@ class Task:
 
     def rounds(self) -> bool:
         """Whether it folds with an operation whose result depends on the order."""
-        exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or self.node.dtype.kind not in "fc"
+        exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
     def in_order(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir import interpret_memory
+from weft.codegen.kernel_ir.dtypes import dtype_kind
 from weft.codegen.kernel_ir.interpret_memory import access
 from weft.codegen.kernel_ir.interpret_threads import WARP, DivergenceError, Thread, finish, run_blocks
 from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
@@ -46,7 +47,7 @@ def cast_scalar(value: Any, dtype: np.dtype) -> Any:
     source = value.dtype
     if source.kind == "c" and dtype.kind not in "cb":
         value, source = value.real, value.real.dtype
-    if source.kind == "f" and dtype.kind in "iu":
+    if dtype_kind(source) == "f" and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if np.isnan(value):
             return dtype.type(0)
@@ -217,7 +218,7 @@ def _store(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[
 
 def _shown(value: Any, form: str) -> str:
     """A value as C's printf shows it."""
-    match value.dtype.kind:
+    match dtype_kind(value.dtype):
         case "c":
             return f"({_shown(value.real, form)}{_shown(value.imag, '+' + (form or 'g'))}j)"
         case "b" if not form:

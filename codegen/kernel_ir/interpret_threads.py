@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen.kernel_ir.dtypes import is_half
 from weft.codegen.kernel_ir.operation import Kernel, Operation
 from weft.codegen.ops import find_op
 
@@ -221,8 +222,8 @@ def _active_mask(operation: Operation, offers: Offers) -> Offers:
 def _warp_reduce(operation: Operation, offers: Offers) -> Offers:
     fold = getattr(np, find_op(operation.attributes["kind"]).ufunc)
     values = {lane: value for lane, (_, value) in offers.items()}
-    half = next(iter(values.values())).dtype == np.float16
-    if half:  # folded in float32
+    kind = next(iter(values.values())).dtype
+    if is_half(kind):  # folded in float32
         values = {lane: np.float32(value) for lane, value in values.items()}
     if len(values) == WARP:
         for distance in (16, 8, 4, 2, 1):
@@ -232,7 +233,7 @@ def _warp_reduce(operation: Operation, offers: Offers) -> Offers:
         for value in rest:
             first = fold(first, value)
         values = dict.fromkeys(values, first)
-    return {lane: [np.float16(value) if half else value] for lane, value in values.items()}
+    return {lane: [value.astype(kind)] for lane, value in values.items()}
 
 
 _MEETINGS: dict[str, Callable[[Operation, Offers], Offers]] = {

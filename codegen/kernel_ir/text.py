@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from weft.codegen.kernel_ir.dtypes import dtype_called, dtype_kind
 from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Parameter, Pointer, Type, Value
 
 
@@ -49,7 +50,7 @@ def show_constant(value: Any) -> str:
     dtype = value.dtype
     if dtype.kind == "c":
         return f"{show_constant(value.real)},{show_constant(value.imag)}"
-    if dtype.kind != "f":
+    if dtype_kind(dtype) != "f":
         return str(value)
     text = str(value)
     if dtype.type(text).tobytes() == value.tobytes():
@@ -70,7 +71,7 @@ def read_constant(text: str, dtype: np.dtype) -> Any:
         if text not in ("True", "False"):
             raise ValueError(f"{text!r} is no bool")
         return np.bool_(text == "True")
-    if dtype.kind == "f" and text.startswith("0x"):
+    if dtype_kind(dtype) == "f" and text.startswith("0x"):
         return np.frombuffer(int(text, 16).to_bytes(dtype.itemsize, "little"), dtype)[0]
     try:
         return dtype.type(int(text)) if dtype.kind in "iu" else dtype.type(text)
@@ -199,9 +200,6 @@ _POINTER = re.compile(r"ptr<(\w+)(?:,(shared|local|constant))?>")
 _HEAD = re.compile(r"kernel (\w+) index=(int32|int64) level=(logical|threaded)(.*) \(")
 
 
-_DTYPES = {np.dtype(c).name: np.dtype(c) for c in "?bBhHiIlLqQefdFD"}
-
-
 class ParseError(ValueError):
     """The text is no kernel; the message names line and column."""
 
@@ -239,11 +237,10 @@ class _Parser:
     def type(self, text: str) -> Type:
         pointer = _POINTER.fullmatch(text)
         name = pointer[1] if pointer else text
-        if name not in _DTYPES:
+        dtype = dtype_called(name)
+        if dtype is None:
             self.fail(f"{text} is no type", text)
-        if pointer:
-            return Pointer(_DTYPES[name], pointer[2] or "global")  # type: ignore[arg-type]
-        return _DTYPES[name]
+        return Pointer(dtype, pointer[2] or "global") if pointer else dtype  # type: ignore[arg-type]
 
     def define(self, text: str) -> tuple[Value, ...]:
         if not _VALUES.fullmatch(text):

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from weft.codegen.kernel_ir.dtypes import dtype_kind
 from weft.codegen.kernel_ir.operation import (
     MEETINGS,
     STRUCTURAL,
@@ -245,12 +246,12 @@ class _Verifier:
     def fold(self, o: Operation) -> None:
         kind, name = o.operands[1].type, o.attributes["kind"]
         assert isinstance(kind, np.dtype)
-        self.require(kind.kind in KINDS[name], o, f"a warp cannot fold {kind} with {name}")
+        self.require(dtype_kind(kind) in KINDS[name], o, f"a warp cannot fold {kind} with {name}")
 
     def match(self, o: Operation) -> None:
         kind = o.operands[1].type
         assert isinstance(kind, np.dtype)
-        self.require(kind.kind in "iuf", o, f"{kind} cannot be matched")
+        self.require(dtype_kind(kind) in "iuf", o, f"{kind} cannot be matched")
 
     def derived(self, o: Operation) -> None:
         """A pointer made of another one."""
@@ -366,7 +367,7 @@ class _Verifier:
         self.require(len(pieces) == count + 1 and all(isinstance(p, str) for p in pieces), o, f"{count + 1} pieces")
         self.require(len(formats) in (0, count), o, f"as many formats as values, {count}")
         for text, value in zip(formats, o.operands, strict=False):
-            letters = "eEfFgG" if value.type.kind == "f" else "dixXo"  # type: ignore[union-attr]
+            letters = "eEfFgG" if dtype_kind(value.type) == "f" else "dixXo"  # type: ignore[arg-type]
             good = re.fullmatch(rf"([-+ 0#]*\d*(\.\d+)?[{letters}])?", text)
             self.require(good is not None, o, f"{text!r} is no format of {show_type(value.type)}")
 

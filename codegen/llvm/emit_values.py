@@ -51,6 +51,8 @@ class ValueEmitter(Writer):
             case "select":
                 value = wide(scalar_type(result), lanes)
                 text = self.line(f"select {kind} {texts[0]}, {value} {texts[1]}, {value} {texts[2]}")
+            case "bitcast":
+                text = self.line(f"bitcast {kind} {texts[0]} to {wide(scalar_type(result), lanes)}")
             case "intrinsic":
                 arguments = [(kind, t) for t in texts] + (
                     [("i1", "false")] if word in ("llvm.abs", "llvm.ctlz") else []

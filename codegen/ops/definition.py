@@ -36,7 +36,7 @@ class OpDef:
     lowering : dict of str to str
         Where it is not expanded: dtype kind of the first operand ("b", "i", "u", "f") to
         ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library
-        name, from which the libdevice and vector names follow), ``"select"`` or ``"same"`` (the operand itself).
+        name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"`` or ``"same"`` (the operand itself).
     identity : object
         Of a fold with it: a number, "highest" or "lowest" (of the dtype), or None.
     commutative, associative : bool

@@ -84,7 +84,55 @@ def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
 
 _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
+
+def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
+    """Half a unit of the upper half, less one bit where that half is even, carries into it what rounds up."""
+    bits, low = b.op("_reinterpret", x, dtype=np.uint32), b.constant(16, np.uint32)
+    even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
+    rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))
+    quiet = b.op("bitwise_or", bits, b.constant(0x7FC00000, np.uint32))
+    chosen = select(b, b.op("isnan", x, dtype=np.bool_), quiet, rounded)
+    return b.cast(b.op("_shift_right_logical", chosen, low), np.uint16)
+
+
+def _bfloat16_value(b: KernelBuilder, bits: Value) -> Value:
+    upper = b.op("_shift_left", b.cast(bits, np.uint32), b.constant(16, np.uint32))
+    return b.op("_reinterpret", upper, dtype=np.float32)
+
+
+def _bfloat16_bits_reference(x: Any) -> Any:
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = bits + (0x7FFF + (bits >> np.uint32(16) & np.uint32(1)))
+    return (np.where(np.isnan(x), bits | 0x7FC00000, rounded) >> np.uint32(16)).astype(np.uint16)
+
+
 ROWS = (
+    OpDef(
+        "_reinterpret",
+        1,
+        "The number of another dtype with the same bits.",
+        loops=("I->f", "f->I"),
+        reference=lambda x: np.asarray(x).view(np.float32 if x.dtype == np.uint32 else np.uint32)[()],
+        lowering=dict.fromkeys("uf", "bitcast"),
+    ),
+    OpDef(
+        "_bfloat16_bits",
+        1,
+        "The bits of the nearest bfloat16, ties to even; NaN stays NaN.",
+        loops=("f->H",),
+        reference=_bfloat16_bits_reference,
+        expand=_bfloat16_bits,
+        cost=6,
+    ),
+    OpDef(
+        "_bfloat16_value",
+        1,
+        "The bfloat16 with these bits.",
+        loops=("H->f",),
+        reference=lambda bits: (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()],
+        expand=_bfloat16_value,
+        cost=1,
+    ),
     OpDef(
         "clz",
         1,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.dtypes import dtype_kind, is_bfloat16, is_supported
 from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops import arithmetic, elementary, logic, machine
 from weft.codegen.ops.definition import OpDef
@@ -46,9 +47,6 @@ def find_op(name: str) -> OpDef:
     return _ALIASES[name]
 
 
-_SUPPORTED = "?bBhHiIlLqQefdFD"
-
-
 @cache
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
@@ -59,7 +57,7 @@ def resolve_dtypes(
     there is no such loop.
     """
     for kind in operands:
-        if isinstance(kind, np.dtype) and kind.char not in _SUPPORTED:
+        if isinstance(kind, np.dtype) and not is_supported(kind):
             raise TypeError(f"{op.name}: weft computes with bool, integers, floats and complex numbers, not {kind}")
     if op.ufunc:
         ufunc = getattr(np, op.ufunc)
@@ -70,7 +68,7 @@ def resolve_dtypes(
         forced = {} if dtype is None else {"signature": (None,) * op.arity + (dtype,)}
         found = ufunc.resolve_dtypes((*operands, None), **forced)
         chosen = tuple(np.dtype(d.newbyteorder("=")) for d in found)
-        if any(d.char not in _SUPPORTED for d in chosen):
+        if not all(map(is_supported, chosen)):
             raise TypeError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
         return chosen[:-1], chosen[-1]
     return _resolve_loops(op, operands, dtype)
@@ -83,16 +81,19 @@ def _resolve_loops(
         # one dtype for all values; the condition is taken for its truth
         values = operands[1:] if op.name == "where" else operands
         common = dtype or np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in values))
+        if op.name == "clip" and is_bfloat16(common):
+            common = np.dtype(np.float32)  # NumPy's clip has no loop for it
         kinds = (common,) * len(values)
         return ((np.dtype(bool), *kinds) if op.name == "where" else kinds), np.dtype(common)
     wanted = tuple(k if isinstance(k, np.dtype) else np.dtype(type(k(0))) for k in operands)
     weak = tuple(not isinstance(k, np.dtype) for k in operands)
+    # bfloat16 goes by the loops of float16
+    half = next((k for k in (*wanted, dtype) if k is not None and is_bfloat16(k)), np.dtype(np.float16))
     for loop in op.loops:
-        inputs, result = loop.split("->")
-        own = tuple(np.dtype(c) for c in inputs)
+        own, (result,) = ([half if c == "e" else np.dtype(c) for c in codes] for codes in loop.split("->"))
         fits = all(w or np.can_cast(a, d, "safe") for a, d, w in zip(wanted, own, weak, strict=True))
-        if fits and (dtype is None or np.dtype(result) == dtype):
-            return own, np.dtype(result)
+        if fits and (dtype is None or result == dtype):
+            return tuple(own), result
     raise TypeError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
 
 
@@ -105,7 +106,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
         raise TypeError(f"{row.name} has no identity to fold from")
     if start in ("highest", "lowest"):
         low = start == "lowest"
-        match dtype.kind:
+        match dtype_kind(dtype):
             case "b":
                 start = not low
             case "i" | "u":
@@ -132,7 +133,7 @@ def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Va
     strict = "less" if name == "argmin" else "greater"
     better = b.op(strict, other, value, dtype=np.bool_)
     same = b.op("equal", other, value, dtype=np.bool_)
-    if value.type.kind in "fc":  # type: ignore[union-attr]
+    if dtype_kind(value.type) in "fc":  # type: ignore[arg-type]
         mine = b.op("isnan", value, dtype=np.bool_)
         theirs = b.op("isnan", other, dtype=np.bool_)
         neither = b.op("bitwise_xor", mine, b.constant(True, np.bool_))
@@ -150,7 +151,7 @@ def accumulators(name: str) -> int:
 
 def check_supported(op: OpDef, dtypes: tuple[np.dtype, ...], target: str) -> None:
     """Raise TypeError where `op` has neither lowering nor expansion for these operand dtypes."""
-    kind = dtypes[0].kind
+    kind = dtype_kind(dtypes[0])
     if kind == "c" or (op.name == "where" and dtypes[1].kind == "c"):
         supported = op.on_pairs is not None
     else:

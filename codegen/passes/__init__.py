@@ -5,6 +5,7 @@ columns of another into tiles; `expand_complex` replaces complex values by pairs
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
 kernel's work the target's schedule says; what follows depends on where the code runs.)
+`expand_bfloat16` comes first, so that nothing else meets one.
 `inline_rows` puts rows made of a person's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
 `watch_schedule` comes last, where the target says that a fused kernel's threads are to be watched.
 A kernel that a person wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.expand_ops import expand_ops
@@ -30,11 +32,11 @@ from weft.codegen.target import Target
 def run_passes(kernel: Kernel, target: Target) -> Kernel:
     """A kernel made ready for the emitter of `target`."""
     if kernel.level == "logical":
-        kernel = inline_rows(kernel, straight=True)
+        kernel = expand_bfloat16(inline_rows(kernel, straight=True))
         divided = target.scheduled_for
         kernel = _for_host(kernel, divided) if divided.kind == "cpu" else map_axes(kernel, divided)
         kernel = inline_rows(kernel, straight=False)
-    kernel = expand_ops(expand_complex(kernel), target.has_extremes)
+    kernel = expand_ops(expand_complex(expand_bfloat16(kernel)), target.has_extremes)
     if target.kind == "cpu":
         return watch_schedule(kernel) if target.watched and "scheme" in kernel.attributes else kernel
     # behind the first expansion, which lets float16 be folded in float32; a fold by shuffles is of rows again
@@ -49,6 +51,7 @@ def _for_host(kernel: Kernel, target: Target) -> Kernel:
 
 __all__ = [
     "choose_lanes",
+    "expand_bfloat16",
     "expand_complex",
     "expand_division",
     "expand_ops",

@@ -1,0 +1,52 @@
+"""The dtypes that kernels compute in, and what kind of number each is.
+
+Always true: bfloat16, whose dtype is the package ml_dtypes' and no kind of NumPy's own, is a float here. Nothing imports
+that package until somebody names the dtype.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+_CODES = "?bBhHiIlLqQefdFD"
+_NAMED = {np.dtype(code).name: np.dtype(code) for code in _CODES}
+
+
+def is_bfloat16(dtype: np.dtype) -> bool:
+    """Whether a dtype is ml_dtypes' bfloat16."""
+    return dtype.char == "E" and dtype.name == "bfloat16"
+
+
+def is_supported(dtype: np.dtype) -> bool:
+    """Whether kernels compute in a dtype: bool, integers, floats of 16 to 64 bits, complex numbers of two of these."""
+    return dtype.char in _CODES or is_bfloat16(dtype)
+
+
+def dtype_kind(dtype: np.dtype) -> str:
+    """NumPy's kind of a dtype (b, i, u, f, c); f also for bfloat16."""
+    return "f" if is_bfloat16(dtype) else dtype.kind
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """Whether a dtype is a float of 16 bits: what is computed in float32 and rounded."""
+    return dtype.char == "e" or is_bfloat16(dtype)
+
+
+def widened(dtype: np.dtype) -> np.dtype:
+    """The dtype that sums of a dtype are folded in: float32 for floats of 16 bits."""
+    return np.dtype(np.float32) if is_half(dtype) else dtype
+
+
+@cache
+def bfloat16() -> np.dtype:
+    """The dtype bfloat16. Raises ImportError where ml_dtypes is not installed."""
+    from ml_dtypes import bfloat16 as scalar_type
+
+    return np.dtype(scalar_type)
+
+
+def dtype_called(name: str) -> np.dtype | None:
+    """The dtype that kernels compute in of that name; None where there is none."""
+    return bfloat16() if name == "bfloat16" else _NAMED.get(name)

@@ -1,0 +1,114 @@
+"""Replace bfloat16 by what every machine has: its 16 bits in memory, and float32 numbers that it could hold elsewhere.
+
+Rows are computed in float32 and rounded once, as those of float16 are; moves, extremes and whole numbers need no rounding.
+Afterwards no pointer, parameter or value of the kernel is bfloat16, but around rows of a person's function that still
+stand in it: those take and give bfloat16, and the pass runs again once their bodies are in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.dtypes import is_bfloat16
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Parameter, Pointer, Type, Value
+from weft.codegen.ops import find_op
+from weft.codegen.passes.rewrite import Rewriter
+
+_BITS, _VALUE = np.dtype(np.uint16), np.dtype(np.float32)
+# Rows whose float32 results of such numbers are such numbers.
+_EXACT = frozenset(
+    "where positive negative conjugate real absolute fabs copysign sign minimum maximum fmin fmax "
+    "floor ceil trunc rint".split()
+)
+_FOLDS = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
+# Integers of 8 bits are.
+_NARROW = frozenset("?bB")
+
+
+def _is_brain(type: Type) -> bool:
+    return isinstance(type, np.dtype) and is_bfloat16(type)
+
+
+def _retype(type: Type) -> tuple[Type, ...]:
+    if isinstance(type, Pointer):
+        return (Pointer(_BITS, type.space) if is_bfloat16(type.dtype) else type,)
+    return (_VALUE if is_bfloat16(type) else type,)
+
+
+def expand_bfloat16(kernel: Kernel) -> Kernel:
+    """The kernel on bits and float32; itself if it has no bfloat16."""
+    values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
+    values += [v for f in kernel.functions for v in f.parameters]
+    if not any(_retype(v.type) != (v.type,) for v in values):
+        return kernel
+    for operation in kernel.walk():
+        folds = operation.attributes.get("combine", ())
+        assert set(folds) <= _FOLDS or not any(_is_brain(v.type) for v in operation.results), "sums run in float32"
+    rewriter = Rewriter(kernel, _expand, _retype)
+    b = rewriter.builder
+    for parameter in kernel.parameters:
+        old = parameter.value
+        scalar = _is_brain(old.type)
+        (kind,) = (_BITS,) if scalar else _retype(old.type)
+        value = old if kind == old.type else Value(old.name, kind)
+        b.kernel.parameters.append(Parameter(value, parameter.writable, parameter.noalias, parameter.align))
+        rewriter.map[old] = b.op("_bfloat16_value", value, dtype=_VALUE) if scalar else value
+    return rewriter.run()
+
+
+def _round(b: KernelBuilder, value: Value) -> Value:
+    """The nearest bfloat16 as float32."""
+    return b.op("_bfloat16_value", b.op("_bfloat16_bits", value, dtype=_BITS), dtype=_VALUE)
+
+
+def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
+    attributes, results = operation.attributes, operation.results
+    kinds = [v.type for v in (*operation.operands, *results)]
+    if all(_retype(kind) == (kind,) for kind in kinds):
+        return None
+    match operation.opcode:
+        case "constant":
+            return [b.constant(attributes["value"], _VALUE)]
+        case "table":
+            kind = _retype(results[0].type)
+            return list(b.emit("table", (), kind, values=attributes["values"].view(_BITS)))
+        case "cast":
+            return [_cast(b, operands[0], *kinds)]
+        case "load" if _is_brain(results[0].type):
+            return [b.op("_bfloat16_value", b.load(operands[0], operands[1], **attributes), dtype=_VALUE)]
+        case "store" if _is_brain(operation.operands[2].type):
+            word = b.op("_reinterpret", operands[2], dtype=np.uint32)
+            upper = b.op("_shift_right_logical", word, b.constant(16, np.uint32))
+            b.store(operands[0], operands[1], b.cast(upper, _BITS), **attributes)
+            return []
+        case "warp_reduce":
+            folded = b.emit("warp_reduce", operands, (_VALUE,), **attributes)[0]
+            return [_round(b, folded) if attributes["kind"] == "add" else folded]
+        case name if name in STRUCTURAL or not any(_is_brain(kind) for kind in kinds):
+            return None
+        case name:
+            return [_row(b, name, operands, kinds)]
+
+
+def _row(b: KernelBuilder, name: str, operands: list[Value], kinds: list[Any]) -> Value:
+    row, result = find_op(name), kinds[-1]
+    if row.name == "nextafter":
+        raise TypeError("nextafter cannot be computed in bfloat16")
+    if row.body is not None:
+        given = [b.cast(v, kind) for v, kind in zip(operands, kinds, strict=False)]
+        computed = b.op(name, *given, dtype=result)
+        return b.cast(computed, _VALUE) if _is_brain(result) else computed
+    computed = b.op(name, *operands, dtype=_VALUE if _is_brain(result) else result)
+    return _round(b, computed) if _is_brain(result) and row.name not in _EXACT else computed
+
+
+def _cast(b: KernelBuilder, value: Value, source: Any, target: Any) -> Value:
+    if not _is_brain(target):
+        return b.cast(value, target)
+    if _is_brain(source):
+        return value
+    wide = b.cast(value, _VALUE)
+    return wide if source.char in _NARROW else _round(b, wide)
