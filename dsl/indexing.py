@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from weft.dsl.array import (
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true
 from weft.dsl.numbers import number_of
+from weft.dsl.places import assign_places, fold_places
 from weft.dsl.positions import Positions, flat_position, positions_of
 from weft.dsl.windows import key_of, many_elements, read_element, recall_window, remember_window, write_element
 from weft.fusion import (
@@ -45,13 +47,13 @@ from weft.fusion import (
     current_epoch,
     evaluate,
     gather,
+    iota,
     map_,
     operand,
     recording,
     reshape,
     scatter,
 )
-from weft.runtime import device
 
 _BOOLS = (bool, np.bool_)
 
@@ -325,7 +327,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     epoch = current_epoch(storage.device)
     previous = operand(storage, epoch)
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
-    assign(storage, scatter(previous, node, [positions], terms, plan.shape, location=location), epoch)
+    assign(storage, assign_places(previous, node, positions, terms, plan.shape, storage.device, location), epoch)
 
 
 def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
@@ -383,7 +385,24 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     previous = operand(storage, epoch)
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     fitted = _fitted(node, plan.shape, array.dtype)
-    assign(storage, scatter(previous, fitted, [positions], terms, plan.shape, op, location), epoch)
+    size = prod(plan.shape)
+    value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
+    after = fold_places(op, previous, value, flat, storage.device)
+    assign(storage, after or scatter(previous, fitted, [positions], terms, plan.shape, op, location), epoch)
+
+
+def _flat_positions(
+    positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
+) -> Expr:
+    """Where in memory the elements of a result of this shape lie."""
+    start, steps, _ = term
+    kind = positions.dtype
+    for axis, step in steps:
+        along = map_("multiply", [iota(shape, axis, kind), constant(step, kind)])
+        positions = map_("add", [positions, along])
+    if start:
+        positions = map_("add", [positions, constant(start, kind)])
+    return broadcast_to(positions, shape)
 
 
 def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
@@ -430,26 +449,4 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
 
 
-def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """How often each number from 0 on occurs in `x`. Weights, and all on the CPU, are NumPy's."""
-    from weft.dsl.creation import zeros
-    from weft.dsl.manipulation import clip
-    from weft.dsl.numpy_face import call_numpy
-
-    gpu = isinstance(x, Array) and x.device.target.scheduled_for.kind == "cuda"
-    whole = gpu and x.dtype.kind in "iu" and x.dtype != np.uint64 and x.ndim == 1 and x.size
-    if not whole or weights is not None or not isinstance(minlength, (int, np.integer)) or minlength < 0:
-        return call_numpy(np.bincount, (x,), {"weights": weights, "minlength": minlength})
-    least, most = x.min(), x.max()
-    evaluate([least._storage, most._storage], aside=True)
-    low, high = int(least), int(most)
-    if low < 0:
-        raise ValueError(f"the numbers that are counted may not be negative: {low}")
-    length = max(high + 1, int(minlength))
-    with device(x.device):
-        counts = zeros(length, np.int64)
-    fold_at("add", counts, clip(x, 0, length - 1), 1)  # which changes nothing, and says what the places are
-    return counts
-
-
-__all__ = ["bincount", "fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]
+__all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]

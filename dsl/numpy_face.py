@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl import creation, indexing, linear, manipulation, methods, reductions, standard
+from weft.dsl import creation, histograms, indexing, linear, manipulation, methods, reductions, standard
 from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
@@ -206,7 +206,7 @@ OWN: dict[str, Any] = {
     "row_stack": manipulation.vstack,
     "nonzero": indexing.nonzero,
     "take": indexing.take,
-    "bincount": indexing.bincount,
+    **{name: getattr(histograms, name) for name in histograms.__all__},
     "round": methods.round_,
     "around": methods.round_,
     "real": lambda val: asarray(val).real,  # type: ignore[attr-defined]

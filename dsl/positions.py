@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.dsl.array import Array, convert, expr_of
-from weft.fusion import Expr, cast, constant, evaluate, map_, range_of
+from weft.dsl.array import Array, convert, expr_of, record
+from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
+
+# Indices in the host's memory from which on they are not gone through here, but by kernels.
+MANY = 1 << 15
 
 
 @dataclass(slots=True)
@@ -58,10 +61,23 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
     low, high = (0, 0) if values._storage.expr is None else range_of(expr_of(values))
     if values._storage.expr is None or low < -length or high >= length:
         evaluate([values._storage], aside=True)
+        if values._storage.device.name != "cpu" or values.size >= MANY:
+            low, high = _bounds(values)
+            if low < -length or high >= length:
+                _check(values.numpy(), low, high, axis, length)
+            return Positions(place, length, stride, values.shape, None, values, low < 0)
         numbers = values.numpy()
         low, high = int(numbers.min()), int(numbers.max())
         _check(numbers, low, high, axis, length)
     return Positions(place, length, stride, values.shape, None, values, low < 0)
+
+
+def _bounds(values: Array) -> tuple[int, int]:
+    """The least and the largest of integers in memory, found where they are."""
+    node = expr_of(values)
+    found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
+    evaluate([each._storage for each in found], aside=True)
+    return int(found[0]), int(found[1])
 
 
 def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> None:

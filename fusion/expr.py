@@ -289,7 +289,8 @@ def scatter(
 ) -> Expr:
     """`previous` with `value` (cast, broadcast to `shape`) written at the positions that `terms`
     and `indices` give (as in `gather`), in C order of `shape`: the last write to a place wins.
-    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``)."""
+    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``); "same" says that whoever
+    writes to a place writes what everybody else does there, so that no order shows."""
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
         return previous

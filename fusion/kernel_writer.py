@@ -68,6 +68,7 @@ class KernelWriter:
         self.partials: list[tuple[int, int]] = []
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
+        self.any_order = False  # whether a scatter runs on all threads at once
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
         self.overwritten.update(group.over.values())
@@ -339,8 +340,11 @@ class KernelWriter:
         operands = [made[k] for k in placed.task.indices]
         index, _ = self._computed(node, form, operands, placed.task.factors)
         pointer = self.pointer(node, form[0], writable=True)
-        if node.op and self.nest.outer:
-            # in any order, by threads that may meet at an element
+        if node.op == "same":
+            self.builder.store(pointer, index, value)
+            return
+        if node.op and self.any_order and self.nest.outer:
+            # by threads that may meet at an element
             self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
             if not form[0]:
                 self.builder.kernel.attributes["places"] = self.integer(node.size, "places").name

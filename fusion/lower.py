@@ -40,22 +40,26 @@ def lower_group(
     folds into as many as its blocks want."""
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
-    if for_gpu and any(scatters_in_any_order(p) for p in group.placed):
-        nest = Nest([Loop(loop.extent, "parallel") for loop in nest.inner], [], nest.position)
+    any_order = for_gpu and any(scatters_in_any_order(p) for p in group.placed)
+    if any_order:
+        nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
     length = chunk_length(group, nest, for_gpu=for_gpu)
     if length:
         return _lower_split(group, nest, folds, length, partial_base, parametric)
     if by_threads and shares_rows(group, nest):
         return _lower_shared(group, nest, partial_base, parametric)
     writer = KernelWriter(group, nest, "fused", parametric)
+    writer.any_order = any_order
     writer.build(folds)
     return [writer.finish()]
 
 
 def scatters_in_any_order(placed: Placed) -> bool:
-    """Whether it folds integers into places that the order of does not show in, as atomics do."""
+    """Whether it writes what no order shows in: one value a place, or integers that atomics fold."""
     node = placed.task.node
-    return placed.task.kind == "scatter" and node.op in ATOMIC and node.dtype.kind in "iu" and node.dtype.itemsize >= 4
+    if placed.task.kind != "scatter":
+        return False
+    return node.op == "same" or (node.op in ATOMIC and node.dtype.kind in "iu" and node.dtype.itemsize >= 4)
 
 
 def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:

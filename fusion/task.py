@@ -363,7 +363,8 @@ def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
 def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     previous, value, *positions = node.operands
     terms, shape = node.attrs
-    loops, at = _domain(shape, "serial")
+    own = _own_axes(terms, previous.shape)
+    loops, at = _domain(shape, ["parallel" if axis in own else "serial" for axis in range(len(shape))])
     build = BodyBuilder(stored, node, loops)
     result = build.value(value, at)
     operands = [build.value(p, broadcast(at, p.shape)) for p in positions]
@@ -375,3 +376,10 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
         first.extend(late)
         return _scatter_task(node, stored, first)
     return task
+
+
+def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
+    """Axes whose positions lead to places of their own: along them no order shows."""
+    if len(terms) != len(base):
+        return set()
+    return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

@@ -1,0 +1,198 @@
+"""Values that meet in places (`ufunc.at`, counts, assignments to arrays of indices), by all threads, with the same bits each time.
+
+In: what is in the places, the values, and where each goes. Out: expressions of what is there afterwards, or None where the
+values are to be taken in order, by one thread. Always true: the order in which threads get to a place does not show.
+
+*On the CPU* chunks of the values, whose number follows from the sizes, fold into places of their own; these are folded in order.
+
+*On a GPU* integers are folded by atomics. Sums of floats are sums of integers: each value as a multiple of a step that follows
+from the largest value of its place, so small that all of a place's values together stay below 2^62. A value is off by half a step
+at most, 2^-36 of the largest one for 16 M values; sums of float64 add what that leaves, in steps as much smaller again. In order
+each of 16 M sums would be rounded to 2^-24, or 2^-53, of what it comes to. What is assigned to a place is the value of the
+last one that goes there, whoever writes it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from weft.codegen import identity_of
+from weft.fusion import (
+    Expr,
+    Location,
+    broadcast_to,
+    cast,
+    constant,
+    gather,
+    iota,
+    map_,
+    reduce_,
+    reshape,
+    scatter,
+    view,
+)
+from weft.runtime import Device
+
+Terms = tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]
+
+# On the CPU: the shortest chunk, the most chunks, and values for each of a chunk's places.
+SHORTEST = 1 << 15
+MOST_CHUNKS = 64
+VALUES_A_PLACE = 4
+# On a GPU: values up to which one thread takes them in order, and places for each from which on going through all of these costs more.
+FEW = 32
+PLACES_A_VALUE = 64
+_FLAT: Terms = ((0, (), 0),)
+_INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
+_IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
+
+
+def is_gpu(device: Device) -> bool:
+    """Whether kernels of a device are written for a GPU."""
+    return device.target.scheduled_for.kind == "cuda"
+
+
+def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
+    """`previous` with each of `value` folded into it at `position`, both flat, in no order that shows; None where it would."""
+    count, places, kind = value.size, previous.size, previous.dtype
+    if is_gpu(device):
+        summed = op in ("add", "subtract") and kind.kind == "f"
+        if not summed or not FEW < count < 2**31 or places > PLACES_A_VALUE * count:
+            return None
+        total = sum_in_any_order(value, position, places)
+    else:
+        chunks = min(MOST_CHUNKS, count // max(SHORTEST, VALUES_A_PLACE * places))
+        if op not in _IN_CHUNKS or kind.kind not in "biuf" or chunks < 2:
+            return None
+        total = _fold_in_chunks("add" if op == "subtract" else op, kind, value, position, places, chunks)
+    before = reshape(previous, (places,))
+    after = map_(op, [before, cast(total, kind)])
+    if kind.kind == "f" and op in ("add", "subtract"):
+        # zeros keep their sign where nothing is added
+        after = map_("where", [map_("equal", [total, constant(0, total.dtype)]), before, after])
+    return reshape(after, previous.shape)
+
+
+def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
+    """The folds of all values, a place each: those of chunks, and of what is left over by one that is shorter."""
+    length = -(-value.size // chunks)
+    whole = value.size // length
+    nothing = constant(identity_of(op, kind), kind)
+    shape = (whole, length)
+    own: Terms = ((0, ((0, 1),), -1), (0, (), 0))
+    parts = [view(each, shape, (length, 1), 0) for each in (value, position)]
+    partial = scatter(broadcast_to(nothing, (whole, places)), parts[0], [parts[1]], own, shape, op)
+    total = reduce_(op, partial, (0,), kind)
+    rest = value.size - whole * length
+    if rest:
+        parts = [view(each, (rest,), (1,), whole * length) for each in (value, position)]
+        total = scatter(total, parts[0], [parts[1]], _FLAT, (rest,), op)
+    return total
+
+
+def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = False) -> Expr:
+    """Sums of floats, as float64, a place each; `fine`: those of narrower floats too as exact as those of float64."""
+    count, narrow = value.size, value.dtype
+    if narrow.itemsize < 4:
+        value = cast(value, np.dtype(np.float32))
+    nan = map_("isnan", [value])
+    special = constant(np.iinfo(_INT32).max, _INT32)
+    # a fold of exponents; that of infinity becomes the largest integer, that of 0 the least
+    exponent = cast(map_("floor", [map_("log2", [map_("absolute", [value])])]), _INT32)
+    least = broadcast_to(constant(np.iinfo(_INT32).min, _INT32), (places,))
+    top = _fold("maximum", least, map_("where", [nan, special, exponent]), position)
+    # a logarithm may be rounded up or down to a whole number: a value stays below 2^(exponent + 2)
+    bits = 60 - (count - 1).bit_length()
+    shift = map_(
+        "subtract", [constant(bits, _INT32), map_("clip", [top, constant(-1100, _INT32), constant(1100, _INT32)])]
+    )
+    half = map_("right_shift", [shift, constant(1, _INT32)])
+    halves = [half, map_("subtract", [shift, half])]
+    one = constant(1, _FLOAT64)
+    up = [map_("ldexp", [one, n]) for n in halves]
+    down = [map_("ldexp", [one, map_("negative", [n])]) for n in halves]
+    scaled = cast(value, _FLOAT64)
+    for factor in up:
+        scaled = map_("multiply", [scaled, _at(factor, position)])
+    steps = map_("rint", [scaled])
+    total = _fold_steps(value, nan, steps, _at(top, position), position, places)
+    found = cast(total, _FLOAT64)
+    if fine or narrow == _FLOAT64:
+        left = map_("multiply", [map_("subtract", [scaled, steps]), constant(2.0**bits, _FLOAT64)])
+        zeros = broadcast_to(constant(0, _INT64), (places,))
+        rest = cast(_fold("add", zeros, cast(map_("rint", [left]), _INT64), position), _FLOAT64)
+        found = map_("add", [found, map_("multiply", [rest, constant(2.0**-bits, _FLOAT64)])])
+    for factor in down:
+        found = map_("multiply", [found, factor])
+    return map_("where", [map_("equal", [top, special]), _special_sum(total), found])
+
+
+# Where a place has infinities or NaNs these are counted: infinities in the lower half of its integer, negative ones in the
+# upper half, and NaNs as one of each.
+_UPPER = 32
+
+
+def _fold_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, places: int) -> Expr:
+    is_special = map_("equal", [top, constant(np.iinfo(_INT32).max, _INT32)])
+    positive, negative = (map_("equal", [value, constant(v, value.dtype)]) for v in (np.inf, -np.inf))
+    code = constant(0, _FLOAT64)
+    for test, count in ((negative, 2.0**_UPPER), (positive, 1.0), (nan, 1 + 2.0**_UPPER)):
+        code = map_("where", [test, constant(count, _FLOAT64), code])
+    zeros = broadcast_to(constant(0, _INT64), (places,))
+    return _fold("add", zeros, cast(map_("where", [is_special, code, steps]), _INT64), position)
+
+
+def _special_sum(counts: Expr) -> Expr:
+    """The sum of a place's infinities and NaNs."""
+    negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
+    infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
+    some = [
+        cast(map_(op, [counts, with_]), np.dtype(bool))
+        for op, with_ in (("bitwise_and", mask), ("right_shift", negative))
+    ]
+    one_sign = map_("where", [some[0], infinity, map_("negative", [infinity])])
+    return map_("where", [map_("logical_and", some), nan, one_sign])
+
+
+def assign_places(
+    previous: Expr,
+    value: Expr,
+    position: Expr,
+    terms: Terms,
+    shape: tuple[int, ...],
+    device: Device,
+    location: Location | None = None,
+) -> Expr:
+    """`previous` with `value` written at the positions that `terms` give: the last write to a place wins."""
+    count = prod(shape)
+    if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
+        return scatter(previous, value, [position], terms, shape, "", location)
+    if not _is_one(value):
+        number = _number(shape)
+        none = broadcast_to(constant(-1, _INT32), (previous.size,))
+        last = scatter(none, number, [position], terms, shape, "maximum")
+        value = gather(reshape(value, (count,)), [gather(last, [position], terms, shape)], _FLAT, shape)
+    return scatter(previous, value, [position], terms, shape, "same", location)
+
+
+def _is_one(value: Expr) -> bool:
+    """Whether all elements are the same one."""
+    return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
+
+
+def _number(shape: tuple[int, ...]) -> Expr:
+    """The number of each element in C order."""
+    return reshape(iota((prod(shape),), 0, _INT32), shape)
+
+
+def _at(values: Expr, position: Expr) -> Expr:
+    return gather(values, [position], _FLAT, position.shape)
+
+
+def _fold(op: str, places: Expr, value: Expr, position: Expr) -> Expr:
+    return scatter(places, value, [position], _FLAT, position.shape, op)
+
+
+__all__ = ["assign_places", "fold_places", "is_gpu", "sum_in_any_order"]
