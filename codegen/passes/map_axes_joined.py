@@ -19,7 +19,6 @@ from weft.codegen.passes.map_axes_columns import find_columns
 from weft.codegen.passes.map_axes_nest import Nest, find_nest
 from weft.codegen.passes.map_axes_rows import (
     WARP,
-    WARP_LENGTH,
     WIDE_BLOCK,
     RowFacts,
     RowNest,
@@ -33,8 +32,11 @@ from weft.codegen.passes.map_axes_writer import ThreadWriter
 # each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
 THREADS = WIDE_BLOCK
 CHUNK_LOADS = 2
-# 32-bit registers of a thread for a chunk that is gone over twice: with so many there are one or two blocks, and memory is read once.
+# 32-bit registers of a thread for a chunk that is gone over twice, and those in all that leave room for two blocks.
 CHUNK_REGISTERS = 64
+TWO_BLOCKS = 64
+# Partial results that a warp folds, in few registers; more are the whole block's.
+FEW_PARTS = 512
 
 
 def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
@@ -72,7 +74,7 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
     if len(chunk.loops) > 1 and parts is not None:
         found["kept"] = vectors_kept(chunk, sizes[parts[0].name], THREADS, CHUNK_REGISTERS)
     count = sizes[final.stop.name]
-    threads = WARP if count <= WARP_LENGTH else THREADS
+    threads = WARP if count <= FEW_PARTS else THREADS
     whole = count % final.lanes() == 0
     if whole:
         vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
@@ -90,6 +92,8 @@ def map_joined(kernel: Kernel) -> Kernel:
     w.bind(nest.levels, w.block)
     attributes = kernel.attributes
     whole, vectors = bool(attributes.get("whole")), attributes.get("vectors", ())
+    if attributes.get("kept"):
+        w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
     known = RowFacts(attributes.get("kept", 0), whole, vectors, _chunk_length(chunk, w), loads=CHUNK_LOADS)
     RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
     last = _count(w, kernel)

@@ -88,6 +88,11 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
     "stencil": lambda: jacobi(floats(SIDE, SIDE)),
 }
+# Folds of chunks that are gone over twice; they count elements.
+TWICE: dict[str, Callable[[], wf.Array]] = {
+    "variance": lambda: floats(MANY).var(),
+    "exponentials": lambda: (lambda x: wf.exp(x - x.max()).sum())(floats(MANY)),
+}
 HAND = {
     "chain": Limits(37, 18),
     "chain of arrays": Limits(39, 22),
@@ -130,7 +135,7 @@ class Code(NamedTuple):
 
 @cache
 def code_of(name: str, arch: str) -> Code:
-    (kernel,) = wf.compile(PROGRAMS[name](), target=arch)
+    (kernel,) = wf.compile({**PROGRAMS, **TWICE}[name](), target=arch)
     found: list[str] = []
     for section in disassemble(kernel.cubin).split(".section\t.text.")[1:]:
         texts = [m[1].strip() for m in re.finditer(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", section)]
@@ -185,6 +190,16 @@ def test_accesses_are_sixteen_bytes_wide(name: str, arch: str) -> None:
 def test_a_row_is_read_once(name: str, loads: int, arch: str) -> None:
     # 4096 elements, 256 threads, vectors of four
     assert code_of(name, arch).count("LDG") == loads
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "sums"), [("variance", 3), ("exponentials", 2)])
+def test_a_chunk_that_is_gone_over_twice_is_read_once(name: str, sums: int, arch: str) -> None:
+    code = code_of(name, arch)
+    # 16,384 elements, 512 threads, vectors of four; and what the sums have of each chunk
+    assert code.count("LDG.E.128") == code.count("LDG") == 8 + sums
+    assert code.resources["spills"] == code.resources["stack"] == 0
+    assert code.resources["registers"] <= 64  # two blocks on a multiprocessor
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
