@@ -23,7 +23,6 @@ from weft.codegen import is_supported
 from weft.dsl.numbers import SLOT_TYPES, SlotKey, bind_numbers, is_changing, recall_slotted, remember_slotted
 from weft.fusion import (
     INTERNED,
-    SOFT_LIMIT,
     Epoch,
     Expr,
     Location,
@@ -435,7 +434,7 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
     epoch = recording.epoch
     if epoch is None:
         return None, None
-    if len(epoch.pending) >= SOFT_LIMIT:
+    if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
     storage = first._storage
     # (read at once: another thread may make the storage a leaf of its own epoch between any two calls)
@@ -555,7 +554,7 @@ def _bind(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
     if storage.buffer is None or storage.device is not epoch.device:
         return None
     if epoch.first is None:
-        epoch.first = (code, at)
+        epoch.begin((code, at))
     return bind(storage, epoch)
 
 

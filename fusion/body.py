@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd
+from operator import index
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from weft.codegen import identity_of, widened
 from weft.fusion.expr import Expr, constant, contiguous_strides, intern
 from weft.fusion.index_map import ZERO, Affine, Coordinates, broadcast, combine, decode_view, flatten, through_view
+from weft.fusion.sizes import Size, common_divisor
 
 Role = Literal["parallel", "reduce", "scan", "serial"]
 _BOOL = np.dtype(bool)
@@ -306,7 +307,7 @@ class BodyBuilder:
         whole, start = divmod(form[0], divisor)
         out = tuple((key, c // divisor) for key, c in form[1] if c % divisor == 0)
         rest = tuple((key, c) for key, c in form[1] if c % divisor)
-        factor = gcd(divisor, *(c for _, c in rest))
+        factor = common_divisor(divisor, *(c for _, c in rest))
         rest = tuple((key, c // factor) for key, c in rest)
         start, divisor = start // factor, divisor // factor
         return combine(whole, (((0, out), 1), (self._quotient((start, rest), divisor), 1)))
@@ -323,6 +324,7 @@ class BodyBuilder:
                 inner, by = self.divided[-1 - key]
                 return self.divide(inner, by * divisor)
         self.quotients.append((form, divisor))
+        divisor = index(divisor)  # a kernel divides by a number that it knows
         kind = self._dtype(found)
         if found is not None and found[0] >= 0:
             kind = np.dtype(f"u{kind.itemsize}")
@@ -370,6 +372,8 @@ class BodyBuilder:
         return total
 
     def _number(self, value: int, kind: np.dtype) -> int:
+        if type(value) is Size:
+            return self._emit(Instruction("iota", intern("iota", "", (), (0,), (), kind), (value, ())))
         return self._emit(Instruction("constant", constant(value, kind)))
 
     def _arithmetic(self, op: str, kind: np.dtype, operands: tuple[int, ...], result: np.dtype | None = None) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.fusion import shifted
+from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr, contiguous_strides
@@ -50,15 +50,8 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> d
     plan = _plans.get(key)
     if plan is None:
         # a GPU's kernels know how the addresses of their arrays are aligned
-        movable = epoch.device.name == "cpu"
-        form = shifted.find_form(versions, wanted, epoch.results) if movable else None
-        plan = shifted.find(form) if form is not None else None
-        if plan is None:
-            plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
-            STATISTICS.plans += 1
-            announce(plan.schedule)
-            if form is not None:
-                shifted.keep(form, plan)
+        make = _plan_movable if epoch.device.name == "cpu" else _plan_new
+        plan = make(epoch, versions, wanted)
         with _plans_lock:
             _plans[key] = plan
             if len(_plans) > PLANS_LIMIT:
@@ -67,6 +60,32 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> d
 
 
 # -- making plans -----------------------------------------------------------------------------
+
+
+def _plan_movable(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan:
+    """A plan found for other sizes and positions, or a new one."""
+    form = resized.find_form(versions, wanted, epoch.results)
+    plan = resized.find(form)
+    if plan is None and resized.is_worth_keeping(form):
+
+        def make(results: dict[Expr, Expr], roots: list[Expr]) -> Plan:
+            return make_plan(epoch.device, results, len(epoch.slots), roots, wanted)
+
+        plan = resized.trace_plan(form, versions, epoch.results, make)
+        if plan is not None:
+            _note_new(plan)
+    return plan or _plan_new(epoch, versions, wanted)
+
+
+def _plan_new(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan:
+    plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
+    _note_new(plan)
+    return plan
+
+
+def _note_new(plan: Plan) -> None:
+    STATISTICS.plans += 1
+    announce(plan.schedule)
 
 
 def make_plan(
@@ -180,7 +199,7 @@ class PlanWriter:
         for number, nbytes in lowered.partials:
             if number not in self.partial_places:
                 self.partial_places[number] = self._new(nbytes)
-        slots = array("q", bytes(8 * len(lowered.bindings)))
+        slots: list[int] = [0] * len(lowered.bindings)
         patches, scalars = [], []
         for k, (kind, value, offset) in enumerate(lowered.bindings):
             match kind:
@@ -210,7 +229,9 @@ class PlanWriter:
                     self.scalars[value] = None
         if all(lowered.parallel):
             nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
-            packed = (function, lowered.parallel, lowered.work, slots, patches, scalars, nbytes, origin)
+            # (sizes of a trace are no ints: `resized.py` packs what they stand for)
+            arguments: Any = array("q", slots) if all(type(value) is int for value in slots) else slots
+            packed = (function, lowered.parallel, lowered.work, arguments, patches, scalars, nbytes, origin)
             self.steps.append(KernelLaunch(*packed, lowered, group))
 
     def _release_partials(self) -> None:

@@ -346,7 +346,7 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
     if read_at != written_at:
         return False
     if read[0] == written[0] and all(part in written_rest for part in read_rest):
-        return len(set(read_rest)) == len(read_rest)
+        return all(read_rest.count(part) == 1 for part in read_rest)
     # a row is a block of memory of its own, and what is read lies inside
     block = prod(extent for _, extent in written_rest)
     reach = sum(abs(c) * (extent - 1) for c, extent in written_rest)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import gcd
 
 from weft.fusion.expr import contiguous_strides
+from weft.fusion.sizes import common_divisor
 
 Affine = tuple[int, tuple[tuple[int, int], ...]]
 Coordinates = tuple[Affine, ...]  # one a dimension
@@ -112,7 +112,7 @@ def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]
-    if (one[0] - other[0]) % gcd(*steps):
+    if (one[0] - other[0]) % common_divisor(*steps):
         return True
 
     def reach(form: Affine) -> tuple[int, int]:

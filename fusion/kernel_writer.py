@@ -20,6 +20,7 @@ from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
 from weft.fusion.nest import Nest, fold_position
+from weft.fusion.sizes import Size
 from weft.fusion.traffic import traffic
 
 # What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
@@ -86,7 +87,8 @@ class KernelWriter:
         if found is None:
             alone = not writable and node not in self.overwritten
             offset = start * node.dtype.itemsize
-            align = 16 if offset % 16 == 0 else node.dtype.itemsize
+            # (only a GPU's kernels make use of it, which are planned for their own sizes)
+            align = node.dtype.itemsize if type(offset) is Size or offset % 16 else 16
             found = self.pointers[key] = self.builder.pointer(
                 f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=align
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from weft.fusion.body import Loop, all_instructions
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
+from weft.fusion.sizes import least
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ def make_nest(group: Group) -> Nest:
 
     def step_bytes(k: int) -> int:
         steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
-        return sum(times * min(step, PAGE) for step, times in steps)
+        return sum(times * least(step, PAGE) for step, times in steps)
 
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]

@@ -1,6 +1,6 @@
 """Plans: what evaluating a program takes, step by step, over a table of buffers.
 
-`execute.py` makes and runs them; `shifted.py` moves them to other positions in memory.
+`execute.py` makes and runs them; `resized.py` finds them for other sizes and positions.
 """
 
 from __future__ import annotations

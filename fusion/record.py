@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from weft.fusion.evaluate import evaluate, evaluate_epoch
 from weft.fusion.expr import Expr, Location, leaf
-from weft.fusion.storage import HARD_LIMIT, HELD_BYTES, SOFT_LIMIT, Epoch, Storage, current_epoch, recording
+from weft.fusion.storage import (
+    HARD_LIMIT,
+    HELD_BYTES,
+    SHORT_LIMIT,
+    UNEVEN_LIMIT,
+    Epoch,
+    Storage,
+    current_epoch,
+    recording,
+    uneven,
+)
 from weft.runtime import DeviceMismatchError
 
 
@@ -54,20 +64,26 @@ def assign(storage: Storage, expr: Expr, epoch: Epoch) -> None:
         storage.buffer = None
         epoch.pending.append(storage)
     else:
-        epoch.pending.append(None)
+        epoch.pending.append(expr)
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
     """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in.
 
     That is where the place at which the epoch began comes again; or, where the epoch began before a loop, the place at
-    which it became long.
+    which it became long. Loops whose turns differ in their lengths are cut after few turns.
     """
     count = len(epoch.pending)
     if epoch.first is None:
-        epoch.first = location
+        epoch.begin(location)
     again = False
-    if count >= SOFT_LIMIT and location is not None:
+    if SHORT_LIMIT <= count < epoch.limit and location is not None:
+        again = _is_uneven(epoch, location)
+        if again:
+            if len(uneven) >= UNEVEN_LIMIT:
+                uneven.clear()
+            uneven.update((epoch.first, location, *map(_place, epoch.pending)))
+    elif count >= epoch.limit and location is not None:
         if epoch.turn is None:
             epoch.turn = location, count
         again = location == epoch.first or (location == epoch.turn[0] and count > epoch.turn[1])
@@ -75,8 +91,44 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         live = epoch.live()
         # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
         fresh = recording.epoch = Epoch(epoch.device)
-        fresh.first = location
+        fresh.begin(location)
         if live:
             evaluate_epoch(epoch, live)
         return fresh
     return epoch
+
+
+def _is_uneven(epoch: Epoch, location: Location) -> bool:
+    """Whether the last two turns of a loop were alike but for their lengths."""
+    count = len(epoch.pending)
+    if epoch.probe is None or count > 2 * epoch.probe[1][0] + SHORT_LIMIT:  # (that place was in no loop)
+        epoch.probe = location, [count]
+        return False
+    place, passes = epoch.probe
+    if location != place or count == passes[-1]:
+        return False
+    passes.append(count)
+    if len(passes) < 3:
+        return False
+    before, between, now = passes[-3:]
+    if now - between != between - before:
+        return False
+    return any(map(_differ, epoch.pending[before:between], epoch.pending[between:now]))
+
+
+def _place(operation: Storage | Expr) -> Location | None:
+    """Where an operation was recorded, as far as it says."""
+    node = operation.expr if isinstance(operation, Storage) else operation
+    while node is not None and node.location is None and node.operands:
+        node = node.operands[-1]
+    return None if node is None else node.location
+
+
+def _differ(one: Storage | Expr, other: Storage | Expr) -> bool:
+    """Whether two operations were done on other lengths."""
+    first, second = (node.expr if isinstance(node, Storage) else node for node in (one, other))
+    if first is None or second is None or first.kind != second.kind or len(first.operands) != len(second.operands):
+        return False
+    if first.shape != second.shape or (first.kind == "update" and first.attrs[0] != second.attrs[0]):
+        return True
+    return any(a.shape != b.shape for a, b in zip(first.operands, second.operands, strict=True))

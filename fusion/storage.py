@@ -24,6 +24,9 @@ from weft.runtime import Buffer, Device, default_device
 # began, or was when SOFT operations were pending, once they are (so that each turn of a loop is cut alike and finds its
 # plan again), at HARD in any case, and when the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
+# Where turns of a loop differ in their lengths, they are cut as soon as there are as many operations: no two long programs
+# of such turns are alike, but short ones find their plan again (`resized.py`).
+SHORT_LIMIT = 16
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
 
@@ -63,6 +66,11 @@ class Storage:
 _numbers = count()
 
 
+# Places where recordings began of loops whose turns differ in their lengths. Bounded.
+uneven: set[Location | None] = set()
+UNEVEN_LIMIT = 10_000
+
+
 class Epoch:
     """One recording: bound slots and what is pending."""
 
@@ -71,9 +79,11 @@ class Epoch:
         "bytes_held",
         "device",
         "first",
+        "limit",
         "lock",
         "number",
         "pending",
+        "probe",
         "results",
         "slot_of",
         "slots",
@@ -85,13 +95,20 @@ class Epoch:
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
-        self.pending: list[Storage | None] = []  # storages recorded here; None counts an update
+        self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
         self.first: Location | None = None  # where recording began
+        self.limit = SOFT_LIMIT  # operations from which on it is cut
+        self.probe: tuple[Location, list[int]] | None = None  # a place, and what was pending whenever it was come by
         self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here
         self.lock = threading.RLock()
+
+    def begin(self, where: Location | None) -> None:
+        """Recording begins at this place."""
+        self.first = where
+        self.limit = SHORT_LIMIT if where is not None and where in uneven else SOFT_LIMIT
 
     def bind(self, buffer: Buffer) -> int:
         """The slot of `buffer`."""
@@ -119,7 +136,7 @@ class Epoch:
         return [
             s
             for s in self.pending
-            if s is not None and s.epoch is self and s.buffer is None and getrefcount(s) > _UNHELD
+            if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > _UNHELD
         ]
 
 

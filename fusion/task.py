@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import prod
 from typing import Literal
 
 from weft.codegen import dtype_kind
@@ -26,6 +26,7 @@ from weft.fusion.index_map import (
     flatten,
     variable,
 )
+from weft.fusion.sizes import common_divisor
 
 # Tries to cut loops so that indices need no division, and how long the innermost loop stays at least.
 CUTS = 3
@@ -242,7 +243,7 @@ def _cut(
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
         for loop, c in form[1]:
-            length = divisor // gcd(divisor, c)
+            length = divisor // common_divisor(divisor, c)
             if loop < 0 or not 1 < length < loops[loop].extent or loops[loop].extent % length:
                 continue
             axis, step = home[loop]

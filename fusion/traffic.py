@@ -13,6 +13,7 @@ from weft.fusion.expr import Expr
 from weft.fusion.group import Group
 from weft.fusion.index_map import Affine
 from weft.fusion.schedule import Schedule
+from weft.fusion.sizes import greatest, least
 from weft.fusion.stored import base_of
 from weft.fusion.task import Task
 
@@ -39,7 +40,7 @@ def bytes_read(group: Group) -> dict[Expr, int]:
     for p in group.placed:
         if p.task.kind == "rebuild":
             previous = p.task.node.operands[0]
-            read[previous] = min(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
+            read[previous] = least(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
     return read
 
 
@@ -51,9 +52,9 @@ def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
             return node.size
         steps = [c * (extents[k] - 1) for k, c in form[1]]
         total += prod(extents[k] for k, _ in form[1])
-        low = min(low, form[0] + sum(s for s in steps if s < 0))
-        high = max(high, form[0] + sum(s for s in steps if s > 0))
-    return max(0, min(node.size, total, high - low + 1))
+        low = least(low, form[0] + sum(s for s in steps if s < 0))
+        high = greatest(high, form[0] + sum(s for s in steps if s > 0))
+    return greatest(0, least(node.size, total, high - low + 1))
 
 
 def bytes_written(task: Task) -> int:

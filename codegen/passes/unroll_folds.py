@@ -19,7 +19,7 @@ SHORT = 4  # elements; a kernel is compiled for each length up to here
 
 def describe_folds(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
     """The kernel with the attribute ``short``, where it folds few elements in each turn of another loop."""
-    few = {name: value for name, value in sizes.items() if value <= SHORT}
+    few = {name: int(value) for name, value in sizes.items() if value <= SHORT}
     parameters = {p.value for p in kernel.parameters if p.value.name in few}
     folds = [o for o in _inside(kernel.body) if _is_short(o, parameters)]
     if not folds:

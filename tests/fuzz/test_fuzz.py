@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import disturbed, graphs, loops, rows
+from tests.fuzz import disturbed, graphs, lengths, loops, rows
 from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
+from weft.fusion.sizes import Trace
 
 
 @pytest.mark.parametrize("seed", range(0, 150, 10))
@@ -49,6 +50,27 @@ def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
 def test_random_loops() -> None:
     for k in range(6):
         assert loops.check(k) == ""
+
+
+@pytest.mark.parametrize("seed", range(0, 8, 2))
+def test_random_loops_over_lengths(seed: int) -> None:
+    for k in range(seed, seed + 2):
+        assert lengths.check(k) == ""
+
+
+def test_random_loops_over_lengths_find_plans_used_where_they_are_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With conditions left out the comparison has to fail."""
+
+    def decide(trace: Trace, op: str, a: object, b: object) -> bool:
+        kept = len(trace._lines)
+        holds = decided(trace, op, a, b)
+        if op != "==":
+            del trace._lines[kept:]
+        return holds
+
+    decided = Trace.decide
+    monkeypatch.setattr(Trace, "decide", decide)
+    assert any(lengths.check(k) for k in range(6))
 
 
 def test_disturbed_programs() -> None:

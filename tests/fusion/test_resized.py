@@ -95,7 +95,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_positions_that_move(program: Callable[[ModuleType], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("SOFT_LIMIT", "HARD_LIMIT"):
-        monkeypatch.setattr(f"weft.fusion.record.{limit}", 16)  # many short recordings
+        monkeypatch.setattr(f"weft.fusion.storage.{limit}", 16)  # many short recordings
     expected = program(np)
     for _ in range(2):
         for mine, theirs in zip(program(wf), expected, strict=True):
@@ -171,7 +171,7 @@ def random_loop(seed: int) -> str:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("SOFT_LIMIT", "HARD_LIMIT"):
-        monkeypatch.setattr(f"weft.fusion.record.{limit}", (6, 10, 17, 40)[seed % 4])
+        monkeypatch.setattr(f"weft.fusion.storage.{limit}", (6, 10, 17, 40)[seed % 4])
     program = compile(random_loop(seed), f"<loop {seed}>", "exec")
 
     def run(m: ModuleType) -> list[Any]:

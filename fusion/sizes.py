@@ -1,0 +1,248 @@
+"""Sizes that remember how they were computed.
+
+In: the numbers that a plan is made for, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan
+from others in their place. Always true: whatever looks at a `Size` (a comparison, a test, a conversion to an int) leaves a
+condition in its trace; so where all conditions hold, the same code would take the same way and find what the function finds.
+A `Size` is no int, so that nothing reads its value unseen.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+_numbers = count()
+
+# What a trace writes down: operators between two numbers, as Python writes them, and functions.
+_OPERATORS: dict[str, Callable[[int, int], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "gcd": math.gcd,
+    "min": min,
+    "max": max,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+}
+_OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
+_FUNCTIONS = ("gcd", "min", "max")
+
+
+class Size:
+    """A number of a trace. It computes and compares as its value does."""
+
+    __slots__ = ("name", "trace", "value")
+
+    def __init__(self, trace: Trace, name: str, value: int) -> None:
+        self.trace = trace
+        self.name = name
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"{self.name}={self.value}"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.__index__(), spec)
+
+    def __hash__(self) -> int:
+        # of its own kind and trace: what a table says about ints, or knows from another trace, is not about this one
+        return self.trace.salt
+
+    def __index__(self) -> int:
+        self.trace.decide("==", self, self.value)
+        return self.value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __bool__(self) -> bool:
+        return not self.trace.decide("==", self, 0)
+
+    def __add__(self, other: Any) -> Any:
+        return self.trace.compute("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.trace.compute("+", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self.trace.compute("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.trace.compute("-", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.trace.compute("*", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.trace.compute("*", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self.trace.compute("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self.trace.compute("//", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self.trace.compute("%", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self.trace.compute("%", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __neg__(self) -> Any:
+        return self.trace.compute("-", 0, self)
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __lt__(self, other: Any) -> bool:
+        return self.trace.decide("<", self, other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self.trace.decide("<", other, self)
+
+    def __le__(self, other: Any) -> bool:
+        return self.trace.decide("<=", self, other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self.trace.decide("<=", other, self)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is Size and other.trace is not self.trace:
+            return False
+        if type(other) is not Size and not hasattr(other, "__index__"):
+            return False
+        return self.trace.decide("==", self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+class Trace:
+    """What was computed with sizes, and what was found out about them, in order."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        self.number = next(_numbers)
+        self.salt = hash(("size", self.number))
+        self.sizes = [Size(self, f"x{k}", value) for k, value in enumerate(values)]
+        self.open = True
+        self._made: dict[tuple[str, Any, Any], Any] = {}  # (operator, names or numbers of operands) -> result
+        self._decided: dict[tuple[str, Any, Any], bool] = {}
+        self._lines: list[tuple[str, str, Any, Any]] = []  # (result, operator, operands); without a result: a condition
+
+    def compute(self, op: str, a: Any, b: Any) -> Any:
+        """The result of an operator, a size unless it is the same whatever the sizes are."""
+        x, y = _value(a), _value(b)
+        if not self.open:
+            return _OPERATORS[op](x, y)
+        if type(b) is int:
+            if b == 0 and op in ("+", "-"):
+                return a
+            if b == 1 and op in ("*", "//"):
+                return a
+            if (b == 0 and op == "*") or (b == 1 and op == "%"):
+                return 0
+        elif type(a) is int:
+            if (a == 0 and op == "+") or (a == 1 and op == "*"):
+                return b
+            if a == 0 and op == "*":
+                return 0
+        elif a is b and op == "-":
+            return 0
+        left, right = _name(a), _name(b)
+        if op in ("+", "*", "gcd", "min", "max") and str(right) < str(left):
+            left, right = right, left
+        key = (op, left, right)
+        found = self._made.get(key)
+        if found is None:
+            name = f"t{len(self._made)}"
+            found = self._made[key] = Size(self, name, _OPERATORS[op](x, y))
+            self._lines.append((name, op, left, right))
+        return found
+
+    def decide(self, op: str, a: Any, b: Any) -> bool:
+        """The result of a comparison, which becomes a condition."""
+        holds: bool = _OPERATORS[op](_value(a), _value(b))
+        if not self.open or a is b:
+            return holds
+        left, right = _name(a), _name(b)
+        if op == "==" and str(right) < str(left):
+            left, right = right, left
+        key = (op, left, right)
+        if key not in self._decided:
+            self._decided[key] = holds
+            self._lines.append(("", op if holds else _OPPOSITE[op], left, right))
+        return holds
+
+    def finish(self, results: Sequence[Any]) -> Callable[[Sequence[int]], tuple[int, ...] | None]:
+        """The function from numbers in place of the trace's to those in place of `results`; it gives None where a
+        condition does not hold."""
+        self.open = False
+        needed = {_name(result) for result in results}
+        kept: list[str] = []
+        for name, op, left, right in reversed(self._lines):
+            if name and name not in needed:
+                continue
+            needed |= {left, right}
+            term = f"{op}({left}, {right})" if op in _FUNCTIONS else f"{left} {op} {right}"
+            kept.append(f"    {name} = {term}" if name else f"    if not {term}: return None")
+        names = "".join(f"{size.name}, " for size in self.sizes)
+        head = ["def compute(x):", f"    {names}= x" if names else ""]
+        last = f"    return ({''.join(f'{_name(result)}, ' for result in results)})"
+        space: dict[str, Any] = {"gcd": math.gcd}
+        exec("\n".join([*head, *reversed(kept), last]), space)
+        self._made.clear()
+        self._decided.clear()
+        self._lines.clear()
+        compute: Callable[[Sequence[int]], tuple[int, ...] | None] = space["compute"]
+        return compute
+
+
+def _value(number: Any) -> int:
+    return number.value if type(number) is Size else number  # type: ignore[no-any-return]
+
+
+def _name(number: Any) -> Any:
+    kind = type(number)
+    return number.name if kind is Size else number if kind is float else operator.index(number)
+
+
+def common_divisor(*numbers: Any) -> Any:
+    """`math.gcd`."""
+    return _folded("gcd", math.gcd, numbers)
+
+
+def least(*numbers: Any) -> Any:
+    """`min`, which leaves no condition."""
+    return _folded("min", min, numbers)
+
+
+def greatest(*numbers: Any) -> Any:
+    """`max`, which leaves no condition."""
+    return _folded("max", max, numbers)
+
+
+def _folded(op: str, plain: Callable[..., Any], numbers: Sequence[Any]) -> Any:
+    traced = next((number for number in numbers if type(number) is Size), None)
+    if traced is None:
+        return plain(*numbers)
+    total = numbers[0]
+    for number in numbers[1:]:
+        total = traced.trace.compute(op, total, number)
+    return total

@@ -1,0 +1,203 @@
+"""Random loops whose lengths change from turn to turn, on NumPy and on weft.
+
+In: a seed. Out: what differs. Values are NumPy's; and each plan that is found for other sizes is, step by step, the plan that
+is made for these sizes anew.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import weft as wf
+from tests.fuzz import children
+from weft.codegen import obtain_function
+from weft.fusion import execute, resized
+from weft.fusion.kernels import lower_for
+from weft.fusion.plan import KernelLaunch, Plan
+
+LONG, SIDE = 200, 40
+STATEMENTS = (
+    "x[:k] = y[:k] * 2 + x[:k]",
+    "x[k:] = y[:-k] if k else y",
+    "x[m:m + k] += y[k:k + k] * 0.5",
+    "x[k:2 * k] = x[:k] + 1",
+    "x[:k] += y[:k][::-1]",
+    "y[:k] = -x[:k][::-1] * 0.25",
+    "x[k] = (b[k] - A[k, :k] @ x[:k]) / (2 + A[k, k])",
+    "x[m] = (x[:k] * y[m:m + k]).sum()",
+    "total = total * 0.5 + x[:k] @ y[:k]",
+    "total = total + (x[:k] * b[:k]).mean() if k else total",
+    "x[:k] = y[k:2 * k] ** 2",
+    "A[k:, m] /= 1.5 + A[m, m] ** 2",
+    "A[k + 1:, k + 1:] -= xp.outer(A[k + 1:, k], A[k, k + 1:]) * 0.1",
+    "A[:k, :k] = A[:k, :k].T * 0.5 + A[:k, :k]",
+    "A[:k, :m] *= y[:m]",
+    "A[k:, :m] = 0.5",
+    "x[:m] += A[:k, :m].sum(axis=0)",
+    "y[:k] = A[:k, :m].sum(axis=1)",
+    "w = A[k:, :] @ A[:, :m]",
+    "w = A[k:, :] @ x[:SIDE]",
+    "w = A[:k, :m] * x[:m]; total = total + w.sum()",
+    "w = A[:k, :m + 1]; w = w - w.max(axis=1, keepdims=True); w = xp.exp(w); w = w / w.sum(axis=1, keepdims=True)",
+    "w = w * 0.5",
+    "y[:k] = xp.cumsum(x[:k])",
+    "x[:k + m] = xp.concatenate([y[:k], b[:m]])",
+    "A[:k] = A[:k] - A[:k].mean(axis=1, keepdims=True)",
+    "x[:k * m] = A[:k, :m].reshape(-1)" if LONG >= SIDE * SIDE else "y[:k * 3] = A[:k, :3].reshape(-1)",
+    "y[:4 * k] = A.reshape(-1)[:4 * k]",
+    "x[:k] = xp.sort(y[:k])",
+    "A[k] = x[m:m + SIDE]",
+    "A[:, m] = y[k:k + SIDE]",
+    "x[p[:k]] = y[:k]",
+    "x[:k] = y[p[:k]] * x[p[m:m + k]]",
+    "xp.add.at(x, p[:k], 0.5)",
+    "w = xp.where(A[:k, :m] > 0.5, x[:m], y[:k, None])",
+    "total = total + x[:k + 1].argmax()",
+    "y = xp.clip(y, -2, 2)",
+    "b = xp.zeros(SIDE + k) if m % 3 == 0 else xp.ones(SIDE + m)",
+    "w = xp.broadcast_to(x[:k], (m + 1, k)) + y[:m + 1, None]",
+    "x[k:k + 1] = y[m:m + 1]",
+    "x[:k:2] = 1.5 * k",
+    "A[:k, ::2] += A[:k, 1::2]",
+)
+
+
+def make_loop(seed: int) -> str:
+    """The text of a program."""
+    source = random.Random(seed)
+    body = [source.choice(STATEMENTS) for _ in range(source.randint(1, 5))]
+    how = source.choice(("random", "random", "growing", "shrinking", "triangle"))
+    turns = source.choice((6, 12, 25, 25))
+    lines = ["at = 0"]
+    match how:
+        case "random":
+            lines += [f"for turn in range({turns}):", "    k, m = lengths.randrange(SIDE), lengths.randrange(SIDE)"]
+        case "growing":
+            lines += ["for k in range(SIDE):", "    m = k // 2"]
+        case "shrinking":
+            lines += ["for k in range(SIDE - 1, -1, -1):", "    m = SIDE - 1 - k"]
+        case _:
+            lines += ["for k in range(SIDE // 2):", "  for m in range(k, SIDE // 2):"]
+    lines += [f"    {line}" for line in body]
+    if source.random() < 0.7:
+        lines += ["    look(x, y, A, w, total)"]
+    lines += ["    x, y, A = xp.clip(x, -9, 9), xp.clip(y, -9, 9), xp.clip(A, -9, 9)"] if source.random() < 0.5 else []
+    return "\n".join(lines)
+
+
+def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
+    """The program's variables in the end."""
+    source = np.random.default_rng(0)
+    names: dict[str, Any] = {"xp": xp, "SIDE": SIDE, "total": 0.0, "lengths": random.Random(seed)}
+    names["look"] = lambda *values: wf.evaluate(*(v for v in values if isinstance(v, wf.Array))) if xp is wf else None
+    for name, shape in (("x", LONG), ("y", LONG), ("b", SIDE), ("A", (SIDE, SIDE)), ("w", SIDE)):
+        names[name] = xp.asarray(source.random(shape))
+    names["p"] = xp.asarray(source.permutation(LONG)[: 2 * SIDE])
+    with np.errstate(all="ignore"):
+        exec(compile(text, "<loop>", "exec"), names)
+    return {name: np.asarray(names[name]) for name in ("x", "y", "b", "A", "w", "total")}
+
+
+@contextmanager
+def compared(trouble: list[str]) -> Iterator[None]:
+    """What is found for other sizes is compared with a new plan; differences go to `trouble`."""
+    found_plan, make_plan = resized.find, execute.make_plan
+
+    def general(device: Any, group: Any) -> list[Any]:
+        return [(obtain_function(device, k.kernel), k) for k in lower_for(device.target, group, special=False)]
+
+    def find(form: resized.Form) -> Plan | None:
+        plan = found_plan(form)
+        if plan is not None:
+            known = resized._known.pop(form.key)
+            pending.append((form, plan, known))
+        return None
+
+    def trace(form: Any, versions: Any, results: Any, make: Any) -> Plan | None:
+        plan = traced(form, versions, results, make)
+        if pending and pending[-1][0] is form:
+            _, found, known = pending.pop()
+            resized._known[form.key] = known
+            if plan is not None and (difference := compare(found, plan)):
+                trouble.append(difference)
+            return found
+        return plan
+
+    pending: list[Any] = []
+    traced = resized.trace_plan
+    with (
+        mock.patch.object(resized, "find", find),
+        mock.patch.object(resized, "trace_plan", trace),
+        mock.patch.object(resized, "AT_ONCE", resized.NODES),
+        mock.patch.object(execute, "obtain_kernels", general),
+        mock.patch.object(execute, "make_plan", make_plan),
+    ):
+        yield
+
+
+def compare(found: Plan, made: Plan) -> str:
+    """What differs between two plans."""
+    if (found.places, found.slots, found.outputs, found.scalars) != (
+        made.places,
+        found.slots,
+        made.outputs,
+        made.scalars,
+    ):
+        return "other results"
+    if len(found.steps) != len(made.steps):
+        return f"{len(found.steps)} steps instead of {len(made.steps)}"
+    for k, (one, other) in enumerate(zip(found.steps, made.steps, strict=True)):
+        if isinstance(one, KernelLaunch) and isinstance(other, KernelLaunch):
+            for name in ("function", "parallel", "work", "slots", "patches", "scalars", "nbytes"):
+                mine, theirs = getattr(one, name), getattr(other, name)
+                if mine != theirs:
+                    return f"step {k}: {name} {mine} instead of {theirs}"
+        elif one != other:
+            return f"step {k}: {one} instead of {other}"
+    return ""
+
+
+def check(seed: int) -> str:
+    """What differs; empty if nothing does."""
+    text = make_loop(seed)
+    wanted = _outcome(text, np, seed)
+    trouble: list[str] = []
+    with wf.device("cpu"):
+        found = _outcome(text, wf, seed)
+        execute._plans.clear()
+        resized._known.clear()
+        with compared(trouble):
+            again = _outcome(text, wf, seed)
+    for result in (found, again):
+        if isinstance(wanted, str) or isinstance(result, str):
+            if not (isinstance(wanted, str) and isinstance(result, str) and result.startswith(wanted)):
+                ends = (
+                    result if isinstance(result, str) else "values",
+                    wanted if isinstance(wanted, str) else "values",
+                )
+                return f"seed {seed}: {ends[0]} instead of {ends[1]}\n{text}"
+            continue
+        for name, value in wanted.items():
+            if value.shape != result[name].shape or not np.allclose(
+                value, result[name], rtol=1e-6, atol=1e-6, equal_nan=True
+            ):
+                return f"seed {seed}: {name} is {result[name]}, not {value}\n{text}"
+    return f"seed {seed}: {trouble[0]}\n{text}" if trouble else ""
+
+
+def _outcome(text: str, xp: Any, seed: int) -> dict[str, Any] | str:
+    try:
+        return run_loop(text, xp, seed)
+    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+        return type(error).__name__ if xp is np else f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(children.main("tests.fuzz.lengths"))
