@@ -125,10 +125,12 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     floor = b.op("floor", quotient)
     far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
-    signed_zero = b.op("copysign", nought, b.op("divide", x, y))
+    # x / y where its sign is all that counts, or y is 0: as products, since a quotient takes many steps on a GPU
+    signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
     whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
+    infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))
     # a divisor of 0: the quotient is x / y, the remainder NaN (which fmod gave)
-    return select(b, by_zero, b.op("divide", x, y), whole), select(b, by_zero, mod, rest)
+    return select(b, by_zero, infinite, whole), select(b, by_zero, mod, rest)
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:

@@ -19,6 +19,9 @@ not give that: its own division takes these same steps.
 can be, and else within 2^-52 of it, relatively; no quotient of two float32 is nearer than 2^-49 to the middle of two
 float32, subnormal or not, without being it. So rounding twice is rounding once.
 
+*Quotients and roots of float16* are those of float32, rounded: no quotient of two float16 is nearer than 2^-23 to the middle of two
+float16. Their operands are never extreme in float32: there is no branch.
+
 *Roots.* Goldschmidt's step from the approximate reciprocal root, then a correction by the exact remainder: right for every
 significand and every approximation within 2^-22.4 (gone through). Roots are never subnormal: extreme numbers are scaled.
 """
@@ -39,7 +42,7 @@ from weft.codegen.passes.rewrite import Replaced, Rewriter
 _TOGETHER = 4
 _LEAST = 2.0**-100  # from here on the remainder of a dividend, or of a number under a root, is exact
 _NORMAL = 2.0**-126
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_FLOAT16, _FLOAT32, _FLOAT64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
 
 def expand_division(kernel: Kernel) -> Kernel:
@@ -49,12 +52,17 @@ def expand_division(kernel: Kernel) -> Kernel:
         for o in kernel.walk()
         if o.opcode == "constant" and o.results[0].type == _FLOAT32
     }
-    groups = {group[0]: group for block in _blocks(kernel) for group in _groups(block, constants)}
+    narrow = _narrow(kernel, constants)
+    groups = {group[0]: group for block in _blocks(kernel) for group in _groups(block, constants, narrow)}
     if not groups:
         return kernel
     made: dict[Operation, Value] = {}
 
     def rule(b: KernelBuilder, operation: Operation, operands: list[Replaced]) -> list[Replaced] | None:
+        if operation in groups and _is_narrow(operation, narrow):
+            given = [rewriter.map[v] for v in operation.operands]
+            writer = _Writer(b, constants)
+            return [writer.narrow_root(*given) if operation.opcode == "sqrt" else writer.narrow_quotient(*given)]
         group = groups.get(operation)
         if group is not None:
             writer = _Writer(b, constants)
@@ -74,10 +82,24 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
     yield from (region for o in kernel.walk() for region in o.regions)
 
 
-def _groups(block: Block, constants: dict[Value, float]) -> Iterator[list[Operation]]:
-    """Quotients, or roots, that follow one another and do not need one another."""
+def _narrow(kernel: Kernel, constants: dict[Value, float]) -> set[Value]:
+    """Values that were float16 before they were float32."""
+    found = {o.results[0] for o in kernel.walk() if o.opcode == "cast" and o.operands[0].type == _FLOAT16}
+    with np.errstate(over="ignore"):
+        return found | {v for v, number in constants.items() if np.float16(number) == number}
+
+
+def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
+    return all(v in narrow for v in o.operands)
+
+
+def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
+    """Quotients, or roots, that follow one another and do not need one another; those of float16 by themselves."""
     group: list[Operation] = []
     for o in block.operations:
+        if _is_ours(o, constants) and _is_narrow(o, narrow):
+            yield [o]
+            continue
         if group and not _belongs(o, group, constants):
             yield group
             group = []
@@ -138,6 +160,13 @@ class _Writer:
         )
         return self.choose(good, lambda: found, pairs)
 
+    def narrow_quotient(self, a: Value, b: Value) -> Value:
+        """a/b of what was float16: neither is extreme. The short path has no quotient of infinities, of NaNs, or by 0, and
+        zeros of the wrong sign; the rough one, of these, is right."""
+        q = self.quotient(a, b, self.reciprocal(b))
+        rough = self.b.op("multiply", a, self.rough_reciprocal(b))
+        return self.b.op("where", self.test("less", self.float32(0), self.b.op("absolute", q)), q, rough)
+
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
@@ -166,12 +195,16 @@ class _Writer:
 
     def reciprocal(self, b: Value) -> Value:
         """1/b, correctly rounded if b is not extreme."""
+        r = self.rough_reciprocal(b)
+        return r if b in self.constants else self.fma(self.residual(b, r), r, r)
+
+    def rough_reciprocal(self, b: Value) -> Value:
+        """1/b, about; of a constant correctly rounded."""
         known = self.constants.get(b)
-        if known is not None:
-            with np.errstate(all="ignore"):
-                return self.float32(1 / np.float64(known))
-        r = self.approximate("reciprocal", b)
-        return self.fma(self.residual(b, r), r, r)
+        if known is None:
+            return self.approximate("reciprocal", b)
+        with np.errstate(all="ignore"):
+            return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
         """a/b where neither is extreme. The remainder is taken from 0, so that zeros keep their sign if b is positive."""
@@ -234,6 +267,13 @@ class _Writer:
         step = self.fma(self.b.op("negative", h), g, half)
         g, h = self.fma(g, step, g), self.fma(h, step, h)
         return self.fma(self.fma(self.b.op("negative", g), g, x), h, g)
+
+    def narrow_root(self, x: Value) -> Value:
+        """The root of what was float16."""
+        own = self.b.op(
+            "bitwise_or", self.test("equal", x, self.float32(0)), self.test("equal", x, self.float32(np.inf))
+        )
+        return self.b.op("where", own, x, self.root(x))
 
     def scaled_root(self, x: Value) -> Value:
         """The root of any number."""

@@ -307,3 +307,47 @@ def test_a_constant_divisor_needs_no_approximation() -> None:
 def test_other_dtypes_are_left_alone() -> None:
     kernel = kernel_of(("x", "y"), dtype=np.float64)
     assert expand_division(kernel) is kernel
+
+
+def narrow(opcode: str) -> Kernel:
+    """Quotients or roots of float16, with modelled approximations; no branch is taken to them."""
+    b = KernelBuilder("narrow", np.int64, "threaded", explicit=True)
+    x, y = (b.pointer(name, np.float16) for name in ("x", "y"))
+    out, n, skew = b.pointer("out", np.float16, writable=True), b.scalar("n"), b.scalar("skew", np.float64)
+    with b.loop(n, "serial") as i:
+        numbers = [b.cast(b.load(p, i.index), np.float32) for p in (x, y)[: 1 + (opcode == "divide")]]
+        b.store(out, i.index, b.cast(b.op(opcode, *numbers), np.float16))
+
+    def rule(b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
+        if o.opcode != "approximate":
+            return None
+        number = b.cast(operands[0], np.float64)
+        number = number if o.attributes["function"] == "reciprocal" else b.op("sqrt", number)
+        exact = b.op("divide", b.constant(1, np.float64), number)
+        return [b.cast(b.op("multiply", exact, skew), np.float32)]
+
+    kernel = expand_division(b.finish())
+    assert not [o for o in kernel.walk() if o.opcode in ("divide", "sqrt", "if")]
+    skew = next(p.value for p in kernel.parameters if p.value.name == "skew")
+    return Rewriter(kernel, rule).run()
+
+
+@pytest.mark.parametrize("opcode", ["divide", "sqrt"])
+@np.errstate(all="ignore")
+def test_numbers_of_half_precision_take_no_branch(opcode: str) -> None:
+    kernel = narrow(opcode)
+    function = load(kernel)
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    special = np.array([0.0, -0.0, 1, -3, np.inf, -np.inf, np.nan, 6e-8, 6.1e-5, 65504, 1.999, -2047], np.float16)
+    some = np.concatenate([special, np.random.default_rng(0).choice(every, 60)])
+    pairs = [
+        (np.repeat(every, some.size), np.tile(some, every.size)),
+        (np.tile(some, every.size), np.repeat(every, some.size)),
+    ]
+    for x, y in pairs if opcode == "divide" else [(every, every)]:
+        wanted = x / y if opcode == "divide" else np.sqrt(x)
+        for units in (-1, 0, 1):
+            found = np.empty_like(wanted)
+            run(kernel, [x, y, found, x.size, 1 + units * 2.0**-24], function=function)
+            differ = (found.view(np.int16) != wanted.view(np.int16)) & ~(np.isnan(found) & np.isnan(wanted))
+            assert not differ.any(), (x[differ][:3], y[differ][:3], found[differ][:3], wanted[differ][:3])
