@@ -7,7 +7,7 @@ shape, whatever runs it), or where threads share the rows of running folds.
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 
 from weft.fusion.body import Loop
 from weft.fusion.group import CHUNK, LONG_ROW, MANY_ROWS, Group, Placed, is_split, row_size
@@ -23,6 +23,10 @@ FULL = 512
 COLUMNS = 128
 LEAST_ROWS = 128
 FEW_ELEMENTS = 1 << 17
+# Running folds of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
+SIDE_BY_SIDE = 64
+SCANNING = 1 << 17
+LEAST_BAND = 16
 # What a GPU folds into integers in memory at once.
 ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
@@ -46,8 +50,9 @@ def lower_group(
     length = chunk_length(group, nest, for_gpu=for_gpu)
     if length:
         return _lower_split(group, nest, folds, length, partial_base, parametric)
-    if by_threads and shares_rows(group, nest):
-        return _lower_shared(group, nest, partial_base, parametric)
+    length = scan_length(group, nest, by_threads=by_threads, for_gpu=for_gpu)
+    if length:
+        return _lower_shared(group, nest, length, partial_base, parametric, for_gpu=for_gpu)
     writer = KernelWriter(group, nest, "fused", parametric)
     writer.any_order = any_order
     writer.build(folds)
@@ -82,8 +87,31 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:
 
 def shares_rows(group: Group, nest: Nest) -> bool:
     """Whether it is running folds along rows so long that chunks of them are worth a thread each."""
+    return _runs(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
+
+
+def _runs(group: Group, nest: Nest) -> bool:
+    """Whether it is running folds, and nothing before or behind them."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
-    return scans and len(nest.inner) == 1 and nest.inner[0].extent > 2 * SCAN_CHUNK
+    return scans and len(nest.inner) == 1
+
+
+def scan_length(group: Group, nest: Nest, *, by_threads: bool, for_gpu: bool) -> int:
+    """Into chunks of how many turns running folds are cut, for threads to share; 0 where they are not.
+
+    A GPU's threads have columns side by side, and bands of them: twice the square root of the column's length is about what
+    one thread goes through, along its band and over the bands before it.
+    """
+    if by_threads:
+        return SCAN_CHUNK if shares_rows(group, nest) else 0
+    if for_gpu and _runs(group, nest):
+        extent = nest.inner[0].extent
+        columns = prod(loop.extent for loop in nest.outer)
+        if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_BAND or not goes_across(group, nest):
+            return 0
+        bands = min(SCANNING // columns, isqrt(extent))
+        return max(LEAST_BAND, -(-extent // bands)) if bands > 1 else 0
+    return 0
 
 
 def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
@@ -96,13 +124,15 @@ def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
     return split, Nest(outer, nest.inner, {k: at + 1 for k, at in nest.position.items()})
 
 
-def _lower_shared(group: Group, nest: Nest, base: int, parametric: bool) -> list[Lowered]:
+def _lower_shared(
+    group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_gpu: bool
+) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
-    split, chunked = _cut(nest, SCAN_CHUNK, base)
+    split, chunked = _cut(nest, length, base)
     first = SplitWriter(group, chunked, "partial", parametric)
     first.build_totals(scans, split)
     second = SplitWriter(group, chunked, "shared", parametric)
-    second.build_shared(scans, split)
+    second.build_shared(scans, split, for_gpu=for_gpu)
     return [first.finish(), second.finish()]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -162,15 +163,17 @@ class SplitWriter(KernelWriter):
 
         self._parallel(0, at_point)
 
-    def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Running folds along each chunk, from what the chunks before it have in all."""
+    def build_shared(self, scans: list[Placed], split: Split, *, for_gpu: bool) -> None:
+        """Running folds along each chunk, from what the chunks before it have in all: on a GPU by one thread too, since
+        others of its team would have nothing to do along the chunk."""
 
         def at_point() -> None:
             depth = len(self.nest.outer)
             bounds = self._bounds(split)
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
-            with self.builder.loop(self.indices[0], "reduce", initial=initial, combine=names) as loop:
+            how: dict[str, Any] = {"role": "serial"} if for_gpu else {"role": "reduce", "combine": names}
+            with self.builder.loop(self.indices[0], initial=initial, **how) as loop:
                 self.indices.append(loop.index)
                 where = self._scratch_index(split, [depth, *range(1, depth)])
                 following: list[Value] = []

@@ -37,6 +37,7 @@ from weft.codegen.passes.map_axes_scans import (
     Fold,
     Folder,
     Scan,
+    fills_with_columns,
     find_scan,
     operands_of,
 )
@@ -77,7 +78,7 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     length = sizes[scan.loop.operands[1].name]
     rows = prod(sizes[level.extent.name] for level in nest.levels)
     tiles = -(-length // TILE)
-    if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS:
+    if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return None
     notes = sum(map(_parts_of_value, scan.folds)) * rows * _values_of_row(tiles)
     parameter = Parameter(Value(BOARD, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)

@@ -23,7 +23,7 @@ from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
-from weft.codegen.passes.map_axes_nest import Nest, has_loops
+from weft.codegen.passes.map_axes_nest import Nest, has_loops, prefers_columns
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
 THREADS = 256
@@ -39,6 +39,8 @@ ALL_LANES = 0xFFFFFFFF
 # A tile behind the last one still has an index; and a grid has so many blocks.
 MOST_LENGTH = 2**31 - 2**16
 MOST_BLOCKS = 2**31 - 1
+# Threads that fill a GPU: so many columns side by side need no blocks that share them.
+MANY_COLUMNS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,11 @@ def operands_of(operation: Operation) -> list[Value]:
     return [v for o in program_order([operation]) for v in o.operands]
 
 
+def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
+    """Whether the folds go down columns that lie side by side, enough of them for a thread each."""
+    return rows >= MANY_COLUMNS and prefers_columns(nest, [scan.loop])
+
+
 def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
     """``scan``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
     scan = find_scan(nest)
@@ -118,7 +125,7 @@ def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[
         return {}
     length = sizes[scan.loop.operands[1].name]
     rows = prod(sizes[level.extent.name] for level in nest.levels)
-    if not LEAST_LENGTH <= length <= MOST_LENGTH or rows > MOST_BLOCKS:
+    if not LEAST_LENGTH <= length <= MOST_LENGTH or rows > MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return {}
     if length % LANES:
         return {"scan": True}

@@ -299,3 +299,29 @@ def test_transposes_go_through_tiles() -> None:
 def test_lines_have_numpys_bits(size: int) -> None:
     x = RNG.random(size).astype(np.float32)
     np.testing.assert_array_equal(np.asarray(wf.asarray(x) * 3 - 1), x * 3 - 1)
+
+
+@pytest.mark.parametrize("shape", [(5000, 64), (70, 200), (3, 500, 70), (300, 4096), (200, 70_000)])
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_running_folds_of_columns_go_by_bands(shape: tuple[int, ...], dtype: Any) -> None:
+    x = (RNG.standard_normal(shape) * 9).astype(dtype)
+    axis = len(shape) - 2
+    result = np.cumsum(wf.asarray(x), axis=axis) * 2
+    kernels = kernels_of([result._storage], resolve_target("sm_90"))
+    columns = x.size // shape[axis]
+    assert len(kernels) == (1 if columns >= 1 << 16 else 2)
+    assert not kernels[-1].attributes.keys() & {"scan", "lookback", "row"}  # a thread goes down its own column
+    wanted = np.cumsum(x.astype(np.float64), axis=axis) * 2
+    if dtype == np.int64:
+        np.testing.assert_array_equal(np.asarray(result), wanted)
+    else:
+        np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-4, atol=1e-3)
+        again = np.asarray(np.cumsum(wf.asarray(x), axis=axis) * 2)
+        assert again.tobytes() == np.asarray(result).tobytes()
+
+
+def test_chosen_folds_of_columns_are_numpys() -> None:
+    x = RNG.standard_normal((700, 65)).astype(np.float32)
+    np.testing.assert_array_equal(
+        np.asarray(np.maximum.accumulate(wf.asarray(x) + 1, axis=0)), np.maximum.accumulate(x + 1)
+    )
