@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.fusion.execute import run
-from weft.fusion.expr import leaf
+from weft.fusion.expr import Expr, leaf
 from weft.fusion.storage import Epoch, Storage, recording
-from weft.runtime import OutOfMemoryError
+from weft.runtime import Buffer, OutOfMemoryError
 
 # Evaluations beside a recording that goes on: each adds to what its plans are found by.
 ASIDE = 16
@@ -47,17 +47,18 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
             asked = set(storages)
             wanted = tuple([k for k, s in enumerate(live) if s in asked])
-        if live and wanted != ():
-            versions: list[Any] = [s.expr for s in live]
-            try:
-                outcome = run(epoch, versions, wanted)
-            except OutOfMemoryError as error:
-                # the frames in its traceback hold what the plan had made
-                raise error.with_traceback(None) from None
+        if not live or wanted == ():
+            _leave(epoch)
+            return
+        versions: list[Any] = [s.expr for s in live]
+
+        def settle(outcome: dict[Expr, Buffer]) -> None:
+            """Hand out the results; it may be done again, where an interrupt ended it."""
+            nonlocal begun
             # the thread whose epoch it is goes on recording there meanwhile, where it is another one than this
             elsewhere = recording.epoch is not epoch
             rest = elsewhere or (len(outcome) < len(versions) and any(version not in outcome for version in versions))
-            stays = aside and rest and recording.epoch is epoch and epoch.asides < ASIDE
+            stays = aside and rest and not elsewhere and epoch.asides < ASIDE
             left = []
             for storage, version in zip(live, versions, strict=True):
                 buffer = outcome.get(version)
@@ -69,7 +70,9 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 elif storage.buffer is None:
                     left.append(storage)
             # dead storages and their epoch refer to each other: let go of them now, not at the next collection
+            count = len(left)
             epoch.pending[:begun] = left
+            begun = count
             if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, buffer in outcome.items():
@@ -77,7 +80,18 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             if stays:
                 # what was computed goes on under the name that it has in what is still pending
                 epoch.asides += 1
-                return
+            else:
+                _leave(epoch)
+
+        try:
+            run(epoch, versions, wanted, settle)
+        except OutOfMemoryError as error:
+            # the frames in its traceback hold what the plan had made
+            raise error.with_traceback(None) from None
+
+
+def _leave(epoch: Epoch) -> None:
+    """Let this thread go on recording in a new epoch."""
     if recording.epoch is epoch:
         if not epoch.pending:
             epoch.forget()

@@ -2,7 +2,8 @@
 
 In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Always
 true: a plan depends on expressions alone, so that it is found again by them; slots are read only
-while it runs; a failure leaves the epoch as it was.
+while it runs; a failure leaves the epoch as it was. A plan that has begun to overwrite memory from before it is finished, and its
+results are handed out, before Ctrl-C goes on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import threading
 from array import array
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from sys import getrefcount
 from typing import Any
@@ -37,14 +39,16 @@ from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listen
 
 PLANS_LIMIT = 4096
 
+Settle = Callable[[dict[Expr, Buffer]], None]
+
 _plans: OrderedDict[Any, Plan] = OrderedDict()
 _plans_lock = threading.Lock()
 
 
-def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> dict[Expr, Buffer]:
+def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
     """Evaluate the wanted `versions` of the epoch (None: all), and those live ones that they need.
 
-    Returns the buffer of each version that was evaluated.
+    `settle` is told the buffer of each version that was evaluated: more than once where an interrupt comes meanwhile.
     """
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
@@ -56,7 +60,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> d
             _plans[key] = plan
             if len(_plans) > PLANS_LIMIT:
                 _plans.popitem(last=False)
-    return execute(plan, epoch)
+    execute(plan, epoch, settle)
 
 
 # -- making plans -----------------------------------------------------------------------------
@@ -147,6 +151,7 @@ class PlanWriter:
             self.schedule,
             self.slots,
             [*self.scalars],
+            any(isinstance(step, Take) and step.how == "take-if-unshared" for step in steps),
             self.ticket,
             self.board,
         )
@@ -281,12 +286,12 @@ def pack_scalar(value: np.generic) -> int:
     return int(value.view(_BITS[value.itemsize]))
 
 
-def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
-    """Run a plan with the epoch's slots."""
+def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
+    """Run a plan with the epoch's slots, and hand out what it made."""
     device = epoch.device
-    tell = "launch" in setting("debug")
     table: list[Any] = epoch.slots[: plan.slots]
     table += [None] * (plan.places - len(table))
+    table.append(0)  # how many kernels of the step were started
     if device.streaming:
         _claim(table, device)
     if plan.ticket is not None:
@@ -299,43 +304,78 @@ def execute(plan: Plan, epoch: Epoch) -> dict[Expr, Buffer]:
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, plan.steps)
-    for step in program:
-        kind = type(step)  # (what a short plan consists of comes first)
-        if kind is tuple:
-            place, nbytes = step  # type: ignore[misc]
-            table[place] = device.allocate(nbytes)
-        elif kind is Batch:
-            if tell or Listening.listeners:
-                for launch in step.launches:  # type: ignore[union-attr]
-                    _launch(launch, table, device, tell)
-            else:
-                step.prepared.run(table)  # type: ignore[union-attr]
-                STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
-                STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
-        elif kind is KernelLaunch:
-            _launch(step, table, device, tell)  # type: ignore[arg-type]
-        elif kind is int:
-            table[step] = None  # type: ignore[index]
-        elif isinstance(step, Take):
-            _take(step, table, device)
-        elif isinstance(step, Carve):
-            whole = table[step.whole]
-            start = whole.address
-            for place, offset, nbytes in step.parts:
-                table[place] = Buffer(device, start + offset, nbytes, whole)
-        elif isinstance(step, Call):
-            if Listening.listeners:
-                moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
-                note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
-                launch_heard(device, note, partial(_call_host, step, table, device))
-            else:
-                _call_host(step, table, device)
-    return {node: table[place] for node, place in plan.outputs}
+    watched = device.streaming or Listening.listeners or "launch" in setting("debug")
+    at, end = 0, len(program)
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            while at < end:
+                step = program[at]
+                kind = type(step)
+                if kind is Batch and not watched:
+                    step.prepared.run(table)  # type: ignore[union-attr]
+                    STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
+                    STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
+                elif kind is tuple:
+                    table[step[0]] = device.allocate(step[1])  # type: ignore[index]
+                else:
+                    _do(step, table, device)
+                # no signal is handled between these two
+                at += 1
+                table[-1] = 0
+            settle({node: table[place] for node, place in plan.outputs})
+            break
+        except KeyboardInterrupt as error:
+            if not plan.overwrites:
+                raise  # it can be run again from the beginning
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
-def _launch(step: KernelLaunch, table: list[Any], device: Device, tell: bool) -> None:
+def _do(step: Step, table: list[Any], device: Device) -> None:
+    """One step, or what an interrupt left of it: kernels are not run twice, the rest may be."""
+    if isinstance(step, Batch):
+        _start(step, table, device)
+    elif isinstance(step, KernelLaunch):
+        if not table[-1]:
+            table[-1] = 1
+            _launch(step, table, device)
+    elif isinstance(step, int):
+        table[step] = None
+    elif isinstance(step, Take):
+        _take(step, table, device)
+    elif isinstance(step, Carve):
+        whole = table[step.whole]
+        start = whole.address
+        for place, offset, nbytes in step.parts:
+            table[place] = Buffer(device, start + offset, nbytes, whole)
+    elif isinstance(step, Call):
+        if Listening.listeners:
+            moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
+            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
+            launch_heard(device, note, partial(_call_host, step, table, device))
+        else:
+            _call_host(step, table, device)
+
+
+def _start(step: Batch, table: list[Any], device: Device) -> None:
+    """Start the kernels of a batch where they are told of one by one, or go on by themselves once they are started."""
+    if Listening.listeners or "launch" in setting("debug"):
+        for launch in step.launches[table[-1] :]:
+            table[-1] += 1
+            _launch(launch, table, device)
+        return
+    if not table[-1]:
+        table[-1] = len(step.launches)
+        step.prepared.run(table)
+        STATISTICS.launches += len(step.launches)
+        STATISTICS.bytes += step.nbytes
+
+
+def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
     """Start one kernel by itself."""
-    if tell:
+    if "launch" in setting("debug"):
         print(f"launch {step.lowered.kernel.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
     slots = step.slots[:]
     for slot, place, offset in step.patches:

@@ -58,6 +58,7 @@ class Plan:
     schedule: Schedule
     slots: int  # of the epoch, when the plan was made
     scalars: list[int]  # slots that hold numbers which kernels take
+    overwrites: bool  # memory that was there before it
     ticket: int | None = None  # place of what blocks of a launch count in
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
     program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were

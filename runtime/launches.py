@@ -46,5 +46,9 @@ class Prepared(Protocol):
     """Launches that are started together."""
 
     def run(self, table: list[Any]) -> None:
-        """Start them with what lies in the table."""
+        """Start them with what lies in the table.
+
+        Its last item is how many of them an interrupt came behind; on a device whose launches return when they are done it
+        is kept, and the rest is started.
+        """
         ...

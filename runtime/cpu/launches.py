@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from weft.runtime.cpu import launch_code
@@ -67,10 +68,10 @@ class Prepared:
         self._long = any(k.work >= 2 * GRAIN and k.function.parallel for k in launches)
         self._runs = 0
         self._threads = 0
-        self._records: tuple[tuple[int, array[int]], ...] = ()
+        self._records: tuple[tuple[int, int, array[int]], ...] = ()
 
-    def _write(self, threads: int) -> tuple[tuple[int, array[int]], ...]:
-        """The records for so many threads: the address of each, and its words."""
+    def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
+        """The records for so many threads: the address of each, how many kernels are behind one then, and its words."""
         found: list[list[Launch]] = []
         room = 0
         for launch in self._launches:
@@ -80,10 +81,14 @@ class Prepared:
             room -= len(launch.slots)
             found[-1].append(launch)
         made = [array("q", _words(launches, threads)) for launches in found]
-        return tuple((words.buffer_info()[0], words) for words in made)
+        behind = accumulate(map(len, found))
+        return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run them with what lies in the table."""
+        """Run them with what lies in the table, those that its last item does not count."""
+        if table[-1]:
+            self._run_singly(table)
+            return
         threads = self._device.target.threads if self._long else 1
         if threads != self._threads:
             if not self._runs or runner() is None:
@@ -97,19 +102,21 @@ class Prepared:
         pool = workers() if self._long else None
         there = pool.enter(threads) if pool is not None else 0
         try:
-            for address, _ in self._records:
+            for address, behind, _ in self._records:
+                table[-1] = behind  # (no signal is handled before the call)
                 call(address, table, there)
         finally:
             if there:
                 pool.leave()  # type: ignore[union-attr]
 
     def _run_singly(self, table: list[Any]) -> None:
-        for k in self._launches:
+        for k in self._launches[table[-1] :]:
             slots = k.slots[:]
             for slot, place, offset in k.patches:
                 slots[slot] = table[place].address + offset
             for slot, place in k.scalars:
                 slots[slot] = table[place]
+            table[-1] += 1
             self._device.launch(k.function, k.parallel, k.work, slots)
 
 

@@ -10,6 +10,8 @@ import random
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import weft as wf
 from tests.fuzz import children
 from tests.fuzz.graphs import Arrays, Generator, World
 from tests.fuzz.programs import differences
+from weft.runtime.cpu.launches import Prepared
 
 TRIES = 200
 
@@ -31,7 +34,7 @@ def check(seed: int) -> str:
     for line in generator.world.lines:
         world.accept(line)
     wanted = {name: np.asarray(value) for name, value in world.values.items()}
-    for way in (_interrupted, _short_of_memory, _on_threads):
+    for way in (_interrupted, _stopped, _short_of_memory, _on_threads):
         try:
             trouble = way(world.lines, start, sizes, wanted, pick)
         except Exception as error:
@@ -75,6 +78,39 @@ def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     return _compared(values, wanted)
+
+
+@contextmanager
+def stops(pick: random.Random, often: float) -> Iterator[None]:
+    """Ctrl-C right before or behind some of the calls that run kernels, where a long kernel would have it."""
+    run = Prepared.run
+
+    def stopped(self: Prepared, table: list[Any]) -> None:
+        if pick.random() < often:
+            raise KeyboardInterrupt
+        run(self, table)
+        if pick.random() < often:
+            raise KeyboardInterrupt
+
+    Prepared.run = stopped  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Prepared.run = run  # type: ignore[method-assign]
+
+
+def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
+    """Ctrl-C around kernels, of which some have overwritten what others read; statements go on being recorded meanwhile."""
+    values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
+    values.update({name: wf.asarray(value).copy() for name, value in start.items()})
+    wf.evaluate(*_lazy(values))
+    for line in lines:
+        exec(line, values)
+        if pick.random() < 0.4:
+            with stops(pick, 0.3), suppress(KeyboardInterrupt):
+                wf.evaluate(*_lazy(values))
+    found = {n: v for n, v in values.items() if isinstance(v, wf.Array | np.ndarray | np.generic)}
+    return _compared(found, wanted)
 
 
 def _short_of_memory(

@@ -1,0 +1,62 @@
+"""Ctrl-C in an evaluation: what was pending can be evaluated again, and nothing is done twice."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.fuzz.disturbed import stops
+from weft.runtime.cpu.launches import Prepared
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu():
+    with wf.device("cpu"):
+        yield
+
+
+def test_an_update_in_place_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.asarray(np.arange(12.0).reshape(3, 4)).copy()
+    wf.evaluate(x)
+    run, interrupts = Prepared.run, [KeyboardInterrupt()]
+
+    def stopped(self: Prepared, table: list) -> None:
+        run(self, table)
+        if interrupts:
+            raise interrupts.pop()
+
+    x[1:] += 1
+    y = x @ x.T
+    with monkeypatch.context() as patch:
+        patch.setattr(Prepared, "run", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            wf.evaluate(x, y)
+    wanted = np.arange(12.0).reshape(3, 4)
+    wanted[1:] += 1
+    assert np.array_equal(x, wanted)
+    assert np.array_equal(y, wanted @ wanted.T)
+    x[0] -= 1  # it goes on as ever
+    wanted[0] -= 1
+    assert np.array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_loops_that_are_stopped_anywhere_and_go_on(seed: int) -> None:
+    pick = random.Random(seed)
+    x, wanted = wf.zeros((4, 6)), np.zeros((4, 6))
+    wf.evaluate(x)
+    for turn in range(10):
+        x[1:, ::2] += turn
+        wanted[1:, ::2] += turn
+        y = x.sum(0) * 2
+        x[0] = y
+        wanted[0] = wanted.sum(0) * 2
+        with stops(pick, 0.3):
+            try:
+                wf.evaluate(x, y)
+            except KeyboardInterrupt:
+                continue  # the next turn is recorded over what is pending, or not
+    assert np.array_equal(x, wanted)
