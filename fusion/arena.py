@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 ALIGNMENT = 256
 # Results up to so many bytes share a block with others, ...
-SHORT = 1 << 12
+SHORT = 1 << 10
 # ... so many at most: one of them that lives on keeps the block.
 TOGETHER = 16
 

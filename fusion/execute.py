@@ -14,6 +14,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from struct import Struct
 from sys import getrefcount
 from typing import Any
 
@@ -278,12 +279,14 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 # -- running ----------------------------------------------------------------------------------
 
 
-_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
+# (as many bytes as the number has, at the low end of a slot)
+_BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "<I"), (8, "<q"))}
 
 
 def pack_scalar(value: np.generic) -> int:
     """The bits of a NumPy scalar in the low bytes of a slot."""
-    return int(value.view(_BITS[value.itemsize]))
+    found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
+    return found
 
 
 def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:

@@ -115,10 +115,14 @@ class MemoryCount(Protocol):
         Bytes that may be held and kept in all.
     """
 
-    held: int
     kept: int
     peak: int
     limit: int | None
+
+    @property
+    def held(self) -> int:
+        """Bytes that arrays hold."""
+        ...
 
     def empty(self) -> int:
         """Give the free blocks back. Returns how many bytes."""

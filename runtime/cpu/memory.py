@@ -1,7 +1,9 @@
 """Host memory: 64-byte aligned blocks, kept for reuse by size class.
 
 A fresh large block costs more in page faults than a memory-bound kernel takes to fill it, so that blocks are
-kept, up to a bound, and handed out again.
+kept, up to a bound, and handed out again. Taking one that is kept and giving it back need no lock: each step that
+others could come between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need
+too.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import ctypes
 import gc
 import mmap
 import threading
-from collections import defaultdict
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class Pool:
 
     def __init__(self, name: str = "cpu") -> None:
         self._name = name
-        self._free: defaultdict[int, list[Block]] = defaultdict(list)
+        self._free: dict[int, list[Block]] = {}
         self._lock = threading.RLock()  # collecting garbage inside may give blocks back
         self._made = self.kept = self.peak = 0
         self.limit: int | None = None
@@ -64,16 +65,14 @@ class Pool:
         """A block of at least `nbytes`, to be given back. Raises OutOfMemoryError after the free blocks were given up and
         one retry."""
         size = size_class(nbytes)
-        with self._lock:
-            free = self._free[size]
-            if free:
-                block = free.pop()
-                self.kept -= size
-            else:
-                block = self._new(size, nbytes)
-                self._made += size
-            if self._made - self.kept > self.peak:
-                self.peak = self.held
+        free = self._free.get(size)
+        if free:
+            block = free.pop()  # (nobody comes between these two lines)
+            self.kept -= size
+        else:
+            block = self._new(size, nbytes)
+        if self._made - self.kept > self.peak:
+            self.peak = self._made - self.kept
         return block
 
     @property
@@ -82,42 +81,53 @@ class Pool:
         return self._made - self.kept
 
     def _new(self, size: int, nbytes: int) -> Block:
-        if self.limit is None or self.held + self.kept + size <= self.limit:
-            try:
-                return _fresh(size)
-            except (MemoryError, OSError, ValueError):
-                pass
-        # arrays that only refer to each other are free too
-        gc.collect()
-        self.empty()
-        if self.limit is None or self.held + size <= self.limit:
-            try:
-                return _fresh(size)
-            except (MemoryError, OSError, ValueError):
-                pass
-        raise out_of_memory(self._name, nbytes, self.held, machine_memory()[1], self.limit)
+        with self._lock:
+            block = self._fresh(size)
+            if block is None:
+                # arrays that only refer to each other are free too
+                gc.collect()
+                self.empty()
+                block = self._fresh(size)
+        if block is None:
+            raise out_of_memory(self._name, nbytes, self.held, machine_memory()[1], self.limit)
+        return block
+
+    def _fresh(self, size: int) -> Block | None:
+        """A block of the system's memory; None where there is none, or the limit forbids it."""
+        if self.limit is not None and self._made + size > self.limit:
+            return None
+        try:
+            block = _from_system(size)
+        except (MemoryError, OSError, ValueError):
+            return None
+        self._made += size
+        return block
 
     def give_back(self, block: Block) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""
         size = block[2]
-        with self._lock:
-            if self.kept + size <= self._most_kept:
-                self._free[size].append(block)
-                self.kept += size
-            else:
-                self._made -= size
+        if self.kept + size > self._most_kept:
+            self._made -= size
+            return
+        free = self._free.get(size)
+        if free is None:
+            free = self._free.setdefault(size, [])
+        free.append(block)
+        self.kept += size
 
     def empty(self) -> int:
         """Give every free block back to the system. Returns how many bytes."""
-        with self._lock:
-            given = self.kept
-            self._free.clear()
-            self._made -= given
-            self.kept = 0
-            return given
+        given = 0
+        for size, free in list(self._free.items()):
+            while free:
+                free.pop()  # (one by one: what others take or give meanwhile counts too)
+                self.kept -= size
+                self._made -= size
+                given += size
+        return given
 
 
-def _fresh(size: int) -> Block:
+def _from_system(size: int) -> Block:
     if size >= HUGE:
         mapped = _mapped(size + HUGE)
         # an exported buffer keeps the mapping alive and open

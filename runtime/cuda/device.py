@@ -59,7 +59,7 @@ class CudaDevice(GpuServices):
         self.capability = (int(major), int(minor))
         self._stream = call("cuStreamCreate", NON_BLOCKING)
         self._order = Order(self._driver, self._stream)
-        self.memory = MemoryPool(self._driver, self._order)
+        self.memory = MemoryPool(self, self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
         self._launcher = Launcher(self._driver, self._order)
@@ -86,8 +86,7 @@ class CudaDevice(GpuServices):
 
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory, from the blocks kept or from the driver."""
-        block = self.memory.allocate(nbytes)
-        return Buffer(self, block.address, nbytes, block)
+        return self.memory.allocate(nbytes)
 
     def ticket(self) -> Buffer:
         """A zero of the stream that the calling thread works in: its kernels follow one another."""
@@ -122,7 +121,7 @@ class CudaDevice(GpuServices):
                 self._staging.upload(block.address, np.ascontiguousarray(values), self._order.beside)
             finally:
                 self._order.take_over()
-            return Buffer(self, block.address, values.nbytes, block)
+            return block
         buffer = self.allocate(values.nbytes)
         self.write(buffer.address, np.ascontiguousarray(values))
         return buffer

@@ -1,7 +1,8 @@
 """A GPU's memory: stream-ordered blocks, kept for reuse by size.
 
-In: a device's driver and the order of its streams. Out: `MemoryPool` and its `Block`s, which come back by themselves when
-they die. Always true: a block is handed out again only to a stream that comes behind everything that may still use it;
+In: a device, its driver and the order of its streams. Out: `MemoryPool` and its `Block`s, which come back by themselves when
+they die. Short ones of the device's own stream are taken and come back without a lock: each step that others could come
+between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need too. Always true: a block is handed out again only to a stream that comes behind everything that may still use it;
 what is kept, and what is held in all, stay under their bounds; giving back never raises and never waits.
 """
 
@@ -11,9 +12,11 @@ import gc
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.device import Buffer
 from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 from weft.runtime.live import out_of_memory
 
@@ -37,39 +40,45 @@ def size_class(nbytes: int) -> int:
 
 
 class FreeList:
-    """Free blocks by size."""
+    """Free blocks by size.
+
+    Attributes
+    ----------
+    addresses : dict of int to list of int
+    """
 
     def __init__(self) -> None:
-        self._addresses: dict[int, list[int]] = {}
+        self.addresses: dict[int, list[int]] = {}
         self._sizes: list[int] = []  # those that there ever was a block of, ascending
 
     def put(self, address: int, size: int) -> None:
         """Keep a block."""
-        found = self._addresses.get(size)
+        found = self.addresses.get(size)
         if found is None:
-            found = self._addresses[size] = []
+            found = self.addresses[size] = []
             insort(self._sizes, size)
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
         """A block of `size` bytes or slightly more: its address and size."""
-        found = self._addresses.get(size)
+        found = self.addresses.get(size)
         if found:
             return found.pop(which), size
         most = size + size // SLACK
         for k in range(bisect_left(self._sizes, size), len(self._sizes)):
             if self._sizes[k] > most:
                 break
-            found = self._addresses[self._sizes[k]]
+            found = self.addresses[self._sizes[k]]
             if found:
                 return found.pop(which), self._sizes[k]
         return None
 
     def drain(self) -> list[tuple[int, int]]:
         """Every block; none is left."""
-        found = [(address, size) for size, addresses in self._addresses.items() for address in addresses]
-        self._addresses.clear()
-        self._sizes.clear()
+        found = []
+        for size, addresses in list(self.addresses.items()):
+            while addresses:
+                found.append((addresses.pop(), size))
         return found
 
 
@@ -99,11 +108,13 @@ class CrossedList:
         return found
 
 
-class Block:
+class Block(Buffer):
     """One block of memory; goes back to its pool when it dies.
 
     Attributes
     ----------
+    size : int
+        Its bytes; `nbytes` of them were asked for.
     home : CudaStream
         The stream that it was allocated in.
     writer : CudaStream
@@ -112,11 +123,15 @@ class Block:
         The other streams that used it since.
     """
 
-    __slots__ = ("_pool", "address", "home", "readers", "size", "writer")
+    __slots__ = ("_pool", "home", "readers", "size", "writer")
 
-    def __init__(self, pool: MemoryPool, address: int, size: int, home: CudaStream) -> None:
-        self._pool = pool
+    def __init__(self, pool: MemoryPool, address: int, size: int, nbytes: int, home: CudaStream) -> None:
+        # (as a buffer's own, without another call)
+        self.device = pool.device
         self.address = address
+        self.nbytes = nbytes
+        self.unwritten = self.origin = self._owner = None
+        self._pool = pool
         self.size = size
         self.home = self.writer = home
         self.readers = NOBODY
@@ -132,7 +147,14 @@ class Block:
         return self.readers | {self.home, self.writer}
 
     def __del__(self) -> None:
-        self._pool.give_back(self)
+        pool, size = self._pool, self.size
+        if size <= SMALL and self.writer is self.home is pool.own and not self.readers:
+            free = pool.own.free.addresses.get(size)
+            if free is not None and pool.kept + size <= pool.most_kept:
+                free.append(self.address)
+                pool.kept += size
+                return
+        pool.give_back(self)
 
 
 class MemoryPool:
@@ -140,22 +162,27 @@ class MemoryPool:
 
     Attributes
     ----------
-    held, kept : int
-        Bytes that arrays hold, and bytes of free blocks kept for reuse.
+    device : CudaDevice
+    own : CudaStream
+        The device's own stream.
+    kept, most_kept : int
+        Bytes of free blocks kept for reuse, and that may be.
     peak : int
         The most that was held.
     limit : int or None
         Bytes that may be held and kept in all.
     """
 
-    def __init__(self, driver: Driver, order: Order) -> None:
+    def __init__(self, device: Any, driver: Driver, order: Order) -> None:
+        self.device = device
         self._driver = driver
         self._order = order
+        self.own = order.own
         # the streams' own lock, since blocks die wherever garbage is collected
         self._lock = order.lock
         self._crossed = CrossedList()
-        self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
-        self.held = self.kept = self.peak = 0
+        self.most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
+        self._made = self.kept = self.peak = 0
         self.limit: int | None = None
         # where the device's own stream was when it gave up a large block, from the first copy on that overtakes it
         self._left: dict[int, CudaEvent] | None = None
@@ -188,17 +215,25 @@ class MemoryPool:
         stream = self._order.current
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
         size = size_class(nbytes)
-        with self._lock:
-            if stream.free is None:
-                stream.free = FreeList()
-            found = self._kept_block(stream, size)
-            address, size = found or self._fresh(stream, size, nbytes)
-            if self._left:
-                self._left.pop(address, None)
-            self.held += size
-            if self.held > self.peak:
-                self.peak = self.held
-        return Block(self, address, size, stream)
+        free = stream.free.addresses.get(size) if stream.free is not None else None
+        if free:
+            address = free.pop()  # (nobody comes between these two lines)
+            self.kept -= size
+        else:
+            with self._lock:
+                if stream.free is None:
+                    stream.free = FreeList()
+                address, size = self._kept_block(stream, size) or self._fresh(stream, size, nbytes)
+        if self._left:
+            self._left.pop(address, None)
+        if self._made - self.kept > self.peak:
+            self.peak = self._made - self.kept
+        return Block(self, address, size, nbytes, stream)
+
+    @property
+    def held(self) -> int:
+        """Bytes that arrays hold."""
+        return self._made - self.kept
 
     def allocate_beside(self, nbytes: int) -> Block:
         """A block of the device's own stream that the stream beside it may write to at once, or soon.
@@ -219,16 +254,15 @@ class MemoryPool:
                 else:
                     beside.wait(event)
             address, size = found or self._fresh(beside, size, nbytes)
-            self.held += size
-            self.peak = max(self.peak, self.held)
-        return Block(self, address, size, own)
+            self.peak = max(self.peak, self._made - self.kept)
+        return Block(self, address, size, nbytes, own)
 
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
         found: tuple[int, int] | None = stream.free.take(size)
         if found is None and not stream.is_main:
             found = self._order.own.free.take(size)  # what the stream does next comes behind the device's own work
         if found is None:
-            if stream.is_main or self.kept > self._most_kept:
+            if stream.is_main or self.kept > self.most_kept:
                 self._order.join()
                 stream.follow(self._order.own)
             found = self._crossed.take(size, stream)
@@ -237,7 +271,7 @@ class MemoryPool:
         return found
 
     def _fresh(self, stream: CudaStream, size: int, nbytes: int) -> tuple[int, int]:
-        if self.limit is None or self.held + self.kept + size <= self.limit:
+        if self.limit is None or self._made + size <= self.limit:
             try:
                 return self._from_driver(stream, size), size
             except OutOfMemoryError:
@@ -246,7 +280,7 @@ class MemoryPool:
         gc.collect()
         self.empty()
         self._order.own.synchronize()
-        if self.limit is None or self.held + size <= self.limit:
+        if self.limit is None or self._made + size <= self.limit:
             try:
                 return self._from_driver(stream, size), size
             except OutOfMemoryError:
@@ -257,8 +291,11 @@ class MemoryPool:
     def _from_driver(self, stream: CudaStream, size: int) -> int:
         with self._order.lock:
             if self._pool is None:
-                return int(self._driver.call("cuMemAlloc", size))
-            return int(self._driver.call("cuMemAllocAsync", size, self._order.enter(stream)))
+                address = int(self._driver.call("cuMemAlloc", size))
+            else:
+                address = int(self._driver.call("cuMemAllocAsync", size, self._order.enter(stream)))
+            self._made += size
+            return address
 
     # -- giving back --------------------------------------------------------------------------------
 
@@ -267,18 +304,22 @@ class MemoryPool:
         if self._driver.silent:
             return  # memory goes with the process
         with self._lock:
-            size, home = block.size, block.home
-            self.held -= size
-            if (block.readers or block.writer is not home) and block.crossed:
-                self._crossed.put(block.address, size, block.users)  # freeing it now would be too early
-            elif self.kept + size > self._most_kept or self._driver.lost:
-                self._free(block.address, home)
-                return
+            if (block.readers or block.writer is not block.home) and block.crossed:
+                self._crossed.put(block.address, block.size, block.users)  # freeing it now would be too early
+                self.kept += block.size
             else:
-                home.free.put(block.address, size)
-                if self._left is not None and size >= ASIDE and home.is_main:
-                    self._leave(block.address, home)
-            self.kept += size
+                self._take_back(block.address, block.size, block.home)
+
+    def _take_back(self, address: int, size: int, home: CudaStream) -> None:
+        """Keep what only one stream used, or free it."""
+        if self.kept + size > self.most_kept or self._driver.lost:
+            self._made -= size
+            self._free(address, home)
+            return
+        home.free.put(address, size)
+        self.kept += size
+        if self._left is not None and size >= ASIDE and home.is_main:
+            self._leave(address, home)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
         """Mark how far the stream is that gives a block up."""
@@ -304,14 +345,16 @@ class MemoryPool:
     def empty(self) -> int:
         """Give the free blocks back to the driver, and what its pool keeps to the system. Returns how many bytes."""
         with self._lock:
-            given = self.kept
+            given = 0
             if not self._driver.lost:
                 self._order.join()
             lists = [self._crossed, *(stream.free for stream in self._order.all if stream.free is not None)]
             for free in lists:
-                for address, _ in free.drain():
+                for address, size in free.drain():
                     self._free(address, self._order.own)  # which comes behind all of them
-            self.kept = 0
+                    self.kept -= size
+                    self._made -= size
+                    given += size
             if self._left:
                 self._left.clear()
             if self._pool is not None and not self._driver.lost:

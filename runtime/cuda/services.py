@@ -99,11 +99,9 @@ class GpuServices:
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
         """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
         if self.streaming:
-            owner = buffer._owner
-            if isinstance(owner, Buffer):  # a part of another
-                owner = owner._owner
-            if isinstance(owner, Block):
-                self._order.claim(owner, stream, written)
+            block = buffer if isinstance(buffer, Block) else buffer._owner  # (of which it is a part)
+            if isinstance(block, Block):
+                self._order.claim(block, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:
         """A new event."""

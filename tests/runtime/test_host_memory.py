@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import random
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +41,43 @@ def test_no_more_is_kept_than_the_bound() -> None:
     assert pool.kept == HUGE
     pool.empty()
     assert pool.kept == 0
+
+
+def test_many_threads_take_and_give_back() -> None:
+    """No lock is held while they do: nothing may be handed out twice, and the counts are right in the end."""
+    device = CpuDevice()
+    pool: Any = device.memory
+    source = random.Random(7)
+    plans = [[source.choice((100, 1000, 5000)) for _ in range(3000)] for _ in range(4)]
+    wrong: list[int] = []
+
+    def go(sizes: list[int]) -> None:
+        held: list[Buffer] = []
+        for k, nbytes in enumerate(sizes):
+            buffer = device.allocate(nbytes)
+            word = ctypes.c_int64.from_address(buffer.address)
+            word.value = id(buffer)
+            held.append(buffer)
+            if len(held) > 8:
+                old = held.pop(k % 8)
+                if ctypes.c_int64.from_address(old.address).value != id(old):
+                    wrong.append(k)
+            if k % 500 == 499:
+                pool.empty()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=go, args=(sizes,)) for sizes in plans]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
+    assert pool.held == 0 and pool.kept == sum(size * len(free) for size, free in pool._free.items())
+    assert 5000 < pool.peak <= 4 * 9 * size_class(5000)
 
 
 def test_a_buffer_that_dies_gives_its_block_back() -> None:
