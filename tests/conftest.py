@@ -25,11 +25,16 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 @cache
 def _device(name: str) -> Any:
     """The device that ``--device`` names."""
-    if name != "stand-in":
-        return name
-    from tests.stand_in import RunningDevice, RunningStandIn
+    if name == "stand-in":
+        from tests.stand_in import RunningDevice, RunningStandIn
 
-    return RunningDevice(RunningStandIn(4 << 30))
+        return RunningDevice(RunningStandIn(4 << 30))
+    if name == "ptx":
+        from tests.stand_in import make_device
+        from tests.stand_in.ptx.driver import PtxStandIn
+
+        return make_device(PtxStandIn(4 << 30))
+    return name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,9 +42,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device",
         default="cpu",
-        help="where tests run that do not say it: cpu, simt, simt:sm_80, stand-in (CUDA, on a driver that runs kernels here)",
+        help="where tests run that do not say it: cpu, simt, simt:sm_80; CUDA on a driver that runs host code (stand-in), PTX (ptx)",
     )
     parser.addoption("--out", default="", help="a folder for what the tests on a GPU found, on which machine")
+    parser.addoption("--stand-in", action="store_true", help="run the tests for a GPU on a driver that runs PTX here")
     parser.addoption("--gpu-worker", default="", help="of the tests on a GPU themselves")
 
 

@@ -21,6 +21,7 @@ from typing import Any, TextIO
 import pytest
 
 LIMIT = 120.0  # seconds that one test may take, compiling included
+PATIENCE = 10  # so much longer on a driver that runs PTX, an instruction at a time
 LIMIT_START = 120.0  # ... and the process until it is ready
 GIVE_UP = 3  # processes in a row that a test took with it
 
@@ -84,7 +85,7 @@ class Processes:
         try:
             if self._process is None:
                 self._open()
-            end = time.monotonic() + LIMIT
+            end = time.monotonic() + LIMIT * (PATIENCE if self.config.getoption("--stand-in") else 1)
             self._tests.write(json.dumps([item.nodeid, following]) + "\n")
             self._tests.flush()
             while (line := self._line(end)) != {"done": item.nodeid}:
@@ -105,6 +106,7 @@ class Processes:
         self._said = tempfile.TemporaryFile()
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu"]
         command += [f"--rootdir={self.config.rootpath}"]
+        command += ["--stand-in", f"--timeout={LIMIT * PATIENCE:.0f}"] if self.config.getoption("--stand-in") else []
         self._process = subprocess.Popen(
             [*command, f"--gpu-worker={here[0]},{there[1]}", *self._files],
             cwd=self.config.invocation_params.dir,
@@ -170,6 +172,8 @@ class Worker:
         """Until there are no more."""
         from weft.dsl.cli.reports import info
 
+        if self.config.getoption("--stand-in"):
+            self._stand_in()
         items = {item.nodeid: item for item in session.items}
         self._say(facts=info())
         with open(self._tests) as tests:
@@ -179,6 +183,14 @@ class Worker:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
                 self._say(done=name)
         return True
+
+    def _stand_in(self) -> None:
+        """A driver that runs PTX, in place of NVIDIA's."""
+        from tests.stand_in.library import load_library
+        from tests.stand_in.ptx.driver import PtxStandIn
+
+        self._folder = tempfile.TemporaryDirectory()
+        load_library(Path(self._folder.name), PtxStandIn())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Pass it on."""

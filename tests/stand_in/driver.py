@@ -76,6 +76,11 @@ class Memory:
         """Bytes that are given."""
         return sum(size for kind, _, size in self.blocks.values() if kind != "registered")
 
+    @property
+    def starts(self) -> list[int]:
+        """The addresses of all blocks, the lowest first."""
+        return self._starts
+
     def give(self, kind: str, size: int) -> int:
         """The address of a new block, or 0."""
         if size <= 0 or self.held + size > self.total:

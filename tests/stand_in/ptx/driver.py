@@ -1,0 +1,135 @@
+"""A stand-in that runs PTX: all that a CUDA device does, from its own text to results, without a GPU.
+
+In: modules as text, launches. Out: results, and in `memory.wrong` what a GPU would have stopped at. Always true: machine code is
+refused as a driver refuses a newer toolkit's, so that text comes; a kernel gets its parameters as bytes, where its text says
+that they lie.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tests.stand_in.driver import put64
+from tests.stand_in.ptx.instructions import make_ready
+from tests.stand_in.ptx.machine import LAUNCH_FAILED, Fault, Program, run
+from tests.stand_in.ptx.text import Module, parse
+from tests.stand_in.running import Launched, Loaded, RunningStandIn
+
+KEPT = 64 << 20
+INVALID_IMAGE, INVALID_PTX, NOT_FOUND = 209, 218, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Launched):
+    """A launch with its parameters as the kernel sees them."""
+
+    parameters: bytes = b""
+
+
+@dataclass(slots=True)
+class Text:
+    """A module that was loaded: what it says, and where its variables are."""
+
+    module: Module
+    symbols: dict[str, int]
+    programs: dict[str, Program]
+
+
+class PtxStandIn(RunningStandIn):
+    """A driver for a GPU that is made of NumPy."""
+
+    def __init__(self, total: int = 4 << 30) -> None:
+        self.texts: dict[int, Text] = {}
+        self.programs: dict[int, Program] = {}
+        self.seed = 0
+        super().__init__(total)
+
+    def _bodies(self) -> dict[str, Any]:
+        own = {"cuModuleUnload": self._unload, "cuMemGetInfo": self._memory}
+        return {**super()._bodies(), **own}
+
+    def _memory(self, a: Any) -> int:
+        """The driver keeps some for itself."""
+        return put64(a[0], self.memory.total - self.memory.held - KEPT) or put64(a[1], self.memory.total)
+
+    def _say(self, what: str) -> None:
+        """To the test, and to whoever reads why it failed."""
+        self.memory.wrong.append(what)
+        print(f"the GPU: {what}", file=sys.stderr)
+
+    def _load(self, a: Any) -> int:
+        image = ctypes.string_at(a[1])
+        if image.startswith(b"\x7fELF"):
+            return INVALID_IMAGE
+        try:
+            module = _parsed(image)
+        except ValueError as error:
+            self._say(str(error))
+            return INVALID_PTX
+        text = Text(module, {}, {})
+        for variable in module.variables.values():
+            if variable.space in ("global", "const") and variable.size:
+                at = self.memory.give("module", variable.size)
+                ctypes.memmove(at, variable.initial.ljust(variable.size, b"\0"), variable.size)
+                text.symbols[variable.name] = at
+        handle = self._handle()
+        self.texts[handle] = text
+        return put64(a[0], handle)
+
+    def _unload(self, a: Any) -> int:
+        text = self.texts.pop(a[0], None)
+        for at in text.symbols.values() if text else ():
+            self.memory.take("module", at)
+        return 0
+
+    def _function(self, a: Any) -> int:
+        text, name = self.texts[a[1]], ctypes.string_at(a[2]).decode()
+        if name not in text.module.functions:
+            return NOT_FOUND
+        if name not in text.programs:
+            try:
+                make_ready(text.module, name, text.symbols, text.programs)
+            except ValueError as error:
+                self._say(str(error))
+                return INVALID_PTX
+        handle = self._handle()
+        self.programs[handle] = text.programs[name]
+        self.loaded[handle] = Loaded(name, len(text.module.functions[name].parameters))
+        return put64(a[0], handle)
+
+    def _read(
+        self, function: int, grid: Any, block: Any, shared: int, stream: int, arguments: int, together: bool
+    ) -> Launched | None:
+        launch = super()._read(function, grid, block, shared, stream, arguments, together)
+        if launch is None:
+            return None
+        whole = bytearray()
+        places = (ctypes.c_int64 * max(1, len(launch.arguments))).from_address(arguments) if arguments else ()
+        for place, (offset, size) in zip(places, self.programs[function].function.parameters.values(), strict=False):
+            whole = whole.ljust(offset, b"\0") + ctypes.string_at(place, size)
+        values = (launch.name, launch.grid, launch.block, launch.shared_bytes, launch.stream, launch.arguments)
+        return Started(*values, launch.cooperative, bytes(whole))
+
+    def _run(self, loaded: Loaded, started: Launched) -> int:
+        assert isinstance(started, Started)
+        self.launched.append(started)
+        program = next(self.programs[h] for h, other in self.loaded.items() if other is loaded)
+        self.seed += 1
+        try:
+            run(program, self.memory, started, started.parameters, self.seed)
+        except Fault as fault:
+            self._say(f"{loaded.name}: {fault}")
+            return fault.code
+        except Exception as error:  # a driver gives codes; the test sees what it was
+            self._say(f"{loaded.name}: {error!r}")
+            return LAUNCH_FAILED
+        return 0
+
+
+@lru_cache(256)
+def _parsed(image: bytes) -> Module:
+    return parse(image.decode())

@@ -1,0 +1,101 @@
+"""What each instruction of PTX does, as steps of a program.
+
+In: a `Function`. Out: a `Program`. Source: NVIDIA, Parallel Thread Execution ISA 9.0, chapter 9. Always true: an instruction, a
+type or a modifier that is not known is an error when the module is made ready, not a wrong result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.stand_in.ptx.arithmetic import Arithmetic, Choices
+from tests.stand_in.ptx.bits import Bits
+from tests.stand_in.ptx.machine import (
+    LAUNCH_FAILED,
+    Barrier,
+    Branch,
+    Fault,
+    Grid,
+    Lanes,
+    Plain,
+    Program,
+    Return,
+    Step,
+    Table,
+    Together,
+)
+from tests.stand_in.ptx.meeting import Meetings, Memory
+from tests.stand_in.ptx.text import Module
+
+
+def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[str, Program]) -> Program:
+    """A function of a module whose variables in global memory are at `symbols`, and of those `made` with what it calls."""
+    function = module.functions[name]
+    if name in made:
+        return made[name]
+    places, sizes = dict(symbols), {"shared": 0, "local": 0}
+    dynamic = [v for v in module.variables.values() if v.space == "shared" and not v.size]
+    own = [*function.variables, *(v for v in module.variables.values() if v.space == "shared" and v.size)]
+    for variable in own:
+        space = variable.space
+        if space == "param":
+            continue
+        if space not in sizes:
+            raise ValueError(f"a variable of {space} memory in a function: {variable.name}")
+        sizes[space] = -(-sizes[space] // variable.align) * variable.align
+        places[variable.name] = sizes[space]
+        sizes[space] += variable.size
+    sizes = {space: -(-size // 16) * 16 for space, size in sizes.items()}
+    places.update({v.name: sizes["shared"] for v in dynamic})
+    program = Program(function, module, [], frozenset(), sizes["shared"], sizes["local"], places)
+    made[name] = program
+    program.calls = made
+    for called in sorted({o for i in function.code if i.name == "call" for o in i.operands} & set(module.functions)):
+        # a variable in shared memory is the block's, whoever names it
+        inner = make_ready(module, called, symbols, made)
+        if inner.shared_bytes > sum(v.size for v in module.variables.values() if v.space == "shared"):
+            raise ValueError(f"shared memory of {called} alone")
+    program.steps = [Maker(program, i).step() for i in function.code]
+    program.steps.append(Return())
+    program.leaders = frozenset(function.labels.values())
+    return program
+
+
+class Maker(Arithmetic, Choices, Bits, Memory, Meetings):
+    """Makes one instruction a step."""
+
+    def step(self) -> Any:
+        """The step."""
+        i, made = self.i, getattr(self, f"_{self.i.name}", None)
+        if made is None:
+            raise ValueError(f"unknown instruction: {i.text}")
+        try:
+            found = made()
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(f"not understood ({error!r}): {i.text}") from error
+        if isinstance(found, Branch | Return | Together):
+            found.guard, found.negated = i.guard, i.negated
+            return found
+        if isinstance(found, Barrier | Table):
+            if i.guard:
+                raise ValueError(f"under a condition: {i.text}")
+            return found
+        return Plain(found, i.guard, i.negated)
+
+    def _bra(self) -> Branch:
+        return Branch(self.function.labels[self.operands[0]])
+
+    def _brx(self) -> Table:
+        targets = self.function.tables[self.operands[1]]
+        return Table(self.read(self.operands[0], "u32"), tuple(self.function.labels[t] for t in targets))
+
+    def _ret(self) -> Return:
+        return Return()
+
+    _exit = _ret
+
+    def _trap(self) -> Step:
+        def stop(g: Grid, m: Lanes) -> None:
+            raise Fault(LAUNCH_FAILED, "a trap")
+
+        return stop
