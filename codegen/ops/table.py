@@ -87,10 +87,14 @@ def _resolve_loops(
         return ((np.dtype(bool), *kinds) if op.name == "where" else kinds), np.dtype(common)
     wanted = tuple(k if isinstance(k, np.dtype) else np.dtype(type(k(0))) for k in operands)
     weak = tuple(not isinstance(k, np.dtype) for k in operands)
-    # bfloat16 goes by the loops of float16
-    half = next((k for k in (*wanted, dtype) if k is not None and is_bfloat16(k)), np.dtype(np.float16))
+    brain = next((k for k in (*wanted, dtype) if k is not None and is_bfloat16(k)), None)
+    codes = {} if brain is None else {"E": brain}
+    if brain is not None and op.body is None:
+        codes["e"] = brain  # bfloat16 goes by the loops of float16
     for loop in op.loops:
-        own, (result,) = ([half if c == "e" else np.dtype(c) for c in codes] for codes in loop.split("->"))
+        if brain is None and "E" in loop:
+            continue
+        own, (result,) = ([codes[c] if c in codes else np.dtype(c) for c in side] for side in loop.split("->"))
         fits = all(w or np.can_cast(a, d, "safe") for a, d, w in zip(wanted, own, weak, strict=True))
         if fits and (dtype is None or result == dtype):
             return tuple(own), result

@@ -73,7 +73,9 @@ def _make(
     steps = byte_strides(lengths, element.itemsize, strides, order)
     nbytes = element.itemsize + sum((n - 1) * s for n, s in zip(lengths, steps, strict=True)) if prod(lengths) else 0
     memory = default_device().host_memory(nbytes, kind)
-    return np.asarray(_Exposed(memory, element, lengths, steps)), memory, steps
+    values = np.asarray(_Exposed(memory, element, lengths, steps))
+    # (the interface has no word for bfloat16)
+    return values if values.dtype == element else values.view(element), memory, steps
 
 
 def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) -> SharedArray:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder
+from weft.codegen import KernelBuilder, dtype_kind, is_bfloat16, is_supported
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.kernel import arrays, extents, types
 from weft.dsl.kernel.compiler import Compiler
@@ -68,7 +68,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
         return ("scalar", np.dtype(np.complex128), True)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         dtype = value.dtype
-        if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        if not is_supported(dtype):
             raise KernelTypeError(
                 f"{dtype} is not part of the kernel language: use bool, integers, floats or complex numbers"
             )
@@ -83,7 +83,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
         raise KernelTypeError(
             f"arrays in the other byte order ({dtype}) are not part of the kernel language: convert it"
         )
-    if dtype.names is None and (dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8)):
+    if dtype.names is None and not is_supported(dtype):
         raise KernelTypeError(
             f"arrays of {dtype} are not part of the kernel language: use bool, integers, floats or complex"
         )
@@ -186,7 +186,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
     """Whether an argument can be passed where a signature wants something: numbers are cast, arrays have to fit."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
-            return dtype.kind in _TAKES[target.kind]
+            return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
         case ("array", dtype, ndim, packed, _), ("array", target, count, wants_packed, _):
             return dtype == target and ndim == count and (packed or not wants_packed)
         case ("tuple", maker, _, parts), ("tuple", other, _, wants):
@@ -248,6 +248,8 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 def pack(value: Any, dtype: np.dtype) -> int:
     """A number as the low bytes of a 64-bit item."""
     code = _CODES.get(dtype.char)
+    if is_bfloat16(dtype):
+        return int(np.asarray(value).astype(dtype).view(np.uint16))
     if code is None:
         number = int(value)
         return number if number < 2**63 else number - 2**64

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Pointer, Value, find_op, resolve_dtypes
+from weft.codegen import KernelBuilder, Pointer, Value, dtype_kind, find_op, is_bfloat16, resolve_dtypes
 from weft.dsl.kernel.errors import (
     KernelAttributeError,
     KernelError,
@@ -46,6 +46,7 @@ from weft.dsl.kernel.values import (
     Tuple,
     TupleKind,
     array_kind,
+    beside,
     describe,
     is_number,
     join,
@@ -308,7 +309,7 @@ class Compiler:
     def _row(self, name: str, numbers: list[Constant | Scalar]) -> Scalar:
         row = find_op(name)
         try:
-            dtypes, result = resolve_dtypes(row, tuple(self.kind(n) for n in numbers))
+            dtypes, result = resolve_dtypes(row, beside(self.kind(n) for n in numbers))
         except TypeError as error:
             names = " and ".join(describe(n) for n in numbers)
             detail = "" if "ufunc" in str(error) else f": {error}"
@@ -354,7 +355,7 @@ class Compiler:
                     b.store(pointer, index(2 + k), b.cast(place, np.int64))
                 for k, value in enumerate(values[:8]):
                     whole = value
-                    if value.type.kind == "f":  # type: ignore[union-attr]
+                    if dtype_kind(value.type) == "f":  # type: ignore[arg-type]
                         place_of = b.reinterpret(pointer, np.float64)
                         b.store(place_of, index(8 + k), b.cast(value, np.float64))
                         continue
@@ -551,6 +552,8 @@ def _cast_constant(value: Any, dtype: np.dtype) -> Any:
     """A Python or NumPy number in a dtype, by the rules of the op table's casts."""
     if isinstance(value, enum.Enum):
         value = value.value
+    if isinstance(value, np.generic) and is_bfloat16(value.dtype):
+        value = np.float32(value)
     if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
         limits, value = np.iinfo(dtype), float(value)
         if np.isnan(value):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.dsl.kernel.simulate_bfloat16 import beside_brains, wide
 from weft.dsl.kernel.types import as_type
 
 
@@ -26,6 +27,7 @@ def element_dtype(kind: Any) -> np.dtype:
 
 def convert(value: Any, dtype: np.dtype) -> Any:
     """A scalar in another dtype, by the rules of the kernel IR's `cast`."""
+    value = wide(value)
     if dtype.names is not None:
         return np.asarray(value, dtype)[()]
     if hasattr(value, "__index__") and not isinstance(value, (np.generic, np.ndarray)):
@@ -46,8 +48,9 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 def common_dtype(*values: Any) -> np.dtype:
     """The dtype that an operation on scalars has; Python's own are weak."""
-    plain = [int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in values]
-    return np.result_type(*plain)
+    numbers = beside_brains(values)
+    numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)
+    return np.result_type(*numbers)
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.kernel import arrays, methods, number_functions
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.expressions import subscript, unpack
@@ -20,7 +21,7 @@ from weft.dsl.kernel.generators import each_item
 from weft.dsl.kernel.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
 from weft.dsl.kernel.invocation import Call
 from weft.dsl.kernel.iteration import length_of, make_range
-from weft.dsl.kernel.known import known
+from weft.dsl.kernel.known import compute, known
 from weft.dsl.kernel.library import LibraryFunction
 from weft.dsl.kernel.members import attribute, thread_number
 from weft.dsl.kernel.names import ThreadNumbers
@@ -36,6 +37,7 @@ from weft.dsl.kernel.values import (
     Text,
     Tuple,
     Zipped,
+    beside,
     describe,
     is_number,
 )
@@ -150,7 +152,7 @@ def _quantified(call: Call, value: Any, name: str) -> Any:
 @handles(np.iinfo, np.finfo)
 def _limits(call: Call, kind: Any) -> Any:
     dtype = dtype_of(call.c, kind)
-    return Constant(np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype))
+    return compute(call.c, f"the limits of {dtype}", np.iinfo if dtype.kind in "iu" else np.finfo, dtype)
 
 
 @handles(np.dtype)
@@ -189,7 +191,7 @@ def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
                 return getattr(wanted, "dtype", None) == kind
             groups = {int: "iu", float: "f", complex: "c", bool: "b"}
             if wanted in groups:
-                return kind.kind in groups[wanted]
+                return dtype_kind(kind) in groups[wanted]
             return isinstance(wanted, type) and issubclass(kind.type, wanted)
         case Constant(value=held):
             return isinstance(wanted, type) and isinstance(held, wanted)
@@ -254,7 +256,7 @@ def _conversion(c: Compiler, number: Scalar, spec: str) -> str:
     """Python's format of a number as C's printf writes it."""
     if not spec:
         return ""
-    floating = number.dtype.kind in "fc"
+    floating = dtype_kind(number.dtype) in "fc"
     if spec[-1].isalpha() and (spec[-1] in "eEfFgG") != floating:
         c.fail(f"the format {spec!r} does not fit {describe(number)}")
     return spec if spec[-1].isalpha() else spec + ("g" if floating else "d")
@@ -328,7 +330,11 @@ def call_library(call: Call, function: LibraryFunction, arguments: list[Any]) ->
     c = call.c
     if len(arguments) != len(function.arguments):
         c.fail(f"{function.name} takes {len(function.arguments)} arguments, but {len(arguments)} were given")
-    values = [c.cast(c.number(a), d) for a, d in zip(arguments, function.arguments, strict=True)]
+    numbers = [c.number(a) for a in arguments]
+    brain = next((k for n in numbers if isinstance(k := c.kind(n), np.dtype) and is_bfloat16(k)), None)
+    if brain is not None and function.name.startswith("bf16."):
+        return _on_brains(call, function, numbers, brain)
+    values = [c.cast(n, d) for n, d in zip(numbers, function.arguments, strict=True)]
     if function.symbol and c.target is not None and c.target.kind == "cuda":
         return _external(c, function, values)
     if isinstance(function.host, str):
@@ -338,6 +344,18 @@ def call_library(call: Call, function: LibraryFunction, arguments: list[Any]) ->
     items = found.items if isinstance(found, Tuple) else (found,)
     made = tuple(c.cast(item, d) for item, d in zip(items, function.results, strict=True))
     return made[0] if len(made) == 1 else Tuple(made)
+
+
+def _on_brains(call: Call, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
+    """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
+    c = call.c
+    bits = []
+    for number, dtype in zip(numbers, function.arguments, strict=True):
+        (kind,) = beside([brain, c.kind(number)])[1:]
+        same = dtype == np.uint16 and kind == brain
+        bits.append(methods.bit_cast(c, c.scalar(c.cast(number, brain)), dtype) if same else number)
+    found = call_library(call, function, bits)
+    return methods.bit_cast(c, c.scalar(found), brain) if function.results[0] == np.uint16 else found
 
 
 def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:

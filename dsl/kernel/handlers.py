@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value
+from weft.codegen import Value, is_supported
 from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.invocation import Call
@@ -52,8 +52,10 @@ def dtype_of(c: Compiler, value: Any) -> np.dtype:
         c.fail(
             f"{describe(value) if not isinstance(value, np.dtype) else value} is no dtype: write one such as np.float32"
         )
-    if dtype.kind not in "biufcV" or (dtype.kind in "fc" and dtype.itemsize > (8 if dtype.kind == "f" else 16)):
-        c.fail(f"{dtype} is not part of the kernel language: use bool, integers, float16 to float64 or complex numbers")
+    if not is_supported(dtype) and dtype.names is None and dtype.subdtype is None:
+        c.fail(
+            f"{dtype} is not part of the kernel language: use bool, integers, float16 to float64, bfloat16 or complex numbers"
+        )
     return dtype
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Pointer, Value
+from weft.codegen import Pointer, Value, dtype_kind
 from weft.dsl.kernel import arrays, extents, groups
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.functions import call_library
@@ -300,7 +300,8 @@ def _warp_reduce(kind: str) -> Handler:
     def handler(call: Call, mask: Any, value: Any) -> Any:
         c = call.c
         number = c.scalar(value)
-        if number.dtype.kind not in "iuf" or (number.dtype.kind == "f" and kind.startswith("bitwise")):
+        sort = dtype_kind(number.dtype)
+        if sort not in "iuf" or (sort == "f" and kind.startswith("bitwise")):
             c.fail(f"{kind} across a warp cannot be computed of {describe(number)}")
         (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
         return Scalar(found, number.weak)

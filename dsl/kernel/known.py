@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.kernel.values import Constant, describe
+from weft.dsl.kernel.values import Constant, beside, describe
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.compiler import Compiler
@@ -68,6 +68,8 @@ def can_fold(name: str) -> bool:
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
     """An operator on numbers that are known."""
+    kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
+    objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))
     if name in ("power", "left_shift") and all(isinstance(o, int) for o in objects):
         base, exponent = objects

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op
+from weft.codegen import find_op, is_bfloat16
 from weft.dsl.kernel import half_floats
 from weft.dsl.kernel.conversion import convert, fused_multiply_add
+from weft.dsl.kernel.simulate_bfloat16 import Brain, beside_brains, seen
 
 
 class LibraryFunction:
@@ -69,11 +70,23 @@ class LibraryFunction:
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
+        if self.name.startswith("bf16.") and any(isinstance(seen(v), Brain) for v in values):
+            return self._on_brains(beside_brains(values))
         with np.errstate(all="ignore"):
             found = self.python(*(convert(v, d) for v, d in zip(values, self.arguments, strict=True)))
             items = found if isinstance(found, tuple) else (found,)
             made = tuple(convert(v, d) for v, d in zip(items, self.results, strict=True))
         return made if len(made) > 1 else made[0]
+
+    def _on_brains(self, values: tuple[Any, ...]) -> Any:
+        """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
+        brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
+        bits = (
+            v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
+            for v, d in zip(values, self.arguments, strict=True)
+        )
+        found = self(*bits)
+        return seen(found.view(brain)) if self.results[0] == np.uint16 else found
 
     def __repr__(self) -> str:
         taken = ", ".join(d.name for d in self.arguments)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import identity_of
+from weft.codegen import dtype_kind, identity_of
 from weft.dsl.kernel import arrays, extents
 from weft.dsl.kernel.compiler import Compiler
 from weft.dsl.kernel.handlers import dtype_of, truth_value
@@ -89,7 +89,7 @@ def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) 
 
 
 def _python_dtype(dtype: np.dtype) -> np.dtype:
-    return np.dtype({"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}[dtype.kind])
+    return np.dtype({"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}[dtype_kind(dtype)])
 
 
 # -- arrays --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op
+from weft.codegen import dtype_kind, find_op
 from weft.dsl.kernel import methods
 from weft.dsl.kernel.compiler import Compiler, Restart
 from weft.dsl.kernel.expressions import unpack
@@ -159,7 +159,7 @@ def _round(call: Call, x: Any, ndigits: Any = None, decimals: Any = None) -> Any
         return _to_integer(call, "rint", x)
     if not isinstance(digits, Constant):
         number = c.number(x)
-        if number_dtype(c, number).kind != "f":
+        if dtype_kind(number_dtype(c, number)) != "f":
             c.fail("round() of an integer takes a number of digits that is known when compiling")
         wide = c.cast(number, np.float64)
         rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
@@ -193,7 +193,7 @@ def _isqrt(call: Call, x: Any) -> Any:
 def _modf(call: Call, x: Any) -> Any:
     c = call.c
     x = c.scalar(x)
-    x = x if x.dtype.kind == "f" else c.scalar(c.cast(x, np.float64, weak=True))
+    x = x if dtype_kind(x.dtype) == "f" else c.scalar(c.cast(x, np.float64, weak=True))
     whole = c.apply("trunc", x)
     infinite = c.apply("isinf", x)
     rest = c.apply("where", infinite, c.cast(Constant(0.0), x.dtype), c.apply("subtract", x, whole))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Pointer
+from weft.codegen import Pointer, is_supported
 from weft.dsl.array import Array as LazyArray
 from weft.dsl.kernel import extents, names
 from weft.dsl.kernel.compiler import Compiler
@@ -40,7 +40,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
     if values.dtype.names is not None and values.nbytes <= 65536:
         made = c.tables[id(values)] = _record_table(c, values, label)
         return made
-    if values.dtype.names is None and values.dtype.kind not in "biufc":
+    if values.dtype.names is None and not is_supported(values.dtype):
         c.fail(f"an array of {values.dtype} cannot be used as a constant: pass it as an argument")
     if values.nbytes > 65536:
         c.fail(f"{label or 'the array'} has {values.nbytes} bytes; constants hold 65536: pass it as an argument")

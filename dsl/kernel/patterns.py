@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value
+from weft.codegen import Value, dtype_kind
 from weft.dsl.kernel.compiler import Frame
 from weft.dsl.kernel.expressions import evaluate
 from weft.dsl.kernel.members import attribute
@@ -82,7 +82,11 @@ def _class(
     held = cls.value if isinstance(cls, Constant) else None
     if isinstance(subject, (Scalar, Constant)) and held in (int, float, bool, complex):
         kind = frame.compiler.kind(frame.compiler.number(subject))
-        own = kind if isinstance(kind, type) else {"i": int, "u": int, "f": float, "c": complex, "b": bool}[kind.kind]
+        own = (
+            kind
+            if isinstance(kind, type)
+            else {"i": int, "u": int, "f": float, "c": complex, "b": bool}[dtype_kind(kind)]
+        )
         return own is held
     if not isinstance(subject, Tuple) or subject.maker is not held:
         return False

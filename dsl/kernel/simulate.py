@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.dsl.kernel.errors import LaunchError
 from weft.dsl.kernel.simulate_arrays import as_kernel_array
+from weft.dsl.kernel.simulate_bfloat16 import seen
 from weft.dsl.kernel.simulate_functions import with_kernel_names
 from weft.dsl.kernel.simulate_intrinsics import ACTIONS
 from weft.dsl.kernel.simulate_threads import DivergenceError, Launch, Triple
@@ -66,7 +67,7 @@ def _as_seen(argument: Any) -> Any:
     if isinstance(argument, tuple):
         items = [_as_seen(item) for item in argument]
         return type(argument)(*items) if hasattr(argument, "_fields") else tuple(items)
-    return argument
+    return seen(argument)
 
 
 def _triple(name: str, size: int | tuple[int, ...]) -> Triple:

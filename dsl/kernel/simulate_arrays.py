@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import is_bfloat16
 from weft.dsl.kernel.conversion import convert
+from weft.dsl.kernel.simulate_bfloat16 import seen
 
 
 class KernelArray(np.ndarray):
@@ -30,11 +32,18 @@ class KernelArray(np.ndarray):
         return array[()] if return_scalar else super().__array_wrap__(array, context, return_scalar)
 
 
+class BrainArray(KernelArray):
+    """An array of bfloat16 as a kernel sees it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return seen(super().__getitem__(index))
+
+
 def as_kernel_array(array: np.ndarray) -> KernelArray:
     """The same memory as a kernel sees it."""
     if array.dtype.names is not None:
         array = array.view(np.dtype((np.record, array.dtype)))
-    return array.view(KernelArray)
+    return array.view(BrainArray if is_bfloat16(array.dtype) else KernelArray)
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:

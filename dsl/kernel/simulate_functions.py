@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op
+from weft.codegen import dtype_kind, find_op
 from weft.dsl.kernel.conversion import common_dtype, convert
 from weft.dsl.kernel.device_function import DeviceFunction
+from weft.dsl.kernel.simulate_bfloat16 import Brain, beside_brains, seen, wide
 from weft.dsl.kernel.types import ScalarType
 from weft.dsl.ufunc import UFunc
 
@@ -38,10 +39,10 @@ ROWS = {
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
     """The dtype of a float function's result; None where all are Python's own numbers, whose result is one too."""
-    if not any(isinstance(value, np.generic) for value in values):
+    if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)
-    return found if found.kind == "f" else np.result_type(found, np.float16)
+    return found if dtype_kind(found) == "f" else np.result_type(found, np.float16)
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
@@ -54,13 +55,13 @@ def _kernel_function(name: str) -> Callable[..., Any]:
         dtype = _float_dtype(values)
         if name == "nextafter" and dtype is not None:
             return np.nextafter(*(convert(value, dtype) for value in values))
-        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        plain = [value.item() if isinstance(value, (np.generic, Brain)) else value for value in values]
         try:
             found = function(*plain)
         except (ValueError, OverflowError):
             with np.errstate(all="ignore"):
                 found = _raised(name, reference, plain)
-        return found if dtype is None else dtype.type(found)
+        return found if dtype is None else seen(dtype.type(found))
 
     call.__name__ = name
     return call
@@ -90,7 +91,8 @@ class _Cast(type):
         if rest or isinstance(value, (str, np.ndarray)):
             return cls.real(value, *rest)
         if cls.real is not int:
-            return convert(value, np.dtype(cls.real))
+            return seen(convert(value, np.dtype(cls.real)))
+        value = wide(value)
         return int(convert(value, np.dtype(np.int64)) if isinstance(value, (float, np.floating)) else value)
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -112,7 +114,9 @@ def _cast(kind: type) -> type:
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, x, y)[()]  # NumPy's own result is an array, which assignments with += would share
+    return seen(
+        np.where(condition, *beside_brains((x, y)))[()]
+    )  # NumPy's own result is an array, which assignments with += would share
 
 
 _BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
@@ -143,7 +147,9 @@ def replacement(held: Any) -> Any:
         case UFunc():
             return _row_function(held.row.name)
         case ScalarType():
-            return _CASTS.get(held.dtype.type)
+            return replacement(held.dtype.type)
+        case type(__name__="bfloat16") if issubclass(held, np.generic):
+            return _CASTS.setdefault(held, _cast(held))
         case _:
             try:
                 return _REPLACED.get(held)
@@ -154,7 +160,7 @@ def replacement(held: Any) -> Any:
 def _row_function(name: str) -> Callable[..., Any]:
     row = find_op(name)
     found: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
-    return lambda *operands: np.asarray(found(*operands))[()]
+    return lambda *operands: seen(np.asarray(found(*operands))[()])
 
 
 class _Forms:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import dtype_kind
 from weft.dsl.kernel import groups
 from weft.dsl.kernel.conversion import common_dtype, convert, element_dtype, fused_multiply_add
 from weft.dsl.kernel.errors import KernelError
@@ -243,6 +244,8 @@ def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
 def _cas(thread: Thread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     array, place, found = _element("atomic.cas", ary, idx)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"cuda.atomic.cas does not work on {array.dtype}")
     if found.tobytes() == convert(old, array.dtype).tobytes():
         array[place] = val
     return found
@@ -298,7 +301,7 @@ def _float_function(function: Callable[[Any], Any]) -> Action:
 
     def action(thread: Thread, a: Any) -> Any:
         dtype = common_dtype(a)
-        return function(convert(a, dtype if dtype.kind == "f" else np.dtype(np.float64)))
+        return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
 
     return action
 

@@ -8,13 +8,14 @@ and in which dtype; `join` is the kind that holds two.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value
+from weft.codegen import Value, find_op, is_bfloat16, is_supported, resolve_dtypes
 
 Extent = int | Value  # a length or stride: known when compiling, or an index when running
 
@@ -244,9 +245,19 @@ def array_kind(array: Array) -> ArrayKind | None:
 
 def is_number(value: Any) -> bool:
     """Whether a Python object is a number that kernels compute with."""
-    return isinstance(value, (bool, int, float, complex, np.bool_, np.number)) and not isinstance(
-        value, (np.longdouble, np.clongdouble)
-    )
+    if isinstance(value, np.generic):
+        return is_supported(value.dtype)
+    return isinstance(value, (bool, int, float, complex))
+
+
+def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
+    """What promotion is asked of kinds of numbers: Python's ints and floats beside bfloat16 are bfloat16.
+
+    NumPy has it so for its own floats; of ml_dtypes' it knows only what can be cast to them, and would take float32.
+    """
+    kinds = tuple(kinds)
+    brain = next((k for k in kinds if isinstance(k, np.dtype) and is_bfloat16(k)), None)
+    return kinds if brain is None else tuple(brain if k is int or k is float else k for k in kinds)
 
 
 def kind_of(value: Any) -> Kind:
@@ -314,10 +325,12 @@ def join(first: Kind, second: Kind) -> Kind | None:
 
 
 def _promote(kinds: list[Any]) -> np.dtype:
-    parts = [WEAK[k.dtype.kind](0) if isinstance(k, ScalarKind) else k for k in kinds]
+    parts = beside(WEAK[k.dtype.kind] if isinstance(k, ScalarKind) else k for k in kinds)
     if not any(isinstance(part, np.dtype) for part in parts):
         return max((k.dtype for k in kinds), key=lambda d: "bifc".index(d.kind))
-    return np.result_type(*parts)
+    if any(isinstance(part, np.dtype) and is_bfloat16(part) for part in parts):
+        return resolve_dtypes(find_op("add"), parts)[1]
+    return np.result_type(*(part if isinstance(part, np.dtype) else part(0) for part in parts))
 
 
 def describe(value: Any) -> str:

@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Kernel, OpDef, add_function_row, find_op, flatten_branches, print_kernel, resolve_target
+from weft.codegen import (
+    Kernel,
+    OpDef,
+    add_function_row,
+    dtype_kind,
+    find_op,
+    flatten_branches,
+    print_kernel,
+    resolve_target,
+)
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Function
 from weft.dsl.array import as_operand, start
 from weft.dsl.kernel.device_function import DeviceFunction
@@ -155,7 +164,7 @@ class VectorFunction(DeviceFunction):
                 self.nin,
                 self.__doc__ or f"The function {self.__name__}.",
                 loops=(f"{taken}->{given}",),
-                reference=_reference(self.function, k if len(body.results) > 1 else None, np.dtype(given)),
+                reference=_reference(self.function, k if len(body.results) > 1 else None, body.results[k]),  # type: ignore[arg-type]
                 cost=cost if straight else _COST_OF_LOOPS + cost,
                 ulp=4,
                 body=single,
@@ -168,7 +177,7 @@ def _takes(kind: Any, dtype: np.dtype) -> bool:
     """Whether a signature's dtype takes an operand: safely, or where it is Python's number, of the same sort at least."""
     if not isinstance(kind, type):
         return bool(np.can_cast(kind, dtype, "safe"))
-    return dtype.kind in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
+    return dtype_kind(dtype) in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
 
 
 def _only(body: Function, k: int) -> Function:

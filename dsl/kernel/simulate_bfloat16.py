@@ -1,0 +1,84 @@
+"""Numbers of dtype bfloat16 in kernels that run as plain Python.
+
+ml_dtypes' own numbers make float32 beside a Python float; in kernels, as among NumPy's own floats, they stay what they
+are. Always true: a `Brain` holds one of ml_dtypes' numbers, and every operation on it is NumPy's on that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from weft.codegen import is_bfloat16
+
+
+class Brain(NDArrayOperatorsMixin):
+    """A number of dtype bfloat16 as a kernel sees it."""
+
+    __slots__ = ("held",)
+    __array_priority__ = 2000.0
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        options.pop("out", None)  # of `+=`: a number is never changed
+        found = getattr(ufunc, method)(*beside_brains(operands), **options)
+        return tuple(map(seen, found)) if isinstance(found, tuple) else seen(found)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.held, dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.held, name)
+        return (lambda *a: seen(found(*a))) if callable(found) and not isinstance(found, type) else seen(found)
+
+    def __float__(self) -> float:
+        return float(self.held)
+
+    def __int__(self) -> int:
+        return int(float(self.held))
+
+    def __bool__(self) -> bool:
+        return bool(self.held)
+
+    def __hash__(self) -> int:
+        return hash(float(self.held))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return (
+            round(float(self.held), digits)
+            if digits is None
+            else seen(self.held.dtype.type(round(float(self.held), digits)))
+        )
+
+    def __format__(self, spec: str) -> str:
+        return format(self.held, spec)
+
+    def __repr__(self) -> str:
+        return str(self.held)
+
+
+def seen(value: Any) -> Any:
+    """A value as kernels see it: a number of dtype bfloat16 as a `Brain`."""
+    return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
+
+
+def plain(value: Any) -> Any:
+    """The number that a `Brain` holds; any other value itself."""
+    return value.held if isinstance(value, Brain) else value
+
+
+def wide(value: Any) -> Any:
+    """A number of dtype bfloat16 in float32, which NumPy has rules for; any other value itself."""
+    value = plain(value)
+    return np.float32(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
+
+
+def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The numbers that NumPy is given: Python's ints and floats beside bfloat16 are bfloat16."""
+    held = tuple(map(plain, values))
+    brain = next((v.dtype for v in held if isinstance(v, (np.generic, np.ndarray)) and is_bfloat16(v.dtype)), None)
+    return held if brain is None else tuple(brain.type(v) if type(v) in (int, float) else v for v in held)
