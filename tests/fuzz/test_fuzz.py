@@ -73,6 +73,11 @@ def test_random_loops_over_lengths_find_plans_used_where_they_are_not_right(monk
     assert any(lengths.check(k) for k in range(6))
 
 
+def test_random_programs_at_many_sizes() -> None:
+    for k in range(5):
+        assert sizes.check(k) == ""
+
+
 def test_disturbed_programs() -> None:
     for k in range(3):
         assert disturbed.check(k) == ""
