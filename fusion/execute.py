@@ -35,7 +35,9 @@ from weft.fusion.siblings import schedule_versions
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.stored import is_window
+from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
+from weft.fusion.time_steps import join_time_steps
 from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
 
 PLANS_LIMIT = 4096
@@ -102,6 +104,8 @@ def make_plan(
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
     schedule = schedule_versions(versions, roots, results)
+    if device.name == "cpu":
+        schedule = join_time_steps(schedule)
     return PlanWriter(device, results, slots, schedule).write()
 
 
@@ -180,7 +184,7 @@ class PlanWriter:
         if node in group.over:
             self.place_of[node] = self.place(group.over[node])
             return
-        if previous is None or previous.kind == "empty":
+        if previous is None or previous.kind == "empty" or isinstance(group, Sweep):
             self.place(node)
             return
         source = self.place(previous)

@@ -25,6 +25,8 @@ from weft.fusion.siblings import schedule_versions
 from weft.fusion.speed import arithmetic_rate
 from weft.fusion.storage import Epoch, Storage
 from weft.fusion.stored import base_of
+from weft.fusion.sweep import Sweep
+from weft.fusion.time_steps import join_time_steps
 from weft.fusion.traffic import beside_bytes, least_bytes, traffic
 from weft.runtime import Device, LaunchNote, copy_bandwidth, setting, show_place
 
@@ -186,7 +188,8 @@ def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
-        found.append(schedule_versions(live, roots, epoch.results))
+        schedule = schedule_versions(live, roots, epoch.results)
+        found.append(join_time_steps(schedule) if epoch.device.name == "cpu" else schedule)
     return found
 
 
@@ -263,6 +266,8 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     copied = [
         p.task for p in group.placed if p.task.kind in ("update", "scatter") and p.task.node not in schedule.in_place
     ]
+    if isinstance(group, Sweep):
+        copied = []
     for task in copied:
         if task.node.operands[0].kind != "empty":
             read, written = read + beside_bytes(task), written + beside_bytes(task)
@@ -270,7 +275,9 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
     roles = {loop.role for loop in group.loops}
     title = "kernel, " + ("fold" if "reduce" in roles else "running fold" if "scan" in roles else "map")
-    if group.passes() > 1:
+    if isinstance(group, Sweep):
+        title += f", {len(group.steps)} steps in one sweep"
+    elif group.passes() > 1:
         title += f", {group.passes()} times over the row"
     if is_split(group):
         title += ", by parts and then their results"

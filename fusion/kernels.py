@@ -23,6 +23,7 @@ from weft.codegen import (
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.lower import lower_group
+from weft.fusion.sweep import Sweep
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
@@ -30,6 +31,8 @@ _met: set[str] = set()
 _MET_LIMIT = 50_000
 # Bytes a launch moves from where on a faster schedule is worth a compilation.
 _LARGE = 16 << 20
+# Elements of a row of a sweep's part.
+LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
@@ -83,9 +86,14 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
         if not special and not lowered.kernel.attributes.keys() & {"vectors", "joined", "lookback"}:
             _forget_alignment(lowered)
-        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written):
+        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
+
+
+def _in_long_rows(group: Group) -> bool:
+    """Whether it writes memory in rows so long that it pays to do so past the caches."""
+    return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
 
 
 def _forget_alignment(lowered: Lowered) -> None:

@@ -14,6 +14,8 @@ from weft.fusion.group import CHUNK, LONG_ROW, MANY_ROWS, Group, Placed, is_spli
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, goes_across, make_nest
 from weft.fusion.split_writer import Split, SplitWriter
+from weft.fusion.sweep import Sweep
+from weft.fusion.sweep_writer import SweepWriter
 
 # Elements of a chunk of a row of running folds, from two of which on threads share the row.
 SCAN_CHUNK = 1 << 15
@@ -42,6 +44,8 @@ def lower_group(
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
     one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks; with `for_gpu`,
     folds into as many as its blocks want."""
+    if isinstance(group, Sweep):
+        return [SweepWriter(group, parametric).write()]
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
     any_order = for_gpu and any(scatters_in_any_order(p) for p in group.placed)

@@ -60,9 +60,15 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
     groups = _group(sequence, set(outputs), in_place)
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
+    return finish_schedule(outputs, groups, in_place)
+
+
+def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
+    """The schedule of `groups` in this order: what is read where for the last time, and what takes over its memory."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
+        group.over.clear()
         _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)
 

@@ -50,6 +50,7 @@ class Task:
     indices: tuple[int, ...] = ()  # scatter: instructions with computed positions
     factors: tuple[int, ...] = ()
     centred: Centred | None = None
+    window: Task | None = None  # rebuild: the update of the box alone
 
     def __post_init__(self) -> None:
         everything = list(all_instructions(self.body))
@@ -91,7 +92,8 @@ class Task:
         """The same with other values read, by the name of those."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
-        return replace(self, body=_renamed(self.body, alias))
+        window = self.window and self.window.renamed(alias)
+        return replace(self, body=_renamed(self.body, alias), window=window)
 
     def signature(self) -> tuple[object, ...]:
         """What it computes, wherever in the user's program: tasks of one signature have the same results."""
@@ -304,6 +306,7 @@ def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     if not task.in_order() and value not in stored:
         rebuilt = _rebuild_task(node, stored)
         if rebuilt is not None:
+            rebuilt.window = task
             return rebuilt
         # reading elsewhere what is being overwritten: the value is finished first
         stored.add(value)

@@ -15,13 +15,15 @@ from weft.fusion.index_map import Affine
 from weft.fusion.schedule import Schedule
 from weft.fusion.sizes import greatest, least
 from weft.fusion.stored import base_of
+from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
 
 
 def traffic(group: Group) -> tuple[int, int]:
     """Bytes that a group has to read and to write at least: each element that it touches once."""
     read = sum(bytes_read(group).values())
-    written = sum(bytes_written(p.task) for p in group.placed if p.task.node not in group.private)
+    kept = [p.task for p in group.placed if p.task.node not in group.private]
+    written = sum(task.node.nbytes if isinstance(group, Sweep) else bytes_written(task) for task in kept)
     return read, written
 
 

@@ -171,7 +171,10 @@ STRUCTURAL: dict[str, str] = {
     "lane_index": "() -> index of the thread in its warp",
     "barrier": "() waits for every thread of the block",
     "shared": "() {count} -> pointer to `count` elements that the block shares",
-    "local": "() {count} -> pointer to `count` elements of the thread's own; the same ones each time it runs",
+    "local": (
+        "() {count, align} -> pointer to `count` elements of the thread's own; the same ones each time it runs. "
+        "Also at the logical level, where each call of the host's code has its own"
+    ),
     "shuffle_xor": "(x) {mask} -> x of the lane whose number is mine ^ mask (full warp)",
     "atomic": (
         "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element, as the kind's fold leaves it, or "

@@ -218,9 +218,8 @@ class MemoryEmitter(StreamEmitter):
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)
-        self.set(
-            operation, Item(self.alloca(kind if count == 1 else f"[{count} x {kind}]", array_alignment(dtype, count)))
-        )
+        align = operation.attributes.get("align") or array_alignment(dtype, count)
+        self.set(operation, Item(self.alloca(kind if count == 1 else f"[{count} x {kind}]", align)))
 
     def offset(self, operation: Operation) -> None:
         """A pointer further on."""

@@ -148,14 +148,19 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """The stores of element after element that fill whole lines in a turn, those of the largest elements."""
+    """The stores of element after element into global memory that fill whole lines in a turn, those of the largest elements."""
     steps = index_steps(body.operations, body.parameters[0])
-    found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1]
+    found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]
     widest = max(sizes, default=0)
     if not widest or widest * lanes % LINE:
         return []
     return [o for o, size in zip(found, sizes, strict=True) if size == widest]
+
+
+def _is_global(access: Operation) -> bool:
+    kind = access.operands[0].type
+    return isinstance(kind, Pointer) and kind.space == "global"
 
 
 def _needed(body: Block, values: list[Value]) -> list[Operation]:

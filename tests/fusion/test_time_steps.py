@@ -1,0 +1,145 @@
+"""Steps of a loop over a stencil that one kernel does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import execute, resized, time_steps
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Join whatever can be, in parts so small that there are many."""
+    monkeypatch.setattr(time_steps, "LEAST_BYTES", 0)
+    monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
+    monkeypatch.setattr(time_steps, "MOST", (5,))
+    monkeypatch.setattr(time_steps, "MANY_PARTS", 3)
+    monkeypatch.setattr(time_steps, "ROOM", 160 << 10)
+    execute._plans.clear()
+    resized._known.clear()
+    with wf.device("cpu"):
+        yield
+
+
+def _five_points(u: Any) -> Any:
+    return 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+
+
+def jacobi(u: Any) -> Any:
+    for _ in range(5):
+        u[1:-1, 1:-1] = _five_points(u)
+    return u
+
+
+def diffusion(u: Any) -> Any:
+    for _ in range(5):
+        u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return u
+
+
+def heat(u: Any) -> Any:
+    for _ in range(5):
+        c = u[1:-1, 1:-1, 1:-1]
+        around = u[2:, 1:-1, 1:-1] + u[:-2, 1:-1, 1:-1] + u[1:-1, 2:, 1:-1] + u[1:-1, :-2, 1:-1]
+        u[1:-1, 1:-1, 1:-1] = c + 0.1 * (around + u[1:-1, 1:-1, 2:] + u[1:-1, 1:-1, :-2] - 6 * c)
+    return u
+
+
+def alternating(u: Any, v: Any) -> Any:
+    for _ in range(5):
+        v[1:-1, 1:-1] = _five_points(u)
+        u, v = v, u
+    return u, v
+
+
+def wave(before: Any, now: Any, after: Any) -> Any:
+    for _ in range(10):
+        after[1:-1, 1:-1] = 2 * now[1:-1, 1:-1] - before[1:-1, 1:-1] + 0.1 * (_five_points(now) - now[1:-1, 1:-1])
+        before, now, after = now, after, before
+    return before, now, after
+
+
+def gray_scott(u: Any, v: Any) -> Any:
+    for _ in range(5):
+        a, b = u[1:-1, 1:-1], v[1:-1, 1:-1]
+        new = a + 0.16 * (_five_points(u) - a) - a * b * b + 0.06 * (1 - a)
+        v[1:-1, 1:-1] = b + 0.08 * (_five_points(v) - b) + a * b * b - 0.12 * b
+        u[1:-1, 1:-1] = new
+    return u, v
+
+
+def far(u: Any) -> Any:
+    for _ in range(5):
+        u[2:-2, 3:-3] = 0.2 * (u[:-4, 3:-3] + u[4:, 3:-3] + u[2:-2, :-6] + u[2:-2, 6:] + u[2:-2, 3:-3])
+    return u
+
+
+def shrinking(u: Any) -> Any:
+    for _ in range(5):
+        u = _five_points(u)
+    return u
+
+
+def upwind(u: Any) -> Any:
+    for _ in range(5):
+        u[1:, :-1] = u[1:, :-1] - 0.3 * (u[1:, :-1] - u[:-1, 1:])
+    return u
+
+
+def fixed_walls(u: Any) -> Any:
+    for _ in range(5):
+        u[1:-1, 1:-1] = _five_points(u)
+        u[:, -1] = u[:, -2]
+        u[0, :] = u[1, :]
+        u[-1, :] = 0
+    return u
+
+
+def watched(u: Any) -> Any:
+    found = []
+    for _ in range(5):
+        u[1:-1, 1:-1] = _five_points(u)
+        found.append(u[::2] * 2)
+    return (u, *found)
+
+
+CASES = [
+    (jacobi, [(67, 83), (5, 9), (40, 700), (3, 300)], 1),
+    (diffusion, [(100,), (5000,), (3,)], 1),
+    (heat, [(20, 30, 40), (9, 33, 130), (30, 5, 70)], 1),
+    (alternating, [(67, 80)], 2),
+    (wave, [(67, 80), (40, 300)], 3),
+    (gray_scott, [(67, 80)], 2),
+    (far, [(67, 80), (5, 300)], 1),
+    (shrinking, [(67, 200)], 1),
+    (upwind, [(67, 80), (30, 400)], 1),
+    (fixed_walls, [(67, 80)], 1),
+    (watched, [(67, 80)], 1),
+]
+
+
+def _listed(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+ALL = [(program, shape, count, np.float32) for program, shapes, count in CASES for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("program", "shape", "count", "dtype"), [*ALL, (jacobi, (67, 83), 1, np.float64), (heat, (9, 33, 70), 1, np.int32)]
+)
+def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int, ...], count: int, dtype: Any) -> None:
+    rng = np.random.default_rng(sum(shape))
+    given = [(rng.random(shape) * (100 if dtype == np.int32 else 1)).astype(dtype) for _ in range(count)]
+    wanted = _listed(program(*(x.copy() for x in given)))
+    found = _listed(program(*(wf.asarray(x).copy() for x in given)))
+    if min(shape) > 4:
+        assert "steps in one sweep" in str(wf.explain(*found))
+    wf.evaluate(*found)
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), y)
