@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import disturbed, graphs, lengths, loops, rows
+from tests.fuzz import disturbed, graphs, lengths, loops, rows, sizes
 from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
 from weft.fusion.sizes import Trace
 
