@@ -39,7 +39,9 @@ BEGIN = """
 END = "\n    st.global.b32 [%rd5], %r6;\n    ret;\n}"
 
 
-def launch(text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "") -> np.ndarray:
+def launch(
+    text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "", seed: int = 0
+) -> np.ndarray:
     """What a kernel that has its number in %r5 leaves of %r6."""
     memory = Memory(1 << 24)
     block = block or given.size // grid
@@ -48,7 +50,7 @@ def launch(text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int
     module = parse(HEAD + before + (text if ".entry" in text else BEGIN + text + END))
     program = make_ready(module, "k", {}, {})
     started = Started("k", (grid, 1, 1), (block, 1, 1), 0, 0, (), False)
-    run(program, memory, started, np.array(places, np.uint64).tobytes())
+    run(program, memory, started, np.array(places, np.uint64).tobytes(), seed)
     return wf_view(places[1], out or given.nbytes).view(np.uint32).copy()
 
 
@@ -185,8 +187,7 @@ def test_votes_and_matches() -> None:
         assert least[lane] == lane // 32 * 32
 
 
-def test_barriers_and_shared_memory() -> None:
-    text = """
+TURNED_ROUND = """
     .shared .align 4 .b8 tile[384];
     mov.b32 %r7, tile; shl.b32 %r8, %r3, 2; add.s32 %r9, %r7, %r8;
     setp.lt.u32 %p1, %r3, 40; @%p1 bra $early;
@@ -196,8 +197,14 @@ def test_barriers_and_shared_memory() -> None:
     bar.sync 0;
     sub.s32 %r11, 95, %r3; shl.b32 %r11, %r11, 2; add.s32 %r11, %r7, %r11;
     ld.shared.b32 %r6, [%r11];"""
+
+
+def test_barriers_and_shared_memory() -> None:
     given = RNG.integers(0, 1000, 192, np.uint32)
-    assert launch(text, given, grid=2).tolist() == given.reshape(2, 96)[:, ::-1].ravel().tolist()
+    assert launch(TURNED_ROUND, given, grid=2).tolist() == given.reshape(2, 96)[:, ::-1].ravel().tolist()
+    # without the barrier some see what was there before
+    found = [launch(TURNED_ROUND.replace("bar.sync 0;", ""), given, grid=2, seed=k) for k in range(20)]
+    assert any((f != given.reshape(2, 96)[:, ::-1].ravel()).any() for f in found)
 
 
 def test_atomics() -> None:

@@ -179,7 +179,12 @@ class Arithmetic(Operands):
         return self._extreme(-1)
 
     def _testp(self) -> Step:
-        kind = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda a: ~np.isnan(a)}
+        kind: dict[str, Any] = {
+            "finite": np.isfinite,
+            "infinite": np.isinf,
+            "notanumber": np.isnan,
+            "number": lambda a: ~np.isnan(a),
+        }
         return self.same(kind[self.parts[0]], 1)
 
 

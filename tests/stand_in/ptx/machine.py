@@ -1,7 +1,7 @@
 """A GPU that runs PTX, one instruction after another, for all threads that are at it at once.
 
 In: a function of a `Module`, a launch, memory. Out: the memory changed, or a `Fault`. Always true: threads go where their own
-branches lead; a barrier holds a block's threads until all have come, an instruction of a warp its lanes; an access outside a
+branches lead, warps not in step; a barrier holds a block's threads until all have come, an instruction of a warp its lanes; an access outside a
 block of memory, or at an address that is not a multiple of its length, is a fault; what nobody wrote to registers, to shared
 and to local memory is rubbish. Order: the threads that are furthest behind go first, but others now and then, so that those
 who wait in a loop for somebody get to see him.
@@ -29,6 +29,7 @@ ILLEGAL_ADDRESS, MISALIGNED, LAUNCH_FAILED, ASSERTION = 700, 716, 719, 710
 MOST_LANES = 1 << 15  # of blocks that run side by side
 RUBBISH = 0xA5
 CALL_BITS, MOST_CALLS = 24, 60  # local memory of calls inside each other
+DRIFT = 0.25  # how often some warps go on before the others: who relies on others without waiting for them is found out
 PATIENCE = 5_000_000  # jumps of threads after which nobody is believed to come to an end
 REGISTER = {"pred": np.bool_, "b16": np.uint16, "b32": np.uint32, "b64": np.uint64}
 REGISTER |= {"u16": np.uint16, "s16": np.uint16, "f16": np.uint16, "u32": np.uint32, "s32": np.uint32}
@@ -309,7 +310,13 @@ class Run:
         if len(self.ready) > 1 and self.turns % 8 == 7:
             at = int(self.grid.random.choice(list(self.ready)))
         parts = self.ready.pop(at)
-        return at, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        lanes = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        if self.grid.random.random() < DRIFT:
+            ahead = self.grid.random.random(self.grid.lanes // WARP)[self.grid.warp_of[lanes]] < 0.5
+            if ahead.any():
+                self._put(at, lanes[~ahead])
+                lanes = lanes[ahead]
+        return at, lanes
 
     def _put(self, at: int, lanes: np.ndarray) -> None:
         if len(lanes):
@@ -410,7 +417,7 @@ class Run:
             entries = self.waiting[number]
             come = sum(np.bincount(grid.block_of[lanes], minlength=grid.blocks) for lanes, *_ in entries)
             wanted = max((count for *_, count in entries), default=0)
-            free = (come > 0) & (come >= (wanted or living))
+            free: Any = (come > 0) & (come >= (wanted or living))
             if not free.any():
                 continue
             gone, rest = True, []
