@@ -325,6 +325,8 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
                 elif kind is tuple:
                     table[step[0]] = device.allocate(step[1])  # type: ignore[index]
+                elif kind is Carve:
+                    _carve(step, table, device)  # type: ignore[arg-type]
                 else:
                     _do(step, table, device)
                 # no signal is handled between these two
@@ -352,11 +354,6 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
         table[step] = None
     elif isinstance(step, Take):
         _take(step, table, device)
-    elif isinstance(step, Carve):
-        whole = table[step.whole]
-        start = whole.address
-        for place, offset, nbytes in step.parts:
-            table[place] = Buffer(device, start + offset, nbytes, whole)
     elif isinstance(step, Call):
         if Listening.listeners:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
@@ -364,6 +361,13 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
             launch_heard(device, note, partial(_call_host, step, table, device))
         else:
             _call_host(step, table, device)
+
+
+def _carve(step: Carve, table: list[Any], device: Device) -> None:
+    whole = table[step.whole]
+    start = whole.address
+    for place, offset, nbytes in step.parts:
+        table[place] = Buffer(device, start + offset, nbytes, whole)
 
 
 def _start(step: Batch, table: list[Any], device: Device) -> None:

@@ -45,6 +45,7 @@ class SplitWriter(KernelWriter):
 
     def build_partials(self, folds: list[Placed], split: Split) -> None:
         """Each chunk of the outermost reduce loop folded by itself into scratch memory."""
+        self._count_work(split)
         before, inner = self.stage(0), self.stage(1)
 
         def at_point() -> None:
@@ -122,6 +123,10 @@ class SplitWriter(KernelWriter):
         terms = [made[k][0] for k in _centred(placed).terms]
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
+    def _count_work(self, split: Split) -> None:
+        """The elements of all chunks together: the nest has the whole of the loop that is cut in each."""
+        self.work = prod(split.rows) * split.extent * split.inside
+
     def _bounds(self, split: Split) -> tuple[Value, Value]:
         """Where the open chunk begins and ends."""
         with self.builder.at(1):
@@ -137,6 +142,7 @@ class SplitWriter(KernelWriter):
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
         """What running folds have at the end of each chunk, from its beginning."""
+        self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
         while stack:
@@ -166,6 +172,7 @@ class SplitWriter(KernelWriter):
     def build_shared(self, scans: list[Placed], split: Split, *, for_gpu: bool) -> None:
         """Running folds along each chunk, from what the chunks before it have in all: on a GPU by one thread too, since
         others of its team would have nothing to do along the chunk."""
+        self._count_work(split)
 
         def at_point() -> None:
             depth = len(self.nest.outer)

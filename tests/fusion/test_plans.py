@@ -11,6 +11,7 @@ import pytest
 
 import weft as wf
 from weft.fusion import explain_storages
+from weft.runtime import override
 
 
 def launches(array: wf.Array) -> int:
@@ -254,3 +255,13 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
     values = np.arange(5.0)
     for between in (False, True, False):
         np.testing.assert_array_equal(rest_of(values, between), values * 2 + 1)
+
+
+@pytest.mark.parametrize("make", [lambda x: (x * x).sum(), lambda x: wf.cumsum(x)])
+def test_chunks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """How much a kernel has to do says by how many threads it is run."""
+    n = 300_000
+    with wf.device("cpu"), override(debug=("launch",)):
+        wf.evaluate(make(wf.asarray(np.ones(n, np.float32))))
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("launch partial")]
+    assert told and all(line.endswith(f", {n} elements") for line in told)
