@@ -6,7 +6,6 @@ machine's own approximations are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,9 @@ import pytest
 import weft as wf
 from tests.codegen.passes.test_expand_division import SIGNIFICANDS, any_floats, bits, hard_pairs
 from weft import cuda
-from weft.runtime import probe
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")]
 CHUNK = 1 << 24
-
-
-@pytest.fixture(autouse=True)
-def _device() -> Iterator[None]:
-    found = probe()
-    if found.status != "ok":
-        pytest.fail(f"no GPU: {found.message}")
-    with wf.device("cuda:0"):
-        yield
 
 
 def same_bits(found: Any, wanted: np.ndarray) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,9 @@ from tests.kernels.probes import PROBES, Probe, same
 from tests.kernels.programs import PROGRAMS
 from tests.kernels.test_vectorize import X, Y, branches, by_hand, steps
 from weft import cuda
-from weft.runtime import DeviceLostError, probe
+from weft.runtime import DeviceLostError
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")]
-
-
-@pytest.fixture(autouse=True)
-def _device() -> Iterator[None]:
-    found = probe()
-    if found.status != "ok":
-        pytest.fail(f"no GPU: {found.message}")
-    with wf.device("cuda:0"):
-        yield
 
 
 def run(given: Probe) -> tuple[Any, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,9 @@ import pytest
 
 import weft as wf
 from weft import cuda
-from weft.runtime import probe
 
 pytestmark = pytest.mark.gpu
 N = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def _device() -> Iterator[None]:
-    found = probe()
-    if found.status != "ok":
-        pytest.fail(f"no GPU: {found.message}")
-    with wf.device("cuda:0"):
-        yield
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,20 +10,11 @@ import pytest
 
 import weft as wf
 from tests.fuzz import layouts, programs, rows
-from weft.runtime import OutOfMemoryError, default_device, probe
+from weft.runtime import OutOfMemoryError, default_device
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")]
 N = 1 << 20
 RANDOM = np.random.default_rng(3)
-
-
-@pytest.fixture(autouse=True)
-def _device() -> Iterator[None]:
-    found = probe()
-    if found.status != "ok":
-        pytest.fail(f"no GPU: {found.message}")
-    with wf.device("cuda:0"):
-        yield
 
 
 # -- random programs ----------------------------------------------------------------------------------

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import weft as wf
-from weft.runtime import probe
 
 pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(5)
-
-
-@pytest.fixture(autouse=True)
-def _device() -> Iterator[None]:
-    found = probe()
-    if found.status != "ok":
-        pytest.fail(f"no GPU: {found.message}")
-    with wf.device("cuda:0"):
-        yield
 
 
 @pytest.mark.parametrize("length", [4097, 100_000, 4096 * 1024 + 1, 30_000_001])

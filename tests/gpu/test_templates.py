@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
-from weft.runtime import probe
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(autouse=True)
-def _device() -> Iterator[None]:
-    found = probe()
-    if found.status != "ok":
-        pytest.fail(f"no GPU: {found.message}")
-    with wf.device("cuda:0"):
-        yield
 
 
 A = np.random.default_rng(0).random((300, 1000)).astype(np.float32) + 0.5
