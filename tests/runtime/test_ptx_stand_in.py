@@ -128,6 +128,15 @@ def test_floats() -> None:
         )
 
 
+def test_pairs_of_halves() -> None:
+    x = RNG.standard_normal(32).astype("f4")
+    text = "cvt.rn.f16x2.f32 %r7, %r5, 0f40400000;\n fma.rn.f16x2 %r6, %r7, %r7, %r7;"
+    low, high = launch(text, x).view("f2").reshape(-1, 2).T
+    half = x.astype("f2").astype("f8")
+    assert (low == 12).all()
+    assert np.array_equal(high, (half * half + half).astype("f2"))
+
+
 def test_approximations_are_off_but_less_than_a_unit() -> None:
     exact = 1 / RNG.uniform(1, 2, 5000)
     found = numbers.approximate(exact, np.float32)
@@ -266,7 +275,7 @@ def test_faults(text: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["frob.b32 %r6, %r5;", "add.sat.s32 %r6, %r5, 1;", "cvt.rn.f16x2.f32 %r6, %r5, %r5;", "mov.b32 %r6, nobody;"],
+    ["frob.b32 %r6, %r5;", "add.sat.s32 %r6, %r5, 1;", "cvt.rna.tf32.f32 %r6, %r5;", "mov.b32 %r6, nobody;"],
 )
 def test_what_is_not_known_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="nknown|not understood"):

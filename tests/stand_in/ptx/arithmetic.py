@@ -33,7 +33,7 @@ class Arithmetic(Operands):
         towards = self.rounding()
         if towards:
             return self.same(lambda a, b: numbers.directed(name, towards, a, b))
-        if self.kind == "bf16" or "x2" in self.kind:
+        if self.kind.startswith("bf16"):
             raise ValueError(self.kind)
         return self.same(work)
 
@@ -240,8 +240,16 @@ class Choices(Operands):
         to, source = self.parts[-2:]
         how = next((p for p in self.parts[:-2] if re.fullmatch(r"r[nzmp]i?", p)), "")
         left = set(self.parts[:-2]) - {how, "ftz", "sat"}
-        if left or "x2" in to:
-            raise ValueError(f"{left or to}")
+        if left:
+            raise ValueError(str(left))
+        if to.endswith("x2"):
+            one = _conversion(to.removesuffix("x2"), source, how, self.has("sat"))
+
+            def both(a: Any, b: Any) -> Any:
+                high, low = (np.asarray(one(v)).view("u2").astype("u4") for v in (a, b))
+                return high << np.uint32(16) | low
+
+            return self.each(both, [source, source])
         return self.each(_conversion(to, source, how, self.has("sat")), [source])
 
     def _cvta(self) -> Step:

@@ -176,12 +176,19 @@ class Operands:
         return lambda g, m: put(g, m, work(*(r(g, m) for r in readers)))
 
     def same(self, work: Callable[..., Any], count: int = 2) -> Step:
-        """... of operands of one type."""
+        """... of operands of one type; of pairs, one half after the other."""
+        if self.kind == "f16x2":
+
+            def of_pairs(*values: Any) -> Any:
+                halves = [np.atleast_1d(np.ascontiguousarray(v)).view("f2").reshape(-1, 2) for v in values]
+                return np.ascontiguousarray(work(*halves).astype("f2")).view("u4")[:, 0]
+
+            return self.each(of_pairs, ["b32"] * count)
         return self.each(work, [self.kind] * count)
 
     @property
     def is_float(self) -> bool:
-        return TYPES[self.kind].kind == "f"
+        return self.kind == "f16x2" or TYPES[self.kind].kind == "f"
 
     def rounding(self) -> str:
         """Towards where, if not to the nearest."""
