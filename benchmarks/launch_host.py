@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TURNS = 9
 CALLS = 1000
 LENGTHS = (1, 10, 100)  # kernels of a plan
+OUTPUTS = (1, 4, 64)  # results of a plan
 
 
 def measure() -> dict[str, str]:
@@ -49,7 +50,7 @@ def run() -> dict[str, float]:
     driver = StandIn()
     with tempfile.TemporaryDirectory() as folder:
         load_library(Path(folder), driver)
-    makers = {**_plain(driver), **_explicit(), **_prepared()}
+    makers = {**_plain(driver), **_explicit(), **_prepared(), **_outputs()}
     taken: dict[str, list[float]] = {name: [] for name in makers}
     for turn in range(TURNS + 1):
         for name, call in makers.items():
@@ -96,7 +97,7 @@ def _explicit() -> dict[str, Callable[[], Any]]:
     return {
         "explicit kernel of three arrays": lambda: launcher(x, y, out),
         "explicit kernel of three arrays, with its brackets": lambda: kernel[1, 256](x, y, out),
-        "record, plan and run x * 2 + y": lambda: wf.evaluate(x * 2.0 + y),
+        "record, find and run x * 2 + y": lambda: wf.evaluate(x * 2.0 + y),
     }
 
 
@@ -126,6 +127,29 @@ def _prepared() -> dict[str, Callable[[], Any]]:
             for _ in range(4):
                 prepared.run(table)
             found[f"cached plan of {count} kernels, {way}"] = lambda prepared=prepared: prepared.run(table)  # type: ignore[misc]
+    return found
+
+
+def _outputs() -> dict[str, Callable[[], Any]]:
+    """Cached plans with several results, from the look-up on: memory, launches, and the results handed out and dropped."""
+    from importlib import import_module
+
+    import weft as wf
+    from weft.fusion import Epoch, current_epoch
+
+    module = import_module("weft.fusion.execute")
+    found: dict[str, Callable[[], Any]] = {}
+    for length, size in ((100, "800 bytes"), (1000, "8 KB")):
+        x, y = ([wf.asarray(np.ones(length)) for _ in range(8)] for _ in range(2))
+        for count in OUTPUTS:
+            made = [x[k % 8] + y[k // 8] for k in range(count)]
+            epoch = Epoch(x[0].device)
+            epoch.slots += current_epoch().slots
+            wf.evaluate(made)
+            plan = next(reversed(module._plans.values()))
+            found[f"cached plan with {count} results of {size}"] = (
+                lambda plan=plan, epoch=epoch: module.execute(plan, epoch, lambda made: None)  # type: ignore[misc]
+            )
     return found
 
 
