@@ -18,6 +18,7 @@ from weft.fusion.grouping import Grouping
 from weft.fusion.index_map import Affine
 from weft.fusion.reference import topological
 from weft.fusion.stored import base_of, choose_stored, find_short
+from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task, make_task
 
 
@@ -69,6 +70,8 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
         group.over.clear()
+        if isinstance(group, Sweep):
+            continue  # its parts read what others write
         _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)
 
