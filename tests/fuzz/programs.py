@@ -10,12 +10,13 @@ import random
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 import weft as wf
-from weft.codegen import OPS
+from weft.codegen import OPS, dtype_kind, is_bfloat16
 from weft.runtime import SimtDevice, get_device
 from weft.runtime import device as on_device
 
@@ -23,7 +24,10 @@ SHAPES = ((4, 5), (5,), (4, 1), (1,), (), (3, 4, 5), (0, 5), (7,), (33,), (2, 70
 # Shapes at which schedules go other ways: more rows or columns than a block has threads, rows of more than one block,
 # folds in chunks.
 LARGE = ((300,), (3, 1100), (1100, 3), (70, 130), (20000,), (130, 70), (70, 1), (2500, 2), (2, 9000), (7, 30, 11))
-DTYPES = ("float64", "float32", "int64", "int32", "uint8", "int16", "bool", "float16", "complex128", "uint64")
+_HALVES = ("bfloat16",) if find_spec("ml_dtypes") else ()
+if _HALVES:
+    import ml_dtypes  # noqa: F401  # NumPy knows the name from then on
+DTYPES = ("float64", "float32", "int64", "int32", "uint8", "int16", "bool", "float16", "complex128", "uint64", *_HALVES)
 EXACT = tuple(
     row.name
     for row in OPS.values()
@@ -113,18 +117,22 @@ class Generator:
             row = OPS[self.random.choice(EXACT)]
             operands = [a, self.random.choice([b, number])][: row.arity]
             # the magnitude of a complex number is a hypotenuse, which is not exact
-            inexact = row.name in ("absolute", "sign") and self.values[a].dtype.kind == "c"
+            inexact = row.name in ("absolute", "sign") and dtype_kind(self.values[a].dtype) == "c"
             return f"xp.{row.name}({', '.join(operands)})", inexact
         if choice == 4:
             operator = self.random.choice(["+", "-", "*", "/", "//", "%", "<", "==", "&", "|"])
             return f"{a} {operator} {self.random.choice([b, number])}", False
         if choice == 5:
             row = OPS[self.random.choice(INEXACT)]
+            if row.name == "power" and "bfloat16" in (self.values[a].dtype.name, self.values[b].dtype.name):
+                row = OPS["hypot"]  # NaN ** 0 is NaN for ml_dtypes
             return f"xp.{row.name}({', '.join([a, b][: row.arity])})", True
         if choice == 6:
             axis = self.random.choice(["None", *map(str, range(-len(shape), len(shape)))])
             name = self.random.choice(REDUCTIONS)
-            exact = name not in ("sum", "mean", "prod") or self.values[a].dtype.kind in "iub"
+            if is_bfloat16(self.values[a].dtype) and name in ("sum", "mean", "prod"):
+                name = "max"  # NumPy folds bfloat16 in bfloat16
+            exact = name not in ("sum", "mean", "prod") or dtype_kind(self.values[a].dtype) in "iub"
             return f"{a}.{name}(axis={axis})", not exact
         if choice == 7:
             return f"{a}[{self.index(shape)}]", False
@@ -145,7 +153,7 @@ class Generator:
             return f"xp.clip({a}, -2, 3)", False
         if choice == 11:
             # out-of-range floats become integers by another rule than NumPy's: keep them in range
-            source = f"xp.clip(xp.nan_to_num(xp.real({a})), 0, 100)" if self.values[a].dtype.kind in "fc" else a
+            source = f"xp.clip(xp.nan_to_num(xp.real({a})), 0, 100)" if dtype_kind(self.values[a].dtype) in "fc" else a
             return f"{source}.astype('{self.random.choice(DTYPES[:6])}')", False
         if choice == 12:
             return self.random.choice(
@@ -159,9 +167,9 @@ class Generator:
                 ]
             ), False
         if choice == 13:
-            return f"xp.cumsum({a}, axis={self.random.choice(['None', '0', '-1'])})", self.values[
-                a
-            ].dtype.kind not in "iub"
+            return f"xp.cumsum({a}, axis={self.random.choice(['None', '0', '-1'])})", dtype_kind(
+                self.values[a].dtype
+            ) not in "iub"
         if choice == 14:
             return f"{a}[{a} > {number}]", False
         return f"xp.broadcast_to({a}, (2, *{a}.shape)) + {number}", False
@@ -203,15 +211,15 @@ class Generator:
                     warnings.simplefilter("ignore")
                     exec(line, {"xp": np}, trial)
                 good = all(self._acceptable(v) for v in trial.values()) and np.size(trial[target]) < self.most
-                if "[" in line.split("=")[0] and trial[target].dtype.kind in "iub":
+                if "[" in line.split("=")[0] and dtype_kind(trial[target].dtype) in "iub":
                     source = line.rpartition("= ")[2]
-                    good = good and np.asarray(eval(source, {"xp": np}, dict(self.values))).dtype.kind in "iub"
+                    good = good and dtype_kind(np.asarray(eval(source, {"xp": np}, dict(self.values))).dtype) in "iub"
             except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, np.exceptions.AxisError):
                 good = False
             if not good:
                 # an in-place statement may have got half way: start again from the values before
                 for k, v in snapshot.items():
-                    if v.size and not np.array_equal(self.values[k], v, equal_nan=v.dtype.kind in "fc"):
+                    if v.size and not np.array_equal(self.values[k], v, equal_nan=dtype_kind(v.dtype) in "fc"):
                         raise Abandoned
                 continue
             trial = {k: v if isinstance(v, np.ndarray) else np.asarray(v) for k, v in trial.items()}
@@ -223,7 +231,7 @@ class Generator:
     @staticmethod
     def _acceptable(value: Any) -> bool:
         kind = np.asarray(value)
-        return kind.dtype.kind in "biufc" and kind.ndim <= 5
+        return dtype_kind(kind.dtype) in "biufc" and kind.ndim <= 5
 
 
 class Abandoned(Exception):
@@ -275,10 +283,14 @@ def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loos
             return f"{name} is {found.dtype}{found.shape}, not {wanted.dtype}{wanted.shape}"
         if not wanted.size:
             continue
-        nan = wanted.dtype.kind in "fc"
-        if loose or wanted.dtype.kind == "c":
+        if is_bfloat16(wanted.dtype):  # which NumPy's comparisons do not know all of
+            found, wanted, half = found.astype(np.float32), wanted.astype(np.float32), True
+        else:
+            half = wanted.dtype == np.float16
+        nan = dtype_kind(wanted.dtype) in "fc"
+        if loose or dtype_kind(wanted.dtype) == "c":
             single = wanted.dtype in (np.float32, np.complex64)
-            tolerance = 2e-2 if wanted.dtype == np.float16 else 1e-4 if single else 1e-9
+            tolerance = 2e-2 if half else 1e-4 if single else 1e-9
             with np.errstate(all="ignore"):
                 scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0) if nan else 0
             same = (
