@@ -99,9 +99,11 @@ class GpuServices:
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
         """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
         if self.streaming:
-            block = buffer if isinstance(buffer, Block) else buffer._owner  # (of which it is a part)
-            if isinstance(block, Block):
-                self._order.claim(block, stream, written)
+            whole: Any = buffer
+            while type(whole) is Buffer:
+                whole = whole._owner  # of which it is a part
+            if isinstance(whole, Block):
+                self._order.claim(whole, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:
         """A new event."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.test_cuda_launch import EXPLICIT, MAIN, Driver, launch, order
-from weft.runtime import OutOfMemoryError
+from weft.runtime import Buffer, OutOfMemoryError
 from weft.runtime.cuda import staging
 from weft.runtime.cuda.device import CudaDevice
 from weft.runtime.cuda.memory import KEPT_BYTES, FreeList, size_class
@@ -58,6 +58,25 @@ def device(table: Machine) -> CudaDevice:
 
 
 # -- blocks ------------------------------------------------------------------------------------------------
+
+
+def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
+    stream = device.create_stream()
+    whole: Any = device.allocate(1000)
+    part = Buffer(device, whole.address + 256, 100, whole)
+    inner = Buffer(device, part.address + 8, 8, part)
+    assert whole.writer is whole.home and not whole.crossed
+    device.claim(inner, stream)
+    assert whole.readers == {stream} and whole.crossed
+    device.claim(part, stream, written=True)
+    assert whole.writer is stream and not whole.readers
+    address = whole.address
+    del whole, part
+    assert device.memory.held, "a part keeps the whole"
+    del inner
+    assert not device.memory.held and device.memory.kept
+    # the device's own stream waits for the other one before it has the block again
+    assert device.allocate(1000).address == address
 
 
 def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice) -> None:
