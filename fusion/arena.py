@@ -105,7 +105,8 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
         steps, found = _into_arena(steps, owner, {place: size[place] for place in inside}, places)
         first += found
         places += 1
-    short = [place for place, nbytes in size.items() if place in kept and nbytes <= SHORT]
+    lasting = [place for place in size if place in kept]
+    short = [place for place in lasting if size[place] <= SHORT] if len(lasting) > 1 else []
     for k in range(0, len(short) - 1, TOGETHER):
         first += _side_by_side({place: size[place] for place in short[k : k + TOGETHER]}, places)
         places += 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.codegen import KernelBuilder, Value
 from weft.fusion.body import Instruction
-from weft.fusion.expr import Expr, constant_value
+from weft.fusion.expr import Expr, is_number
 from weft.fusion.task import Centred, Task
 
 # What a sum is of: distances squared from the mean, or these functions of distances from the largest.
@@ -85,7 +85,7 @@ def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | No
         return None
     centre = _fold_read(home, total, find)
     count = prod(loop.extent for loop in task.loops if loop.role == "reduce")
-    if centre is None or centre.node.op != "add" or constant_value(divisor.node) != kind.type(count):
+    if centre is None or centre.node.op != "add" or not is_number(divisor.node, count):
         return None
     return centre, divisor.node
 

@@ -32,6 +32,7 @@ from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
+from weft.fusion.sizes import Size
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.stored import is_window
@@ -209,14 +210,14 @@ class PlanWriter:
         for number, nbytes in lowered.partials:
             if number not in self.partial_places:
                 self.partial_places[number] = self._new(nbytes)
-        slots: list[int] = [0] * len(lowered.bindings)
+        slots: list[Any] = [0] * len(lowered.bindings)
         patches, scalars = [], []
         for k, (kind, value, offset) in enumerate(lowered.bindings):
             match kind:
                 case "int":
                     slots[k] = value
                 case "number":
-                    slots[k] = pack_scalar(value)
+                    slots[k] = value if type(value) is Size else pack_scalar(value)
                 case "buffer":
                     patches.append((k, self.place(value), offset))
                 case "partial":

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.codegen.ops import find_op, resolve_dtypes
+from weft.fusion.sizes import Size, convert, to_bytes
 
 Kind = Literal[
     "leaf",  # slot: the buffer bound to it, whole, in C order
@@ -126,7 +127,16 @@ def constant(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Expr:
 
 def constant_value(node: Expr) -> Any:
     """The NumPy scalar of a constant."""
-    return np.frombuffer(node.attrs[0], node.dtype)[0]
+    bits = node.attrs[0]
+    return np.frombuffer(to_bytes(bits, node.dtype.itemsize) if type(bits) is Size else bits, node.dtype)[0]
+
+
+def is_number(node: Expr, value: int) -> bool:
+    """Whether a constant is this number, in its dtype."""
+    bits = node.attrs[0]
+    if type(bits) is Size:
+        return bool(bits == convert(value, node.dtype))
+    return bool(constant_value(node) == node.dtype.type(value))
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Expr:

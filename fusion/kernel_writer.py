@@ -244,7 +244,8 @@ class KernelWriter:
         found = self.values.get(key)
         if found is None:
             value = self.builder.scalar(f"c{len(self.bindings)}", node.dtype)
-            self.bindings.append(("number", constant_value(node), 0))
+            bits = node.attrs[0]
+            self.bindings.append(("number", bits if type(bits) is Size else constant_value(node), 0))
             found = self.values[key] = (value, 0)
         return found
 

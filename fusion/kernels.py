@@ -24,6 +24,7 @@ from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.lower import lower_group
 from weft.fusion.sweep import Sweep
+from weft.fusion.sizes import Size
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
@@ -47,10 +48,14 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     if device.target.scheduled_for.kind == "cuda" or any(
         binding[0] == "number" for lowered in general for binding in lowered.bindings
     ):
-        special = lower_for(device.target, group, special=True)
         skeleton = "".join(map(_skeleton, general))
+        trace = next((value.trace for k in general for _, value, _ in k.bindings if type(value) is Size), None)
+        before = trace.mark() if trace is not None else 0
+        special = lower_for(device.target, group, special=True)
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
+        elif trace is not None:
+            trace.forget(before)  # what it found out about the numbers that it would be for alone
     functions = [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
     if skeleton is not None:  # met from now on: threads that came at the same time wait for the same compilation
         if len(_met) >= _MET_LIMIT:

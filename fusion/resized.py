@@ -19,7 +19,7 @@ from weft.fusion.arena import Carve, Take
 from weft.fusion.expr import Expr
 from weft.fusion.plan import Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
-from weft.fusion.sizes import Size, Trace
+from weft.fusion.sizes import Size, Trace, from_bytes
 
 FORMS_LIMIT = 1024
 # Plans of a form that are kept, each for other answers.
@@ -32,12 +32,12 @@ NODES = 4096
 
 @dataclass(slots=True)
 class Form:
-    """Versions but for their sizes: `key` is equal for versions of one form, `values` are the sizes, `nodes` everything
-    that the versions need, operands first."""
+    """Versions but for their sizes: `key` is equal for versions of one form, `nodes` are everything that the versions need,
+    operands first, and `spelling` has the sizes."""
 
     key: Any
-    values: list[int]
     nodes: list[Expr]
+    spelling: Spelling
 
 
 @dataclass(slots=True)
@@ -76,17 +76,21 @@ def find_form(versions: list[Expr], wanted: tuple[int, ...] | None, results: dic
             attrs = node.attrs
             if kind in _SIZED:
                 attrs = _SIZED[kind](attrs, spell)
+            elif kind == "constant" and node.dtype.kind in "iuf":
+                attrs = (spell.constant(attrs[0]),)
         numbers[node] = len(numbers)
         parts.append((kind, node.op, operands, attrs, spell(node.shape), node.dtype))
-    return Form((tuple(parts), tuple([numbers[v] for v in versions]), wanted), spell.values, nodes)
+    return Form((tuple(parts), tuple([numbers[v] for v in versions]), wanted), nodes, spell)
 
 
 class Spelling:
-    """How a key spells sizes: 0, 1 and -1, which are special to planning, as they are, others by a number each."""
+    """How a key spells sizes: 0, 1 and -1, which are special to planning, as they are, others by a number each, as
+    constants."""
 
     def __init__(self) -> None:
         self.values: list[int] = []
         self.codes = {0: 0, 1: 1, -1: -1}
+        self.constants: dict[bytes, int] = {}
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
@@ -96,6 +100,14 @@ class Spelling:
             self.values.append(value)
             code = len(self.values) + 1
             found = self.codes[value] = code if value > 0 else -code
+        return found
+
+    def constant(self, bits: bytes) -> int:
+        """The code of a constant's bits."""
+        found = self.constants.get(bits)
+        if found is None:
+            self.values.append(from_bytes(bits))
+            found = self.constants[bits] = len(self.values) - 1
         return found
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -124,8 +136,10 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 class Remembering:
     """Sizes of a trace in place of numbers, spelled like them."""
 
-    def __init__(self, form: Form, trace: Trace) -> None:
-        self.sizes: dict[int, Any] = dict(zip(form.values, trace.sizes, strict=True))
+    def __init__(self, spelling: Spelling, trace: Trace) -> None:
+        codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
+        self.sizes: dict[int, Any] = {value: trace.sizes[k] for value, k in codes if k >= 0}
+        self.constants = {bits: trace.sizes[k] for bits, k in spelling.constants.items()}
 
     def number(self, value: int) -> Any:
         """The size that stands for a number."""
@@ -140,11 +154,9 @@ def find(form: Form) -> Plan | None:
     known = _known.get(form.key)
     if known is None:
         return None
-    for k, template in enumerate(known.templates):
-        numbers = template.compute(form.values)
+    for template in known.templates:
+        numbers = template.compute(form.spelling.values)
         if numbers is not None:
-            if k:
-                known.templates[0], known.templates[k] = template, known.templates[0]
             return template.build(numbers, form.nodes)
     return None
 
@@ -170,8 +182,8 @@ def trace_plan(
 
     None where planning does something with a size that cannot be followed.
     """
-    trace = Trace(form.values)
-    sizes = Remembering(form, trace)
+    trace = Trace(form.spelling.values)
+    sizes = Remembering(form.spelling, trace)
     copies: dict[Expr, Expr] = {}
     for node in form.nodes:
         operands, attrs = (), node.attrs
@@ -179,6 +191,8 @@ def trace_plan(
             operands = tuple([copies[child] for child in node.operands])  # type: ignore[assignment]
             if node.kind in _SIZED:
                 attrs = _SIZED[node.kind](attrs, sizes)
+            elif node.kind == "constant" and attrs[0] in sizes.constants:
+                attrs = (sizes.constants[attrs[0]],)
         # not interned: it is no expression of anybody's
         shape = sizes(node.shape)
         copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
@@ -188,7 +202,7 @@ def trace_plan(
         give_up(form)
         return None
     template = _template(plan, trace, [copies[node] for node in form.nodes])
-    numbers = template.compute(form.values)
+    numbers = template.compute(form.spelling.values)
     assert numbers is not None, "conditions hold for the sizes that they were found with"
     with _lock:
         known = _known.setdefault(form.key, Known())

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 _numbers = count()
 
 # What a trace writes down: operators between two numbers, as Python writes them, and functions.
@@ -30,8 +32,9 @@ _OPERATORS: dict[str, Callable[[int, int], Any]] = {
     "<=": operator.le,
     "==": operator.eq,
 }
+for _kind in (np.float32, np.float64):
+    _OPERATORS[_kind.__name__] = lambda value, _, kind=_kind: from_bytes(kind(value).tobytes())  # type: ignore[misc]
 _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
-_FUNCTIONS = ("gcd", "min", "max")
 
 
 class Size:
@@ -143,7 +146,7 @@ class Trace:
         self.sizes = [Size(self, f"x{k}", value) for k, value in enumerate(values)]
         self.open = True
         self._made: dict[tuple[str, Any, Any], Any] = {}  # (operator, names or numbers of operands) -> result
-        self._decided: dict[tuple[str, Any, Any], bool] = {}
+        self._decided: dict[tuple[str, Any, Any], int] = {}  # the same of comparisons -> which line
         self._lines: list[tuple[str, str, Any, Any]] = []  # (result, operator, operands); without a result: a condition
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
@@ -186,9 +189,20 @@ class Trace:
             left, right = right, left
         key = (op, left, right)
         if key not in self._decided:
-            self._decided[key] = holds
+            self._decided[key] = len(self._lines)
             self._lines.append(("", op if holds else _OPPOSITE[op], left, right))
         return holds
+
+    def mark(self) -> int:
+        """The present end of the trace."""
+        return len(self._lines)
+
+    def forget(self, mark: int) -> None:
+        """Leave out the conditions found since `mark`: nothing of what asked for them is made use of."""
+        self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
+        conditions = [key for key, line in self._decided.items() if line >= mark]
+        for key in conditions:
+            del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Callable[[Sequence[int]], tuple[int, ...] | None]:
         """The function from numbers in place of the trace's to those in place of `results`; it gives None where a
@@ -200,12 +214,12 @@ class Trace:
             if name and name not in needed:
                 continue
             needed |= {left, right}
-            term = f"{op}({left}, {right})" if op in _FUNCTIONS else f"{left} {op} {right}"
+            term = f"{left} {op} {right}" if op in _OPPOSITE or not op.isidentifier() else f"{op}({left}, {right})"
             kept.append(f"    {name} = {term}" if name else f"    if not {term}: return None")
         names = "".join(f"{size.name}, " for size in self.sizes)
         head = ["def compute(x):", f"    {names}= x" if names else ""]
         last = f"    return ({''.join(f'{_name(result)}, ' for result in results)})"
-        space: dict[str, Any] = {"gcd": math.gcd}
+        space: dict[str, Any] = {name: function for name, function in _OPERATORS.items() if name.isidentifier()}
         exec("\n".join([*head, *reversed(kept), last]), space)
         self._made.clear()
         self._decided.clear()
@@ -221,6 +235,23 @@ def _value(number: Any) -> int:
 def _name(number: Any) -> Any:
     kind = type(number)
     return number.name if kind is Size else number if kind is float else operator.index(number)
+
+
+def from_bytes(bits: bytes) -> int:
+    """The bits of a number as an int, as kernels take it."""
+    return int.from_bytes(bits, "little", signed=len(bits) == 8)
+
+
+def to_bytes(bits: Any, length: int) -> bytes:
+    """The bytes of a number from its bits."""
+    return int(bits).to_bytes(length, "little", signed=length == 8)
+
+
+def convert(value: Any, dtype: np.dtype) -> Any:
+    """The bits of a number in a dtype."""
+    if type(value) is Size and dtype.name in _OPERATORS:
+        return value.trace.compute(dtype.name, value, 0)
+    return from_bytes(dtype.type(int(value)).tobytes())
 
 
 def common_divisor(*numbers: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Loops that go through an array position by position find their plan again, and give NumPy's values."""
+"""Loops that go through an array position by position, or over parts of changing lengths, find their plan again, and give
+NumPy's values."""
 
 from __future__ import annotations
 
@@ -186,3 +187,74 @@ def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         for mine, theirs in zip(run(wf), expected, strict=True):
             np.testing.assert_allclose(np.asarray(mine), theirs, rtol=1e-9, err_msg=random_loop(seed))
+
+
+def dots(m: ModuleType) -> list[Any]:
+    x, y, out = m.arange(float(N)) / N, m.arange(float(N)) + 1, m.zeros(N)
+    for k in range(N):
+        out[k] = x[:k] @ y[:k] + x[k]
+    return [out]
+
+
+def solved(m: ModuleType) -> list[Any]:
+    a, x = m.asarray(np.random.default_rng(0).random((N, N)) + N * np.eye(N)), m.zeros(N)
+    for k in range(N):
+        x[k] = (1.5 - a[k, :k] @ x[:k]) / a[k, k]
+    return [x]
+
+
+def eliminated(m: ModuleType) -> list[Any]:
+    a = m.asarray(np.random.default_rng(0).random((40, 40)) + 40 * np.eye(40))
+    for k in range(39):
+        a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= m.outer(a[k + 1 :, k], a[k, k + 1 :])
+    return [a]
+
+
+def means(m: ModuleType) -> list[Any]:
+    x, out = m.asarray(np.random.default_rng(0).random(N)), m.zeros((N, 2))
+    for k in range(1, N):
+        out[k, 0] = x[:k].mean()
+        out[k, 1] = x[:k].std()
+    return [out]
+
+
+def levinson(m: ModuleType) -> list[Any]:
+    r, y = m.arange(1.0, N + 1)[::-1] / (3 * N), m.zeros(N)
+    alpha, beta = -r[0], 1.0
+    y[0] = -r[0]
+    for k in range(1, N):
+        beta = beta * (1.0 - alpha * alpha)
+        alpha = -(r[k] + m.dot(m.flip(r[:k]), y[:k])) / beta
+        y[:k] += alpha * m.flip(y[:k])
+        y[k] = alpha
+    return [y]
+
+
+@pytest.mark.parametrize("program", [dots, solved, eliminated, means, levinson])
+def test_lengths_that_change(program: Callable[[ModuleType], list[Any]]) -> None:
+    expected = program(np)
+    for _ in range(4):
+        wf.reset_statistics()
+        with wf.device("cpu"):
+            found = [np.asarray(value) for value in program(wf)]
+        assert wf.statistics()["plans"] <= 16
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+    assert wf.statistics()["plans"] == 0
+
+
+def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(*arguments: Any) -> Any:
+        if any(type(size) is not int for size in arguments[3][0].shape):
+            raise TypeError("an operation that sizes do not have")
+        return made(*arguments)
+
+    from weft.fusion import execute
+
+    made = execute.make_plan
+    monkeypatch.setattr(execute, "make_plan", make)
+    with wf.device("cpu"):
+        for k in range(200, 205):
+            x = np.arange(float(k))
+            assert np.array_equal(np.asarray(wf.asarray(x) * 3.5 - 1.25), x * 3.5 - 1.25)
