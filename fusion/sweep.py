@@ -124,10 +124,12 @@ class Sweep(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def beyond(self, step: Step, axis: int) -> int:
-        """Points that a step whose values somebody needs has behind the last part's."""
-        if all(s.task.node in self.private for s in step.statements):
+        """Points that a step has behind the last part's, where somebody needs such points of any step."""
+        end = self.steps[-1].last[axis]
+        kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
+        if all(k.last[axis] <= end + k.high[axis] for k in kept):
             return 0
-        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])
+        return max(0, step.last[axis] - end - step.high[axis])
 
 
 def unflatten(flat: int, shape: Place) -> Place:
