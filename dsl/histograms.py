@@ -18,6 +18,7 @@ from weft.fusion import (
     broadcast_to,
     cast,
     constant,
+    current_epoch,
     evaluate,
     gather,
     map_,
@@ -30,6 +31,8 @@ from weft.runtime import Device, device
 
 # Values in the host's memory up to which NumPy counts them before a kernel is found.
 FEW = 1 << 13
+# Even bins up to which a value's share of the way, rounded, leads to its own bin or to one beside it.
+MOST_EVEN = 1 << 20
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
 
 
@@ -158,21 +161,38 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
     last bin the upper one too."""
     marks = expr_of(convert(edges))
     last = len(edges) - 1
-    first, end = (view(marks, (), (), k) for k in (0, last))
+    epoch = current_epoch()
+    first, end = (epoch.bind_scalar(edges[k], edges.dtype) for k in (0, -1))
     inside = map_("logical_and", [map_("greater_equal", [values, first]), map_("less_equal", [values, end])])
     most = constant(last - 1, _INT32)
-    if not even:
+    kind = np.result_type(edges.dtype, values.dtype)
+    with np.errstate(all="ignore"):
+        scale = last / (edges[-1].astype(kind) - edges[0].astype(kind))
+    if not even or last > MOST_EVEN or not 0 < scale < np.inf:
         found = map_("subtract", [_rank(marks, values, "right", _INT32), constant(1, _INT32)])
         return inside, map_("clip", [found, constant(0, _INT32), most])
     # even edges: a value is in the bin that its share of the way leads to, or in one beside it
-    kind = np.result_type(edges.dtype, values.dtype)
-    way, whole = (map_("subtract", [cast(v, kind), cast(first, kind)]) for v in (values, end))
-    share = map_("multiply", [map_("divide", [way, whole]), constant(last, kind)])
+    way = map_("subtract", [cast(values, kind), cast(first, kind)])
+    share = map_("multiply", [way, epoch.bind_scalar(scale, kind)])
     guess = map_("clip", [cast(share, _INT32), constant(0, _INT32), most])
-    lower, upper = (_at(marks, guess, k) for k in (0, 1))
+    lower, upper = (_edge(edges, marks, guess, k) for k in (0, 1))
     below = cast(map_("less", [values, lower]), _INT32)
     above = map_("logical_and", [map_("greater_equal", [values, upper]), map_("less", [guess, most])])
     return inside, map_("add", [map_("subtract", [guess, below]), cast(above, _INT32)])
+
+
+def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
+    """The edge so far behind a place: computed as NumPy does, where that gives this very number, else read."""
+    kind, last = edges.dtype, len(edges) - 1
+    step = (edges[-1] - edges[0]) / kind.type(last)
+    if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
+        return _at(marks, place, offset)
+    number = cast(place, kind)
+    if offset:
+        number = map_("add", [number, constant(offset, kind)])
+    epoch = current_epoch()
+    factor, first = (epoch.bind_scalar(v, kind) for v in (step, edges[0]))
+    return map_("add", [map_("multiply", [number, factor]), first])
 
 
 # -- among sorted values ------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.cut_scatters import cut_scatters, settle_scatters
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_division import expand_division
@@ -46,7 +47,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _for_host(kernel: Kernel, target: Target) -> Kernel:
-    return tile_transposes(choose_lanes(unroll_folds(kernel), target))
+    return tile_transposes(settle_scatters(choose_lanes(cut_scatters(unroll_folds(kernel)), target)))
 
 
 __all__ = [

@@ -1,0 +1,126 @@
+"""Scatters on the host: what is computed for each element runs in vectors, ahead of the writes, which go one by one.
+
+In: a logical kernel, for `choose_lanes`, and then for `settle_scatters`. Out: the same, where a serial loop does nothing but write, or fold, a computed value at a computed place,
+and takes some work to find these: the loop goes in blocks, first over the places and values of a block, which are kept in the
+thread's own memory, then over its writes. Always true: the writes are in the order that they had, and nothing that is read
+ahead is written.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.rewrite import Replaced, Rewriter
+
+# Elements of a block; and operations, beside loads and what follows the index, from which on keeping their results pays.
+BLOCK = 512
+LEAST_WORK = 8
+_EASY = frozenset({"constant", "cast", "load", "store", "yield"})
+
+
+def cut_scatters(kernel: Kernel) -> Kernel:
+    """Cut the loop that gains by it; the kernel itself where there is none. It stands in another one, which threads share."""
+    shared = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
+    inside = (inner for outer in shared for inner in outer.regions[0].operations)
+    found = next((s for o in inside if (s := _Scatter.find(o)) is not None), None)
+    unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    if found is None or not found.reads_only(unwritten):
+        return kernel
+    return _Cutter(kernel, found).run()
+
+
+def settle_scatters(kernel: Kernel) -> Kernel:
+    """The kernel with the loops over blocks in order too, when lanes have been chosen: threads share only what is around them."""
+    for outer in kernel.walk():
+        if outer.opcode == "for" and outer.attributes["role"] == "serial":
+            for inner in outer.regions[0].operations:
+                if inner.opcode == "for" and inner.attributes["role"] == "parallel":
+                    inner.attributes = {**inner.attributes, "role": "serial"}
+    return kernel
+
+
+class _Scatter:
+    """A serial loop whose last operations fold a value into a place."""
+
+    def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
+        self.loop = loop
+        self.ahead = ahead
+        self.writes = writes
+        self.kept = kept
+
+    @classmethod
+    def find(cls, loop: Operation) -> _Scatter | None:
+        """The loop taken apart; None where it does anything else, or too little."""
+        if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
+            return None
+        if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:
+            return None
+        *body, _ = loop.regions[0].operations
+        if not body or body[-1].opcode != "store" or any(o.regions or has_control_flow(o) for o in body):
+            return None
+        pointer, place, value = body[-1].operands
+        old = [o for o in body if o.opcode == "load" and o.operands == (pointer, place)]
+        fold = [o for o in body if value in o.results and any(v in o.operands for each in old for v in each.results)]
+        if old and (len(old) > 1 or not fold or _users(body, old[0].results[0]) != fold):
+            return None
+        writes = [*old, *fold, body[-1]] if old else [body[-1]]
+        ahead = [o for o in body if o not in writes]
+        made = {v for o in ahead for v in o.results}
+        kept = list(dict.fromkeys(v for o in writes for v in o.operands if v in made))
+        if any(o.opcode == "store" for o in ahead) or any(isinstance(v.type, Pointer) for v in kept):
+            return None
+        work = sum(o.opcode not in _EASY for o in ahead)
+        return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
+
+    def reads_only(self, pointers: set[Value]) -> bool:
+        """Whether all loads ahead go through these pointers."""
+        return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
+
+
+class _Cutter(Rewriter):
+    """Copies a kernel, but for one loop."""
+
+    def __init__(self, kernel: Kernel, scatter: _Scatter) -> None:
+        super().__init__(kernel, lambda b, operation, operands: None)
+        self.scatter = scatter
+
+    def structured(self, operation: Operation, operands: list[Replaced]) -> None:
+        """The loop in blocks; others as they are."""
+        if operation is not self.scatter.loop:
+            super().structured(operation, operands)
+            return
+        b, scatter = self.builder, self.scatter
+        start, stop = operands
+        index = operation.regions[0].parameters[0]
+        with b.at(0):
+            memory = [b.local(v.type, BLOCK) for v in scatter.kept]
+        with b.loop(stop, "serial", start=start, step=BLOCK) as blocks:
+            end = b.op("minimum", b.op("add", blocks.index, b.constant(BLOCK)), stop)
+            with b.loop(end, "parallel", start=blocks.index) as first:
+                known = {index: first.index}
+                _copy(b, scatter.ahead, known)
+                at = b.op("subtract", first.index, blocks.index)
+                for pointer, value in zip(memory, scatter.kept, strict=True):
+                    b.store(pointer, at, known[value])
+            with b.loop(end, "serial", start=blocks.index) as second:
+                at = b.op("subtract", second.index, blocks.index)
+                known = {index: second.index}
+                for pointer, value in zip(memory, scatter.kept, strict=True):
+                    known[value] = b.load(pointer, at)
+                _copy(b, scatter.writes, known)
+
+
+def _users(body: list[Operation], value: Value) -> list[Operation]:
+    return [o for o in body if value in o.operands]
+
+
+def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Value]) -> None:
+    """The operations again, on what is `known`."""
+    for o in operations:
+        operands = tuple(known.get(v, v) for v in o.operands)
+        results = b.emit(o.opcode, operands, tuple(v.type for v in o.results), **o.attributes)
+        known.update(zip(o.results, results, strict=True))
+
+
+__all__ = ["cut_scatters", "settle_scatters"]

@@ -1,0 +1,67 @@
+"""Scatters on the host: places and values are found in vectors, a block of them ahead of the writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.codegen.kernels import HOST
+from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
+from weft.codegen.passes import choose_lanes
+from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatters
+
+
+def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
+    """``out[c, |x[c, i]| * work % 7] += x[c, i] + ... + x[c, i]``"""
+    b = KernelBuilder("kernel")
+    chunks, length = b.scalar("chunks"), b.scalar("length")
+    x = b.pointer("x", np.int32, noalias=alone)
+    out = b.pointer("out", np.int32, writable=True)
+    with b.loop(chunks, "parallel") as c:
+        with b.loop(length, "serial") as i:
+            first = b.load(x, b.op("add", b.op("multiply", c.index, length), i.index))
+            value = first
+            for _ in range(work):
+                value = b.op("add", value, first)
+            place = b.op("remainder", b.op("absolute", value), b.constant(7))
+            place = b.op("add", b.op("multiply", c.index, b.constant(7)), place)
+            if fold:
+                value = b.op(fold, b.load(out, place), value)
+            b.store(out, place, value)
+    return b.finish()
+
+
+@pytest.mark.parametrize("length", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 77])
+@pytest.mark.parametrize("fold", ["add", ""])
+def test_it_writes_the_same_in_the_same_order(length: int, fold: str) -> None:
+    x = np.random.default_rng(0).integers(-99, 99, 3 * length).astype(np.int32)
+    wanted, found = np.ones(21, np.int32), np.ones(21, np.int32)
+    interpret_kernel(counts(fold=fold), [3, length, x, wanted])
+    kernel = settle_scatters(cut_scatters(counts(fold=fold)))
+    verify_kernel(kernel)
+    interpret_kernel(kernel, [3, length, x, found])
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_work_goes_in_vectors() -> None:
+    found = settle_scatters(choose_lanes(cut_scatters(counts()), HOST))
+    verify_kernel(found)
+    (ahead,) = (o for o in found.walk() if o.opcode == "for" and "lanes" in o.attributes)
+    assert ahead.attributes["role"] == "serial"
+    assert any(o.opcode == "store" and o.operands[0].type.space == "local" for o in ahead.regions[0].operations)  # type: ignore[union-attr]
+
+
+def test_nothing_is_cut_in_vain_or_wrongly() -> None:
+    for kernel in (counts(work=0), counts(alone=False)):  # no work worth keeping; what is read may be what is written
+        assert cut_scatters(kernel) is kernel
+
+
+@pytest.mark.parametrize("size", [1 << 17, 140_003, 300_001])
+def test_large_histograms_are_numpys(size: int) -> None:
+    x = np.random.default_rng(1).standard_normal(size).astype(np.float32)
+    for bins in (10, 256):
+        found, edges = np.histogram(wf.asarray(x), bins)
+        wanted = np.histogram(x, bins)
+        np.testing.assert_array_equal(np.asarray(found), wanted[0])
+        np.testing.assert_array_equal(np.asarray(edges), wanted[1])
