@@ -15,10 +15,11 @@ from weft.codegen import Kernel, Target, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.expr import Expr
 from weft.fusion.formulas import LOOPS, Names, formulas_of
-from weft.fusion.group import Group, is_split
+from weft.fusion.group import Group
 from weft.fusion.kernels import lower_for
 from weft.fusion.lower import lower_group, shares_rows
 from weft.fusion.nest import make_nest
+from weft.fusion.parts import chunk_length
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -279,7 +280,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {len(group.steps)} steps in one sweep"
     elif group.passes() > 1:
         title += f", {group.passes()} times over the row"
-    if is_split(group):
+    if chunk_length(group, make_nest(group)):
         title += ", by parts and then their results"
     if shares_rows(group, make_nest(group)):
         title += ", by parts, which threads of a CPU read twice"

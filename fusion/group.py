@@ -23,8 +23,6 @@ MANY_ROWS = 64
 SHORT_ROW = 2048
 SHORT_COLUMN = 512
 LONG_ROW = 1 << 18
-# Elements that one chunk of a split reduction folds: so many stay in a core's second cache, and in the registers of a GPU's block.
-CHUNK = 1 << 14
 
 
 @dataclass(slots=True)
@@ -83,6 +81,15 @@ class Group:
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
+def start_group(group: Group, task: Task) -> None:
+    """Make `task` the first of `group`: parallel loops first."""
+    order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
+    group.loops = [task.loops[k] for k in order]
+    loops = {own: position for position, own in enumerate(order)}
+    alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
+    group.place(Placed(task, loops, int(alone)))
+
+
 def needed_values(task: Task) -> list[Expr]:
     """The stored values that have to be there before the task runs."""
     reads = [node for node, _ in task.reads()]
@@ -94,43 +101,20 @@ def row_size(group: Group) -> int:
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
-def is_split(group: Group) -> bool:
-    """Whether its folds are long and too few to share the work by: two launches, of which the second has little to do.
-
-    No other kernel goes over rows as long as these again, so that a fold has the same tree wherever it is.
-    """
-    return any(p.task.kind == "reduce" for p in group.placed) and splits(group.loops)
-
-
-def splits(loops: list[Loop]) -> bool:
-    """Whether folds in these loops are split."""
-    rows = prod(loop.extent for loop in loops if loop.role == "parallel")
-    length = prod(loop.extent for loop in loops if loop.role != "parallel")
-    return length > (2 * CHUNK if rows < MANY_ROWS else LONG_ROW)
-
-
 def runs_along_shared_rows(group: Group) -> bool:
     """Whether it is running folds along rows so long that blocks of a GPU share them."""
     return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
 
 
-def too_long(group: Group, placed: Placed) -> str:
-    """Why the group should not go over its rows again for a task; empty if it may.
-
-    What is folded in parts goes over each part again, where it is measured from what the first time found.
-    """
+def too_long(group: Group, task: Task) -> str:
+    """Why the group should not go over its rows again for a task; empty if it may. Folds share no row by themselves."""
     length = row_size(group)
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
-    folds = placed.task.kind == "reduce"
-    if folds and is_split(group):
-        home = group.made.get(placed.task.centred.centre.node) if placed.task.centred else None
-        if home is not None and (home.stage, placed.stage) == (1, 3):
-            return ""
-        return "it needs the finished reduction of rows that are folded in parts"
-    if rows < MANY_ROWS and length > SHORT_ROW and not folds:
+    if rows < MANY_ROWS and length > SHORT_ROW and task.kind != "reduce":
         return "it needs the finished reduction of rows that are too few to share the work by"
     along, across = row_bytes(group)
-    if across > along and length > SHORT_COLUMN:
+    whole = task.kind == "reduce" and rows * length * (along + across) <= ROW_BYTES
+    if across > along and length > SHORT_COLUMN and not whole:
         return "it needs the finished reduction before it goes over the columns again"
     if length > LONG_ROW or length * (along + across) > ROW_BYTES:
         return "it needs the finished reduction, and the row would no longer be in the cache"

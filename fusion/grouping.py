@@ -16,11 +16,12 @@ from weft.codegen import SHARED_ROW
 from weft.fusion.body import Loop, Role
 from weft.fusion.centred import with_own_centre
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, splits, too_long
+from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, start_group, too_long
 from weft.fusion.index_map import Affine, disjoint
 from weft.fusion.nest import Nest, make_nest
+from weft.fusion.parts import chunk_length
 from weft.fusion.stored import base_of
-from weft.fusion.task import Task
+from weft.fusion.task import FoldOrder, Task
 
 MAX_INSTRUCTIONS = 400
 MAX_BUFFERS = 24
@@ -139,8 +140,7 @@ class Grouping:
         for placed in self._placements(task, group, produced, stored):
             trouble = "" if produced or walks_along(placed, group) else "they walk through memory in different ways"
             trouble = trouble or self._settle(placed, group, stored)
-            if not trouble and not produced and changes_sums(placed, group):
-                trouble = "its sums would be folded in another order"
+            trouble = trouble or changes_sums(placed, group, bool(produced))
             if not trouble:
                 commit_loops(group, placed)
                 return placed, ""
@@ -205,7 +205,8 @@ class Grouping:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
         placed.stage = ready + ((ready ^ placed.stage) & 1)
-        if placed.stage > 1 and placed.inner and (trouble := too_long(group, placed)):
+        measured = measured_in_parts(placed.task) and placed.stage == 3
+        if placed.stage > 1 and placed.inner and not measured and (trouble := too_long(group, placed.task)):
             return trouble
         if placed.stage != 1 and runs_along_shared_rows(group):
             return "it stands beside rows that are shared"
@@ -247,18 +248,9 @@ class Grouping:
         return disjoint(earlier.flat(earlier.task.target), later.flat(later.task.target), extents)
 
 
-def start_group(group: Group, task: Task) -> None:
-    """Make `task` the first of `group`: parallel loops first."""
-    order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
-    group.loops = [task.loops[k] for k in order]
-    loops = {own: position for position, own in enumerate(order)}
-    alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
-    group.place(Placed(task, loops, int(alone)))
-
-
 def measured_in_parts(task: Task) -> bool:
     """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
-    return task.centred is not None and splits(task.loops)
+    return task.centred is not None and _order_alone(task).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
@@ -286,19 +278,26 @@ def walks_along(placed: Placed, group: Group) -> bool:
     return any(not own.isdisjoint(walks(other)) for other in group.placed)
 
 
-def changes_sums(placed: Placed, group: Group) -> bool:
-    """Whether a task beside those of the group would change the order in which one of them, or it, sums up.
+def changes_sums(placed: Placed, group: Group, needs: bool) -> str:
+    """Why a task may not stand with those of the group: it would change the order in which one of them, or it, sums up.
 
-    The order depends on the loops of the kernel. Who asks for a sum gets the same bits, whatever else is computed.
+    The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
+    else is computed. (What `needs` a value that is made here has the loops that it was made in.)
     """
     if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
-        return False
+        return ""
     trial = Group(group.number, list(group.loops), [replace(p, loops=dict(p.loops)) for p in group.placed])
     own = replace(placed, loops=dict(placed.loops))
     commit_loops(trial, own)
     trial.placed.append(own)
     nest = make_nest(trial)
-    return any(_fold_order(p, nest) != _fold_order_alone(p.task) for p in trial.placed if p.task.rounds())
+    sums = [p for p in trial.placed if p.task.rounds()]
+    if not needs and any(_fold_order(p, nest) != _order_alone(p.task).loops for p in sums):
+        return "its sums would be folded in another order"
+    chunk = chunk_length(trial, nest)
+    if any(_order_alone(p.task).chunk != chunk for p in sums if p.task.kind == "reduce"):
+        return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
+    return ""
 
 
 def _fold_order(placed: Placed, nest: Nest) -> tuple[object, ...]:
@@ -307,10 +306,14 @@ def _fold_order(placed: Placed, nest: Nest) -> tuple[object, ...]:
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
-def _fold_order_alone(task: Task) -> tuple[object, ...]:
-    alone = Group(0)
-    start_group(alone, task)
-    return _fold_order(alone.placed[0], make_nest(alone))
+def _order_alone(task: Task) -> FoldOrder:
+    """How a task folds by itself."""
+    if task.order is None:
+        alone = Group(0)
+        start_group(alone, task)
+        nest = make_nest(alone)
+        task.order = FoldOrder(_fold_order(alone.placed[0], nest), chunk_length(alone, nest))
+    return task.order
 
 
 def commit_loops(group: Group, placed: Placed) -> None:

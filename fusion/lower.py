@@ -10,21 +10,16 @@ from __future__ import annotations
 from math import isqrt, prod
 
 from weft.fusion.body import Loop
-from weft.fusion.group import CHUNK, LONG_ROW, MANY_ROWS, Group, Placed, is_split, row_size
+from weft.fusion.group import Group, Placed
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, goes_across, make_nest
+from weft.fusion.parts import chunk_length
 from weft.fusion.split_writer import Split, SplitWriter
 from weft.fusion.sweep import Sweep
 from weft.fusion.sweep_writer import SweepWriter
 
 # Elements of a chunk of a row of running folds, from two of which on threads share the row.
 SCAN_CHUNK = 1 << 15
-# A GPU finds no part too small that is columns: blocks that fill it, with how many columns each, how many rows they go down at
-# least, and elements of which one launch is through before a second one would have begun.
-FULL = 512
-COLUMNS = 128
-LEAST_ROWS = 128
-FEW_ELEMENTS = 1 << 17
 # Running folds of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
 SIDE_BY_SIDE = 64
 SCANNING = 1 << 17
@@ -69,24 +64,6 @@ def scatters_in_any_order(placed: Placed) -> bool:
     if placed.task.kind != "scatter":
         return False
     return node.op == "same" or (node.op in ATOMIC and node.dtype.kind in "iu" and node.dtype.itemsize >= 4)
-
-
-def chunk_length(group: Group, nest: Nest, *, for_gpu: bool) -> int:
-    """Into chunks of how many turns the outermost reduce loop is cut; 0 where it is not. It follows from the shape."""
-    folds = any(p.task.kind == "reduce" for p in group.placed)
-    inside = prod(loop.extent for loop in nest.inner[1:])
-    again = any(p.stage > 1 and p.inner and p.task.centred is None for p in group.placed)
-    if for_gpu and folds and not again:
-        rows = prod(loop.extent for loop in nest.outer)
-        if inside == 1 and goes_across(group, nest):
-            extent, blocks = nest.inner[0].extent, -(-rows // COLUMNS)
-            length = max(LEAST_ROWS, extent * blocks // (2 * FULL))
-            few = rows * row_size(group) <= FEW_ELEMENTS
-            return 0 if few or blocks >= FULL or extent < 2 * length else length
-        # the last block has something to do for each row
-        least = 2 * CHUNK if rows < MANY_ROWS else LONG_ROW
-        return max(1, CHUNK // inside) if rows < FULL // 2 and row_size(group) > least else 0
-    return max(1, CHUNK // inside) if is_split(group) else 0
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:

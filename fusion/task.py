@@ -51,6 +51,7 @@ class Task:
     factors: tuple[int, ...] = ()
     centred: Centred | None = None
     window: Task | None = None  # rebuild: the update of the box alone
+    order: FoldOrder | None = None
 
     def __post_init__(self) -> None:
         everything = list(all_instructions(self.body))
@@ -115,6 +116,14 @@ class Task:
                 return 0, 0
             length *= self.loops[loop].extent
         return start, start + length
+
+
+@dataclass(frozen=True, slots=True)
+class FoldOrder:
+    """How a task folds by itself: along which loops, and in chunks of how many turns (0: in one)."""
+
+    loops: tuple[object, ...]
+    chunk: int
 
 
 @dataclass(frozen=True, slots=True)
