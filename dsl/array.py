@@ -438,13 +438,13 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
         epoch = cut(epoch, (code, at))
     storage = first._storage
     # (read at once: another thread may make the storage a leaf of its own epoch between any two calls)
-    left = storage.expr if storage.epoch is epoch else _bind(storage, epoch, code, at)
+    left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
     if left is None:
         return None, None
     kind = type(second)
     if kind is Array or kind is Scalar:
         other = second._storage
-        right = other.expr if other.epoch is epoch else _bind(other, epoch, code, at)
+        right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
         if right is None:
             return None, None
         key: Any = (op, way, left, first._view, right, second._view, id(code), at)
@@ -453,10 +453,8 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
         key = (op, left, first._view, id(code), at)
         return key, INTERNED.get(key)
     if kind is float or kind is int:
-        if not second:
-            # equal keys must mean equal bits: 0.0 == -0.0, so zeros take the long way
-            return None, None
-        key = (op, way, kind, left, first._view, second, id(code), at)
+        # equal keys must mean equal bits, and 0.0 == -0.0
+        key = (op, way, kind, left, first._view, second or repr(second), id(code), at)
         node = INTERNED.get(key)
         if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
@@ -491,7 +489,12 @@ _AGAIN_LIMIT = 20_000
 
 def _keep(code: CodeType, first: CodeType) -> bool:
     """Whether `code` is kept here, whose nodes keep an equal one."""
-    if id(code) not in _again and (len(_again) >= _AGAIN_LIMIT or code != first):
+    return id(code) in _again or (code == first and keep_code(code))
+
+
+def keep_code(code: CodeType) -> bool:
+    """Keep a code object, so that its id stays its own; whether there was room."""
+    if id(code) not in _again and len(_again) >= _AGAIN_LIMIT:
         return False
     _again[id(code)] = code
     return True
@@ -549,7 +552,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     return method
 
 
-def _bind(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
+def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
     """A realised storage as a leaf of the epoch; None where that cannot be done at once."""
     if storage.buffer is None or storage.device is not epoch.device:
         return None

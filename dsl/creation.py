@@ -20,6 +20,7 @@ from weft.dsl.array import (
     wrap,
 )
 from weft.dsl.array import start as begin
+from weft.dsl.recalled import recalled
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
 from weft.fusion import empty as empty_expr
 from weft.runtime import device as on_device
@@ -79,7 +80,7 @@ def asarray(
     elif copy is False:
         raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
     elif isinstance(values, (list, tuple)) and _has_array(values):
-        from weft.dsl.manipulation import stack
+        from weft.dsl.joining import stack
 
         result = stack([asarray(v) for v in values])
     elif hasattr(values, "__cuda_array_interface__"):
@@ -292,7 +293,7 @@ def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     """Arrays of the indices along each axis, as `numpy.indices`."""
-    from weft.dsl.manipulation import stack
+    from weft.dsl.joining import stack
 
     shape = as_shape(dimensions)
     begin()
@@ -344,11 +345,13 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
     return record(map_("where", [keep, node, constant(0, node.dtype)]))
 
 
+@recalled
 def tril(m: Any, k: int = 0) -> Array:
     """The lower triangle, zeros above."""
     return _triangle(m, k, True)
 
 
+@recalled
 def triu(m: Any, k: int = 0) -> Array:
     """The upper triangle, zeros below."""
     return _triangle(m, k, False)

@@ -18,6 +18,7 @@ from weft.codegen import is_bfloat16, widened
 from weft.dsl.array import Array, expr_of, record, start
 from weft.dsl.creation import asarray
 from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
+from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis
 from weft.dsl.ufunc import deliver
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
@@ -52,6 +53,7 @@ def _matmul(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     np.matmul(a, b, out=out)
 
 
+@recalled
 def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
     """Matrix product, broadcast over leading axes. Raises ValueError where the shapes do not match."""
     location = start()
@@ -94,6 +96,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
+@recalled
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Dot product, as `numpy.dot`."""
     x, y = asarray(a), asarray(b)
@@ -115,12 +118,14 @@ def _show(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
+@recalled
 def vdot(a: Any, b: Any) -> Any:
     """Dot product of the flattened arrays, the first conjugated."""
     x, y = reshape(a, (-1,)), reshape(b, (-1,))
     return dot(x.conj() if x.dtype.kind == "c" else x, y)  # type: ignore[attr-defined]
 
 
+@recalled
 def inner(a: Any, b: Any) -> Any:
     """Sum of products over the last axes."""
     x, y = asarray(a), asarray(b)
@@ -129,6 +134,7 @@ def inner(a: Any, b: Any) -> Any:
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
+@recalled
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """Every product of elements of two vectors."""
     x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
@@ -136,6 +142,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return product if out is None else deliver("multiply", expr_of(product), out)
 
 
+@recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes, as `numpy.tensordot`."""
     location = start()
@@ -174,6 +181,7 @@ def _einsum_call(subscripts: str) -> Any:
     return einsum_host
 
 
+@recalled
 def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> Any:
     """Sum of products by subscripts, as `numpy.einsum`."""
     location = start()
@@ -340,6 +348,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     return tuple(sizes[letter] for letter in result)
 
 
+@recalled
 def kron(a: Any, b: Any) -> Any:
     """Kronecker product."""
     x, y = asarray(a), asarray(b)

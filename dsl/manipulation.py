@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import itertools
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +10,8 @@ import numpy as np
 
 from weft.codegen import is_bfloat16
 from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, record, start, whole, wrap
-from weft.dsl.creation import as_dtype, as_shape, asarray, check_order, empty, eye, zeros
+from weft.dsl.creation import as_shape, asarray, check_order, eye, zeros
+from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axes, normalize_axis
 from weft.fusion import broadcast_shapes, constant, contiguous_strides
 from weft.fusion import broadcast_to as broadcast_expr
@@ -229,128 +228,6 @@ def ravel(a: Any, order: str = "C") -> Array:
     return reshape(array, (array.size,), copy=not lies_in_order(array))
 
 
-def concatenate(
-    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
-) -> Array:
-    """Arrays joined along an axis."""
-    start()
-    found = [asarray(a) for a in arrays]
-    if not found:
-        raise ValueError("need at least one array to concatenate")
-    if axis is None:
-        found, axis = [ravel(a) for a in found], 0
-    if any(a.ndim == 0 for a in found):
-        raise ValueError("zero-dimensional arrays cannot be concatenated")
-    place = normalize_axis(axis, found[0].ndim)
-    _check_alike(found, place)
-    if out is not None and dtype is not None:
-        raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    kind = np.result_type(*(a.dtype for a in found)) if dtype is None else as_dtype(dtype)
-    kind = kind if out is None else out.dtype
-    for a in found:
-        if not np.can_cast(a.dtype, kind, casting):  # type: ignore[arg-type]
-            raise TypeError(f"Cannot cast array data from {a.dtype!r} to {kind!r} according to the rule {casting!r}")
-    shape = list(found[0].shape)
-    shape[place] = sum(a.shape[place] for a in found)
-    if out is not None and tuple(shape) != out.shape:
-        raise ValueError("Output array is the wrong shape")
-    result: Any = empty(tuple(shape), kind) if out is None else out
-    at = 0
-    for a in found:
-        index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
-        result[index] = a
-        at += a.shape[place]
-    return result  # type: ignore[no-any-return]
-
-
-def _check_alike(found: Sequence[Array], place: int) -> None:
-    first = found[0]
-    for number, a in enumerate(found[1:], 1):
-        if a.ndim != first.ndim:
-            raise ValueError(
-                f"all the input arrays must have same number of dimensions, but the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
-            )
-        for k in range(a.ndim):
-            if k != place and a.shape[k] != first.shape[k]:
-                raise ValueError(
-                    f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension {k}, the array at index 0 has size {first.shape[k]} and the array at index {number} has size {a.shape[k]}"
-                )
-
-
-concat = concatenate
-
-
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
-    """Arrays of one shape joined along a new axis."""
-    found = [asarray(a) for a in arrays]
-    if not found:
-        raise ValueError("need at least one array to stack")
-    if len({a.shape for a in found}) != 1:
-        raise ValueError("all input arrays must have the same shape")
-    place = normalize_axis(axis, found[0].ndim + 1)
-    return concatenate([expand_dims(a, place) for a in found], place, out, dtype, casting)
-
-
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
-    """Arrays joined row by row."""
-    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
-
-
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
-    """Arrays joined column by column."""
-    found = [atleast_1d(a) for a in tup]
-    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
-
-
-def dstack(tup: Any) -> Array:
-    """Arrays joined along the third axis."""
-    return concatenate([atleast_3d(a) for a in tup], 2)
-
-
-def column_stack(tup: Any) -> Array:
-    """Vectors and matrices joined as columns."""
-    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, tup)], 1)
-
-
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """An array cut into parts of nearly equal length, as views."""
-    array, sections = asarray(ary), indices_or_sections
-    place = normalize_axis(axis, array.ndim)
-    length = array.shape[place]
-    if isinstance(sections, (int, np.integer)):
-        if sections <= 0:
-            raise ValueError("number sections must be larger than 0.")
-        each, more = divmod(length, int(sections))
-        edges = [0]
-        for k in range(int(sections)):
-            edges.append(edges[-1] + each + (k < more))
-    else:
-        edges = [0, *[int(s) for s in sections], length]
-    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]  # type: ignore[index]
-
-
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """An array cut into parts of equal length, as views."""
-    array, sections = asarray(ary), indices_or_sections
-    if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
-        raise ValueError("array split does not result in an equal division")
-    return array_split(array, sections, axis)
-
-
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Cut into columns."""
-    if not asarray(ary).ndim:
-        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
-
-
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Cut into rows."""
-    if asarray(ary).ndim < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return split(ary, indices_or_sections, 0)
-
-
 def flip(m: Any, axis: Any = None) -> Array:
     """Elements in reverse order along axes; a view."""
     array = asarray(m)
@@ -384,25 +261,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
     return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Array:
-    """Elements moved along axes; what falls off one end comes in at the other."""
-    array = asarray(a)
-    if axis is None:
-        return reshape(roll(ravel(array), shift, 0), array.shape)
-    start()
-    axes = [normalize_axis(k, array.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    shift = shift.tolist() if isinstance(shift, (Array, np.ndarray)) else shift
-    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
-    axes = axes * len(shifts) if len(axes) == 1 else axes
-    for amount, k in zip(shifts, axes, strict=True):
-        length = array.shape[k]
-        by = int(amount) % length if length else 0
-        if by:
-            lead = (slice(None),) * k
-            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)  # type: ignore[index]
-    return array if array is not a else array.copy()  # type: ignore[attr-defined, no-any-return]
-
-
+@recalled
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
     """Each element a number of times."""
     array = asarray(a)
@@ -420,6 +279,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
     return array[(slice(None),) * place + (which,)]  # type: ignore[index, no-any-return]
 
 
+@recalled
 def tile(A: Any, reps: Any) -> Array:
     """The whole array a number of times along each axis."""
     array = asarray(A)
@@ -433,6 +293,7 @@ def tile(A: Any, reps: Any) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
 
 
+@recalled
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
     """Elements added around an array; modes as in `numpy.pad`."""
     given, array = array, asarray(array)
@@ -458,26 +319,6 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     if mode == "constant":
         options["constant_values"] = values
     return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})  # type: ignore[no-any-return]
-
-
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis."""
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n}")
-    array = asarray(a)
-    place = normalize_axis(axis, array.ndim)
-    parts = [x if x is not None else None for x in (prepend, append)]
-    if any(p is not None for p in parts):
-        shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
-        ends = [
-            None if p is None else (broadcast_to(asarray(p), shape) if not np.ndim(p) else asarray(p)) for p in parts
-        ]
-        array = concatenate([p for p in (ends[0], array, ends[1]) if p is not None], place)
-    lead = (slice(None),) * place
-    for _ in range(n):
-        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]  # type: ignore[index]
-        array = ahead != behind if array.dtype.kind == "b" else ahead - behind
-    return array
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -521,6 +362,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)  # type: ignore[attr-defined]
 
 
+@recalled
 def diag(v: Any, k: int = 0) -> Array:
     """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
     array = asarray(v)
@@ -534,6 +376,7 @@ def diag(v: Any, k: int = 0) -> Array:
     return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))  # type: ignore[no-any-return]
 
 
+@recalled
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
     if x is None and y is None:
@@ -567,6 +410,7 @@ def _within(bound: Any, dtype: np.dtype) -> Any:
     return builtins.max(limits.min, builtins.min(limits.max, bound))
 
 
+@recalled
 def clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
 ) -> Any:

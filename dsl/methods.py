@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl import creation, indexing, linear, manipulation, reductions, standard
+from weft.dsl import creation, indexing, joining, linear, manipulation, reductions, standard
 from weft.dsl.array import (
     Array,
     ReadOnly,
@@ -25,6 +25,7 @@ from weft.dsl.array import (
     wrap,
     write,
 )
+from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import Storage, cast, constant, current_epoch, exclusive, map_, pending
 
@@ -113,6 +114,7 @@ def _part(name: str) -> property:
     return property(get, put, doc=f"The {name} part (a copy, unlike NumPy's view).")
 
 
+@recalled
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to a number of decimals, ties to even."""
     from weft.dsl.ufunc import as_array, deliver
@@ -256,7 +258,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     size = prod(wanted)
     short = max(0, size - self.size)
     if short:
-        flat = manipulation.concatenate([flat, creation.zeros(short, self.dtype)])
+        flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
     self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage  # type: ignore[index]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl import creation, histograms, indexing, linear, manipulation, methods, reductions, standard
+from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, methods, reductions, standard
 from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
@@ -185,8 +185,13 @@ OWN: dict[str, Any] = {
         name: getattr(manipulation, name)
         for name in (
             "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays "
-            "atleast_1d atleast_2d atleast_3d ravel concatenate concat stack vstack hstack dstack column_stack array_split "
-            "split hsplit vsplit flip fliplr flipud rot90 roll repeat tile pad diff diagonal trace diag where clip"
+            "atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile pad diagonal trace diag where clip"
+        ).split()
+    },
+    **{
+        name: getattr(joining, name)
+        for name in (
+            "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff"
         ).split()
     },
     **{
@@ -203,7 +208,7 @@ OWN: dict[str, Any] = {
     "cumulative_sum": reductions.cumulative_sum,
     "asanyarray": creation.asarray,
     "asfortranarray": creation.asarray,
-    "row_stack": manipulation.vstack,
+    "row_stack": joining.vstack,
     "nonzero": indexing.nonzero,
     "take": indexing.take,
     **{name: getattr(histograms, name) for name in histograms.__all__},

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op, identity_of, is_half, widened
 from weft.dsl.array import Array, as_operand, expr_of, record, start
+from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import as_array, deliver
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
 
@@ -185,6 +186,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return reduce("add", record(node), axis, np.int64, None, keepdims)
 
 
+@recalled
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
@@ -218,6 +220,7 @@ def _as_count(count: Any, kind: np.dtype) -> Expr:
     return cast(expr_of(count), kind) if isinstance(count, Array) else constant(count, kind)
 
 
+@recalled
 def var(
     a: Any,
     axis: Any = None,
@@ -263,6 +266,7 @@ def var(
     return deliver("divide", cast(quotient, real), out, casting="unsafe")
 
 
+@recalled
 def std(
     a: Any,
     axis: Any = None,
@@ -340,7 +344,7 @@ def cumulative_sum(
         return accumulate("add", values, axis, dtype, out)
     found = accumulate("add", values, axis, dtype)
     place = normalize_axis(axis, values.ndim)
-    from weft.dsl.manipulation import concatenate
+    from weft.dsl.joining import concatenate
 
     first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
     return concatenate([first, found], place, out)
@@ -351,6 +355,7 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return accumulate("multiply", a, axis, dtype, out)
 
 
+@recalled
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """Largest minus smallest."""
     values = as_array(a)
@@ -398,6 +403,7 @@ def nanmin(
     return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
+@recalled
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """Weighted mean."""
     if weights is None and not returned:

@@ -10,7 +10,8 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.array import Array, apply
 from weft.dsl.creation import asarray
-from weft.dsl.manipulation import broadcast_arrays, reshape, stack
+from weft.dsl.joining import stack
+from weft.dsl.manipulation import broadcast_arrays, reshape
 from weft.fusion import Program, entries_of, take_apart
 
 

@@ -1,0 +1,187 @@
+"""Putting arrays together and taking them apart: joins, splits, rolls and differences; nothing is evaluated.
+
+What is joined is boxes written into something new, which the planner makes no memory for where somebody computes with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array, start
+from weft.dsl.creation import as_dtype, asarray, empty
+from weft.dsl.manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, ravel, reshape
+from weft.dsl.recalled import recalled
+from weft.dsl.reductions import normalize_axis
+
+
+@recalled
+def concatenate(
+    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+) -> Array:
+    """Arrays joined along an axis."""
+    start()
+    found = [asarray(a) for a in arrays]
+    if not found:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        found, axis = [ravel(a) for a in found], 0
+    if any(a.ndim == 0 for a in found):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    place = normalize_axis(axis, found[0].ndim)
+    _check_alike(found, place)
+    if out is not None and dtype is not None:
+        raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
+    kind = np.result_type(*(a.dtype for a in found)) if dtype is None else as_dtype(dtype)
+    kind = kind if out is None else out.dtype
+    for a in found:
+        if not np.can_cast(a.dtype, kind, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {a.dtype!r} to {kind!r} according to the rule {casting!r}")
+    shape = list(found[0].shape)
+    shape[place] = sum(a.shape[place] for a in found)
+    if out is not None and tuple(shape) != out.shape:
+        raise ValueError("Output array is the wrong shape")
+    result: Any = empty(tuple(shape), kind) if out is None else out
+    at = 0
+    for a in found:
+        index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
+        result[index] = a
+        at += a.shape[place]
+    return result  # type: ignore[no-any-return]
+
+
+def _check_alike(found: Sequence[Array], place: int) -> None:
+    first = found[0]
+    for number, a in enumerate(found[1:], 1):
+        if a.ndim != first.ndim:
+            raise ValueError(
+                f"all the input arrays must have same number of dimensions, but the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
+            )
+        for k in range(a.ndim):
+            if k != place and a.shape[k] != first.shape[k]:
+                raise ValueError(
+                    f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension {k}, the array at index 0 has size {first.shape[k]} and the array at index {number} has size {a.shape[k]}"
+                )
+
+
+concat = concatenate
+
+
+@recalled
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays of one shape joined along a new axis."""
+    found = [asarray(a) for a in arrays]
+    if not found:
+        raise ValueError("need at least one array to stack")
+    if len({a.shape for a in found}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    place = normalize_axis(axis, found[0].ndim + 1)
+    return concatenate([expand_dims(a, place) for a in found], place, out, dtype, casting)
+
+
+@recalled
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays joined row by row."""
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+
+
+@recalled
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays joined column by column."""
+    found = [atleast_1d(a) for a in tup]
+    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@recalled
+def dstack(tup: Any) -> Array:
+    """Arrays joined along the third axis."""
+    return concatenate([atleast_3d(a) for a in tup], 2)
+
+
+@recalled
+def column_stack(tup: Any) -> Array:
+    """Vectors and matrices joined as columns."""
+    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, tup)], 1)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """An array cut into parts of nearly equal length, as views."""
+    array, sections = asarray(ary), indices_or_sections
+    place = normalize_axis(axis, array.ndim)
+    length = array.shape[place]
+    if isinstance(sections, (int, np.integer)):
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, more = divmod(length, int(sections))
+        edges = [0]
+        for k in range(int(sections)):
+            edges.append(edges[-1] + each + (k < more))
+    else:
+        edges = [0, *[int(s) for s in sections], length]
+    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]  # type: ignore[index]
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """An array cut into parts of equal length, as views."""
+    array, sections = asarray(ary), indices_or_sections
+    if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(array, sections, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """Cut into columns."""
+    if not asarray(ary).ndim:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
+    return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """Cut into rows."""
+    if asarray(ary).ndim < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
+    return split(ary, indices_or_sections, 0)
+
+
+@recalled
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+    """Elements moved along axes; what falls off one end comes in at the other."""
+    array = asarray(a)
+    if axis is None:
+        return reshape(roll(ravel(array), shift, 0), array.shape)
+    start()
+    axes = [normalize_axis(k, array.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shift = shift.tolist() if isinstance(shift, (Array, np.ndarray)) else shift
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    for amount, k in zip(shifts, axes, strict=True):
+        length = array.shape[k]
+        by = int(amount) % length if length else 0
+        if by:
+            lead = (slice(None),) * k
+            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)  # type: ignore[index]
+    return array if array is not a else array.copy()  # type: ignore[attr-defined, no-any-return]
+
+
+@recalled
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """Differences of neighbours along an axis."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    array = asarray(a)
+    place = normalize_axis(axis, array.ndim)
+    parts = [x if x is not None else None for x in (prepend, append)]
+    if any(p is not None for p in parts):
+        shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
+        ends = [
+            None if p is None else (broadcast_to(asarray(p), shape) if not np.ndim(p) else asarray(p)) for p in parts
+        ]
+        array = concatenate([p for p in (ends[0], array, ends[1]) if p is not None], place)
+    lead = (slice(None),) * place
+    for _ in range(n):
+        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]  # type: ignore[index]
+        array = ahead != behind if array.dtype.kind == "b" else ahead - behind
+    return array

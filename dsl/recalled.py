@@ -1,0 +1,86 @@
+"""Functions that are found again: what they recorded before of the same operands at the same place of the program.
+
+In: a function of arrays, numbers and options that records a new array. Out: the function, which costs one look-up where
+it has been called so before. Always true: an array that is found again is what the function would have recorded; a
+function that evaluates, writes, gives a view, or puts numbers into slots is not found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import NoneType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from weft.dsl.array import Array, Scalar, bind_memory, keep_code, record, user_location
+from weft.fusion import INTERNED, SOFT_LIMIT, Epoch, Location, cut, recording
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Longest list of arrays that is looked at.
+LONGEST = 32
+_NAMED_BY_THEMSELVES = (int, str, bool, NoneType)
+
+
+def recalled(function: Function) -> Function:
+    """Let a function's results be found again."""
+    name = function.__name__
+
+    @wraps(function)
+    def found_again(*arguments: Any, **options: Any) -> Any:
+        epoch = recording.epoch
+        if epoch is None or options.get("out") is not None:
+            return function(*arguments, **options)
+        where = user_location(2)
+        if len(epoch.pending) >= SOFT_LIMIT:
+            epoch = cut(epoch, where)
+        named = [name, id(where[0]), where[1]]
+        if not all(_describe(value, named, epoch, where) for value in arguments):
+            return function(*arguments, **options)
+        for option, value in options.items():
+            named.append(option)
+            if not _describe(value, named, epoch, where):
+                return function(*arguments, **options)
+        key = tuple(named)
+        node = INTERNED.get(key)
+        if node is not None:
+            return record(node)
+        slots, pending = len(epoch.slots), len(epoch.pending)
+        result = function(*arguments, **options)
+        if (
+            type(result) in (Array, Scalar)
+            and result._view is None
+            and recording.epoch is epoch
+            and len(epoch.slots) == slots
+            and any(made is result._storage for made in epoch.pending[pending:])
+            and keep_code(where[0])
+        ):
+            INTERNED[key] = result._storage.expr
+        return result
+
+    return found_again  # type: ignore[return-value]
+
+
+def _describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
+    """Append what a value is known by; False where it cannot be said."""
+    kind = type(value)
+    if kind is Array or kind is Scalar:
+        storage = value._storage
+        expr = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, *where)
+        named += (kind, expr, value._view)
+        return expr is not None
+    if kind in _NAMED_BY_THEMSELVES:
+        named += (kind, value)
+        return True
+    if kind is float:
+        named += (kind, value or repr(value))  # equal keys must mean equal bits, and 0.0 == -0.0
+        return value == value  # (NaN is equal to nothing)
+    if kind is tuple or kind is list:
+        named += (kind, len(value))
+        return len(value) <= LONGEST and all(_describe(item, named, epoch, where) for item in value)
+    if isinstance(value, (type, np.dtype)):
+        named.append(value)
+        return True
+    return False

@@ -1,0 +1,81 @@
+"""Functions that are found again: by one look-up, and only where they would record the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import INTERNED
+
+PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "concatenate": lambda xp, x, k: xp.concatenate([x, x[:1], x * 2]),
+    "stack": lambda xp, x, k: xp.stack((x, x + 1), axis=1),
+    "roll": lambda xp, x, k: xp.roll(x, 1, axis=0) - xp.roll(x, -1, 1),
+    "pad": lambda xp, x, k: xp.pad(x, 1, constant_values=-0.5),
+    "where": lambda xp, x, k: xp.where(x > 0, x, -0.0),
+    "clip": lambda xp, x, k: xp.clip(x, -0.5, None),
+    "std": lambda xp, x, k: x.std(axis=0, ddof=1) + xp.mean(x),
+    "matmul": lambda xp, x, k: x @ x.T + xp.dot(x[0], x[1]),
+    "einsum": lambda xp, x, k: xp.einsum("ij,kj->ik", x, x),
+    "round": lambda xp, x, k: xp.round(x, 1),
+    # what is not to be found again, or with something else
+    "changing number": lambda xp, x, k: xp.clip(x, 0.1 * k, 5.0) + xp.where(x < 0.25 * k, k, x),
+    "changing shift": lambda xp, x, k: xp.roll(x, k, axis=0),
+    "zeros of two signs": lambda xp, x, k: 1 / xp.where(x > 10, x, -0.0 if k % 2 else 0.0),
+    "lists of numbers": lambda xp, x, k: xp.where(x[0, :3] > 0, [1.0, 2.0, k], 0),
+    "arrays of NumPy's": lambda xp, x, k: xp.concatenate([x[0], np.arange(3.0) + k]),
+    "written between": lambda xp, x, k: _write(xp, xp.concatenate([x, x]), k),
+    "not copied": lambda xp, x, k: _write(xp, xp.roll(x, 0, axis=0), k) + x,
+}
+
+
+def _write(xp: Any, made: Any, k: int) -> Any:
+    made[0] = k
+    return made
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_found_again_is_what_would_be_recorded(name: str) -> None:
+    rng = np.random.default_rng(1)
+    for k in range(7):
+        values = rng.standard_normal((4, 5))
+        x = wf.asarray(values)
+        x = x + 1 if k % 3 == 2 else x  # in memory, or recorded
+        wanted = PROGRAMS[name](np, values + 1 if k % 3 == 2 else values, k)
+        found = PROGRAMS[name](wf, x, k)
+        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
+        if name.startswith("zeros"):
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_recording_again_makes_nothing_new() -> None:
+    x, y = wf.ones((4, 4)), wf.ones((4, 4))
+    wf.evaluate(x, y)
+
+    def step() -> Any:
+        z = wf.concatenate([x, wf.where(y > 0, x, y), wf.roll(x, 1)])
+        return wf.evaluate(wf.pad(z, 1).std(axis=0) @ wf.tril(wf.clip(x, 0.0, 1.0)).repeat(2)[:6])
+
+    for _ in range(4):
+        step()
+    known = len(INTERNED)
+    step()
+    assert len(INTERNED) == known
+
+
+def test_threads_and_devices_have_their_own() -> None:
+    def program() -> Any:
+        x = wf.arange(6.0)
+        return wf.concatenate([x, wf.roll(x, 2)])
+
+    wanted = np.concatenate([np.arange(6.0), np.roll(np.arange(6.0), 2)])
+    for device in ("cpu", "simt", "cpu", "simt"):
+        with wf.device(device):
+            found = program()
+        assert found.device.name == device
+        np.testing.assert_array_equal(found, wanted)
