@@ -11,6 +11,7 @@ evaluated before the current one uses it.
 from __future__ import annotations
 
 import threading
+from _thread import RLock  # (what threading's function of that name makes; every epoch needs one)
 from itertools import count
 from sys import getrefcount
 from typing import Any
@@ -103,7 +104,7 @@ class Epoch:
         self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here
-        self.lock = threading.RLock()
+        self.lock = RLock()
 
     def begin(self, where: Location | None) -> None:
         """Recording begins at this place."""

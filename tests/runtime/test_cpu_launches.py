@@ -51,7 +51,7 @@ def _thrice(launches: list[Launch], table: list[Any]) -> None:
     """Once one by one, and twice by the native function."""
     prepared = Prepared(get_device("cpu"), launches)
     for _ in range(3):
-        prepared.run(table)
+        prepared.run([*table, 0])
 
 
 def test_each_kernel_gets_its_own_arguments_in_order() -> None:
@@ -74,7 +74,7 @@ def test_the_table_may_change_from_run_to_run() -> None:
         [_launch(lambda slots, *_: seen.extend(slots), [0, 0], patches=[(0, 0, 1)], scalars=[(1, 1)])],
     )
     for k in range(4):
-        prepared.run([_at(10 * k), k])
+        prepared.run([_at(10 * k), k, 0])
     assert seen == [1, 0, 11, 1, 21, 2, 31, 3]
 
 
@@ -90,9 +90,13 @@ def test_what_is_missing_is_told_before_anything_runs() -> None:
     seen: list[Any] = []
     launches = [_launch(lambda *given: seen.append(given), [0], patches=[(0, k, 0)]) for k in range(2)]
     prepared = Prepared(get_device("cpu"), launches)
-    prepared.run([_at(1), _at(2)])
+    prepared.run([_at(1), _at(2), 0])
     seen.clear()
-    for table, error in (([_at(1), None], AttributeError), ([_at(1)], IndexError), ([_at(1), _at("no")], TypeError)):
+    for table, error in (
+        ([_at(1), None, 0], AttributeError),
+        ([0], AttributeError),
+        ([_at(1), _at("no"), 0], TypeError),
+    ):
         with pytest.raises(error):
             prepared.run(table)
     assert not seen
@@ -114,11 +118,11 @@ def test_long_kernels_are_divided(threads: int) -> None:
         prepared = Prepared(get_device("cpu"), [launch])
         for _ in range(3):
             seen.clear()
-            prepared.run([42])
+            prepared.run([42, 0])
             assert sorted(seen) == list(range(extent))
     with override(threads=5 - threads):  # the records are written anew
         seen.clear()
-        prepared.run([42])
+        prepared.run([42, 0])
         assert sorted(seen) == list(range(extent))
 
 
@@ -134,13 +138,13 @@ def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:
     other = _launch(lambda _, *range_: parts.append(range_), [], extent=100, work=4 * GRAIN, parallel=True)  # type: ignore[arg-type, misc]
     with override(threads=2):
         prepared = Prepared(get_device("cpu"), [other])
-        prepared.run([])
-        prepared.run([])
-        thread = threading.Thread(target=Prepared(get_device("cpu"), [held]).run, args=([],))
+        prepared.run([0])
+        prepared.run([0])
+        thread = threading.Thread(target=Prepared(get_device("cpu"), [held]).run, args=([0],))
         thread.start()
         assert inside.wait(20)
         parts.clear()
-        prepared.run([])
+        prepared.run([0])
         done.set()
         thread.join()
     assert parts == [(0, 100)]
@@ -153,7 +157,7 @@ def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
     address = ctypes.cast(poll, ctypes.c_void_p).value
     function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1)
     prepared = Prepared(get_device("cpu"), [Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])
-    prepared.run([])
+    prepared.run([0])
     steps, done = [], threading.Event()
 
     def step() -> None:
@@ -163,7 +167,7 @@ def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
     other = threading.Thread(target=step)
     other.start()
     before = len(steps)
-    prepared.run([])
+    prepared.run([0])
     during = len(steps) - before
     done.set()
     other.join()
@@ -175,3 +179,14 @@ def test_without_the_native_function_kernels_run_one_by_one(monkeypatch: pytest.
     seen: list[int] = []
     _thrice([_launch(lambda slots, *_: seen.extend(slots), [0], patches=[(0, 0, 1)])], [_at(6)])
     assert seen == [7, 7, 7]
+
+
+def test_the_last_item_of_the_table_counts_what_was_started() -> None:
+    seen: list[int] = []
+    launches = [_launch(lambda slots, *_: seen.extend(slots), [k]) for k in range(3)]
+    prepared = Prepared(get_device("cpu"), launches)
+    for done in (0, 0, 1, 2, 3):
+        table = [done]
+        prepared.run(table)
+        assert seen == list(range(done, 3)) and table == [3]
+        seen.clear()
