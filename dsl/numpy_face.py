@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, methods, reductions, standard
-from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, write
+from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, user_location, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast
+from weft.runtime import LaunchNote, Listening, launch_heard, show_place
 
 # Functions that write into their first argument.
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
@@ -74,12 +75,28 @@ def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options
     if name in _WRITERS and arguments and isinstance(arguments[0], Array):
         host_arguments[0] = to_host(arguments[0], written)
     host_options = {k: to_host(v, written if k == "out" else None) for k, v in options.items()}
-    result = function(*host_arguments, **host_options)
+    if Listening.listeners:
+        result = _call_heard(name, partial(function, *host_arguments, **host_options), (*arguments, *options.values()))
+    else:
+        result = function(*host_arguments, **host_options)
     for array, host in written:
         write(array, cast(expr_of(convert(host)), array.dtype))
     if out is not None and isinstance(out, Array):
         return out
     return from_host(result)
+
+
+def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    """A call on the host, of which whoever listens is told: its arguments were copied there, its results go back."""
+    flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
+    arrays = [v for v in flat if isinstance(v, Array)]
+    if not arrays:
+        return call()
+    results: list[Any] = []
+    moved = sum(array.nbytes for array in arrays)  # type: ignore[attr-defined]
+    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, place=show_place(user_location()))
+    launch_heard(arrays[0].device, note, lambda: results.append(call()))  # type: ignore[attr-defined]
+    return results[0]
 
 
 class WrappedFunction:

@@ -126,12 +126,25 @@ def test_a_trace(tmp_path: Path) -> None:
 
 def test_a_notebooks_table_escapes_names() -> None:
     x = wf.asarray(np.arange(5.0))
-    code = compile("def f(x):\n    return x * 3\n", "<b>.py", "exec")
+    code = compile("def f(x):\n    return x * 3 % 7\n", "<b>.py", "exec")
     scope: dict[str, Any] = {"__name__": "user"}
     exec(code, scope)
     with wf.profile() as p:
         wf.evaluate(scope["f"](x))
     assert "multiply (&lt;b&gt;.py:2)" in p._repr_html_()
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_what_numpy_does_on_the_host_is_told(device: str) -> None:
+    with wf.device(device):
+        x = wf.asarray(np.arange(1000.0)[::-1])
+        with wf.profile() as p:
+            ordered = np.sort(x * 2)
+        assert ordered.tolist() == [2.0 * k for k in range(1000)]
+        (call,) = [one.note for one in p.launches if "host" in one.note.name]
+        assert call.name == "numpy.sort on the host"
+        assert call.nbytes == 8000
+        assert call.place.startswith("test_profile.py:")
 
 
 def test_a_roofline_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
