@@ -259,7 +259,10 @@ class Generator:
             n, m = pick.choice((4, 8, 16, 32, 64)), pick.choice((4, 8, 16, 32, 64))
         while n * m * k > 4100:
             k, n = 1, (n if m * n <= 4100 else max(1, n // 2))
-        return {"n": n, "m": m, "k": k}
+        found = {"n": n, "m": m, "k": k}
+        while any(np.prod(eval(shape, dict(found))) > MOST for shape, _ in self.shapes.values()):
+            found["n"] //= 2
+        return found
 
     def start(self, sizes: dict[str, int], data: int) -> Arrays:
         """The inputs for these sizes."""

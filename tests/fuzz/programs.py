@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -234,6 +234,15 @@ class Generator:
         return dtype_kind(kind.dtype) in "biufc" and kind.ndim <= 5
 
 
+def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
+    """A program of up to eight statements, and its inputs."""
+    generator = Generator(seed)
+    start = generator.start()
+    with suppress(Abandoned):
+        generator.write(8)
+    return generator, start
+
+
 class Abandoned(Exception):
     """The program got into a state that cannot be taken back."""
 
@@ -310,10 +319,8 @@ def check(seed: int, device: str = "cpu", large: bool = False) -> str:
     """Run one program in all ways; what went wrong, or nothing."""
     generator = Generator(seed, large)
     start = generator.start()
-    try:
+    with suppress(Abandoned):
         generator.write(generator.random.randint(3, 14))
-    except Abandoned:
-        pass
     lines = list(generator.lines)
     wanted = run_numpy(lines, start)
     loose = bool(generator.inexact)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz import disturbed, graphs, lengths, loops, rows, sizes
-from tests.fuzz.programs import Abandoned, Generator, check, differences, run_numpy, run_program
+from tests.fuzz.programs import check, differences, run_numpy, run_program, short_program
 from weft.fusion.sizes import Trace
 
 
@@ -18,12 +18,7 @@ def test_random_programs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1060, 15))
 def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
     for k in range(seed, seed + 15):
-        generator = Generator(k)
-        start = generator.start()
-        try:
-            generator.write(8)
-        except Abandoned:
-            pass
+        generator, start = short_program(k)
         found = run_program(generator.lines, start, device="simt::watched")
         wrong = differences(found, run_numpy(generator.lines, start), bool(generator.inexact))
         assert wrong == "", "\n".join([f"seed {k}", *generator.lines])

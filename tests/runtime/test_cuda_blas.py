@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,15 +75,6 @@ class Library:
             return 0
 
         return self.driver.queues.give(self.stream, work)
-
-
-@pytest.fixture
-def driver() -> Iterator[RunningStandIn]:
-    made = RunningStandIn()
-    yield made
-    gc.collect()
-    assert not made.memory.wrong
-    made.close()
 
 
 @pytest.fixture(autouse=True)

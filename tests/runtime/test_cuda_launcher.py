@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from array import array
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,15 +38,6 @@ def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise CompileError("not here")
 
     monkeypatch.setattr("weft.runtime.cuda.modules.obtain_cubin", missing)
-
-
-@pytest.fixture
-def driver() -> Iterator[RunningStandIn]:
-    made = RunningStandIn()
-    yield made
-    gc.collect()
-    assert not made.memory.wrong
-    made.close()
 
 
 @pytest.fixture
