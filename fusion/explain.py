@@ -52,6 +52,7 @@ class KernelNote:
     call: str = ""  # what a library call does, and where; empty for kernels
     kept: tuple[str, ...] = ()  # values that never leave the registers
     passes: int = 1  # over each row
+    saved: int = 0  # bytes that values which never leave the caches would take to write and to read again
 
     @property
     def headline(self) -> str:
@@ -64,7 +65,8 @@ class KernelNote:
     def places(self) -> str:
         """Where the values are, in words."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
-        parts.append(f"{', '.join(self.kept)} in registers" if self.kept else "")
+        where = "in the cache, a few rows of each" if self.saved else "in registers"
+        parts.append(f"{', '.join(self.kept)} {where}" if self.kept else "")
         parts.append("rows read again from registers or cache" if self.passes > 1 else "")
         return "; ".join(part for part in parts if part)
 
@@ -86,6 +88,8 @@ class KernelNote:
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} an element")
+        if self.saved:
+            parts.append(f"{show_bytes(self.saved)} saved")
         if self.call:
             parts.append(self.call)
         if self.seconds is not None and self.seconds > self._moving():
@@ -219,7 +223,8 @@ def inputs_of(group: Group) -> list[Expr]:
             for i in all_instructions(p.task.body)
             if i.kind in ("read", "gather") and i.node not in own
         ]
-        found += [p.task.previous for p in group.placed if p.task.previous is not None]
+        previous = [p.task.previous for p in group.placed]
+        found += [node for node in previous if node is not None and node not in group.private]
     return list(dict.fromkeys(node for node in found if node.kind != "empty"))
 
 
@@ -289,7 +294,8 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
     costs = read, written, reads, writes, instructions_of(group)
     found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
-    return replace(found, kept=kept, passes=group.passes(), work=work_of(group))
+    saved = sum(2 * node.nbytes for node in group.private) if isinstance(group, Sweep) else 0
+    return replace(found, kept=kept, passes=group.passes(), work=work_of(group), saved=saved)
 
 
 def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:

@@ -23,8 +23,8 @@ from weft.codegen import (
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.lower import lower_group
-from weft.fusion.sweep import Sweep
 from weft.fusion.sizes import Size
+from weft.fusion.sweep import Sweep
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.

@@ -38,6 +38,7 @@ MANY_PARTS = 16
 LEAST_BYTES = 4 << 20
 # What a byte from memory costs, in instructions on an element.
 BYTE_COST = 3
+RING_COST = 5  # of an element that is written to a ring and read there again, from the second cache
 # The share of the expected time that has to be saved, in percent.
 LEAST_GAIN = 10
 MOST_PERIOD = 4  # steps that come again and again in a loop
@@ -283,7 +284,7 @@ def joined_cost(sweep: Sweep) -> int:
             for n, w, low, high, parts in zip(step.last, sweep.width, step.low, step.high, sweep.counts, strict=True)
         ]
         sizes[-1] = sizes[-1] * (sweep.width[-1] + ROW_COST) // sweep.width[-1]
-        total += prod(sizes) * sum(work_of(s.task) for s in step.statements)
+        total += prod(sizes) * sum(work_of(s.task) + RING_COST * (s.task.node in sweep.rings) for s in step.statements)
     return total + sum(traffic(sweep)) * BYTE_COST
 
 

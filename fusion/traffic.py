@@ -40,9 +40,13 @@ def bytes_read(group: Group) -> dict[Expr, int]:
     extents = [loop.extent for loop in group.loops]
     read = {node: _elements(node, found, extents) * node.dtype.itemsize for node, found in forms.items()}
     for p in group.placed:
+        previous = p.task.previous
+        if previous is None:
+            continue
         if p.task.kind == "rebuild":
-            previous = p.task.node.operands[0]
             read[previous] = least(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
+        elif isinstance(group, Sweep) and previous not in own and previous.kind != "empty":
+            read[previous] = previous.nbytes  # what stays as it was is copied along
     return read
 
 

@@ -143,3 +143,47 @@ def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int
     wf.evaluate(*found)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(np.asarray(x), y)
+
+
+def test_explained() -> None:
+    u = wf.asarray(np.zeros((64, 80), np.float32)).copy()
+    wf.evaluate(u)
+    (kernel,) = wf.explain(jacobi(u)).kernels
+    assert "5 steps in one sweep" in kernel.title
+    assert kernel.saved == 4 * 2 * 64 * 80 * 4
+    assert (kernel.bytes_read, kernel.bytes_written) == (64 * 80 * 4, 64 * 80 * 4)
+
+
+def test_what_fits_into_a_cache_stays_a_kernel_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_steps, "LEAST_BYTES", 4 << 20)
+    u = wf.asarray(np.zeros((64, 80), np.float32)).copy()
+    wf.evaluate(u)
+    assert len(wf.explain(jacobi(u)).kernels) == 5
+
+
+def test_large_arrays_are_joined_by_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    u = wf.zeros((1024, 2048), np.float32)
+    wf.evaluate(u)
+    assert len(wf.explain(jacobi(u)).kernels) == 1
+
+
+def test_steady_loops_take_no_new_memory() -> None:
+    u = wf.asarray(np.ones((200, 300), np.float32)).copy()
+    held = []
+    for _ in range(5):
+        jacobi(u)
+        wf.evaluate(u)
+        held.append(wf.memory.info().held + wf.memory.info().kept)
+    assert held[1:] == held[1:2] * 4
+
+
+def test_a_new_length_compiles_nothing() -> None:
+    def run(rows: int, columns: int) -> None:
+        u = wf.asarray(np.ones((rows, columns), np.float32)).copy()
+        wf.evaluate(jacobi(u))
+
+    run(100, 120)
+    before = wf.statistics()["compilations"]
+    run(140, 150)
+    assert wf.statistics()["compilations"] == before
