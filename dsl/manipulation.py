@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from math import prod
 from typing import Any
 
@@ -60,7 +61,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 
 def _infer(shape: Any, array: Array) -> tuple[int, ...]:
-    given = tuple(int(n.__index__()) for n in ((shape,) if isinstance(shape, (int, np.integer)) else shape))
+    one = getattr(shape, "ndim", 1) == 0 or not hasattr(shape, "__iter__")  # NumPy's numbers and ours have no axes
+    given = tuple(operator.index(n) for n in ((shape,) if one else shape))
     size = array.size
     if -1 in given:
         rest = prod(n for n in given if n != -1)

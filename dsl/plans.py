@@ -139,7 +139,15 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
         A callable is called with `arguments`; nothing that it records is run.
     target : str
         "host", or a GPU architecture: "sm_75" to "sm_121".
+
+    Raises
+    ------
+    ValueError
+        Where nothing is pending: the arrays have their values.
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
+    storages = _storages([results])
+    if storages and all(storage.buffer is not None for storage in storages):
+        raise ValueError("nothing is pending: these arrays are evaluated. Compile a function that computes them")
     chosen = resolve_target(target)
-    return tuple(CompiledKernel(kernel, chosen) for kernel in kernels_of(_storages([results]), chosen))
+    return tuple(CompiledKernel(kernel, chosen) for kernel in kernels_of(storages, chosen))

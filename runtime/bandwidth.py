@@ -22,6 +22,7 @@ def copy_bandwidth(device: Device) -> float | None:
         return None
     if device.name not in _measured:
         _measured[device.name] = _measure(device)
+        device.memory.empty()  # the copies' memory is no user's, and a device keeps what is given back
     return _measured[device.name]
 
 

@@ -39,6 +39,7 @@ MISTAKES = {
     "xp.zeros(6).reshape(4, 2)": "size 6",
     "xp.zeros(6).reshape(-1, -1)": "one unknown",
     "xp.zeros(6).reshape(2, 3, order='Z')": "order",
+    "xp.zeros(6).reshape(2.0, 3)": "float",
     "xp.zeros(6).ravel(order='Z')": "order",
     "xp.zeros(3, order='Z')": "order",
     "xp.array([[1, 2], [3]])": "inhomogeneous",
@@ -120,6 +121,8 @@ def test_keywords_of_functions_with_few() -> None:
         "xp.matmul(x, x, axes=[(0, 1), (1, 0), (0, 1)])",
         "xp.roll(x, xp.array([1, 2]), axis=(0, 1))",
         "xp.reshape(x.T, (2, 6), order='A')",
+        "x.reshape(xp.arange(13)[12])",
+        "x.reshape(xp.arange(3, 5))",
         "x.astype(str)",
         "xp.full(2, 10**30, dtype=object)",
     ):
@@ -133,3 +136,11 @@ def test_elements_are_set_to_text_and_objects() -> None:
         wanted[:] = value
         found[:] = value
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_is_evaluated_has_no_kernels() -> None:
+    x = wf.arange(5.0) + 1
+    assert len(wf.compile(x)) == 1
+    with pytest.raises(ValueError, match="evaluated"):
+        wf.compile(wf.evaluate(x))
+    assert wf.compile([]) == ()
