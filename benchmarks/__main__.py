@@ -31,6 +31,7 @@ from benchmarks import (
     kernels,
     launch_cost,
     launch_host,
+    lengths,
     overhead,
     peers,
     picture,
@@ -44,6 +45,7 @@ from weft.runtime import probe
 FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "compile": (compile.measure,),
     "kernels": (kernels.measure, explicit.measure),
+    "lengths": (lengths.measure,),
     "overhead": (overhead.measure, launch_cost.measure, launch_host.measure),
 }
 # With a GPU, in this order; the part of the time that a suite may take.
@@ -71,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         if left < 0.25 and options.suite is None:
             print(f"{name}: left out: no time")
             continue
-        minutes = min(left, options.minutes * WHOLE[name]) if options.suite is None else left
+        minutes = min(left, options.minutes * WHOLE.get(name, 1.0)) if options.suite is None else left
         match name:
             case "fused":
                 run_fused(options, facts, minutes)

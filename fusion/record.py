@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from weft.fusion.evaluate import evaluate, evaluate_epoch
 from weft.fusion.expr import Expr, Location, leaf
+from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import (
     HARD_LIMIT,
     HELD_BYTES,
@@ -93,9 +94,26 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         fresh = recording.epoch = Epoch(epoch.device)
         fresh.begin(location)
         if live:
+            plans = STATISTICS.plans
             evaluate_epoch(epoch, live)
+            if again and STATISTICS.plans > plans:
+                _note_miss(epoch.first)
         return fresh
     return epoch
+
+
+# How often long recordings that began at a place found no plan; numbers that change need some turns until they are slots.
+_misses: dict[Location | None, int] = {}
+MISSES = 3
+
+
+def _note_miss(where: Location | None) -> None:
+    """Cut what begins at this place short, if its turns come in too many forms to find plans of long programs of them."""
+    if len(_misses) >= UNEVEN_LIMIT:
+        _misses.clear()
+    count = _misses[where] = _misses.get(where, 0) + 1
+    if count >= MISSES:
+        uneven.add(where)
 
 
 def _is_uneven(epoch: Epoch, location: Location) -> bool:
