@@ -28,7 +28,7 @@ from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
-from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
+from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Requests, Step
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -250,6 +250,21 @@ class PlanWriter:
         self.partial_places.clear()
 
 
+def gather_requests(steps: list[Step]) -> list[Step]:
+    """The steps with requests for memory that follow one another as one."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        if isinstance(step, tuple) and isinstance(last, tuple):
+            found[-1] = Requests([last[0], step[0]], [last[1], step[1]])
+        elif isinstance(step, tuple) and isinstance(last, Requests):
+            last.places.append(step[0])
+            last.sizes.append(step[1])
+        else:
+            found.append(step)
+    return found
+
+
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
     """The steps with kernels that follow one another as one batch, where the device starts them by one call."""
     prepare = getattr(device, "prepare", None)
@@ -311,7 +326,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
         table[place] = pack_scalar(table[place])
     program = plan.program
     if program is None:
-        program = plan.program = gather_launches(device, plan.steps)
+        program = plan.program = gather_launches(device, gather_requests(plan.steps))
     watched = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
     interrupt: KeyboardInterrupt | None = None
@@ -326,6 +341,10 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
                 elif kind is tuple:
                     table[step[0]] = device.allocate(step[1])  # type: ignore[index]
+                elif kind is Requests:
+                    places = step.places  # type: ignore[union-attr]
+                    for place, buffer in zip(places, device.allocate_all(step.sizes), strict=True):  # type: ignore[union-attr]
+                        table[place] = buffer
                 elif kind is Carve:
                     _carve(step, table, device)  # type: ignore[arg-type]
                 else:

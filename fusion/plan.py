@@ -26,6 +26,14 @@ class KernelLaunch(Launch):
 
 
 @dataclass(slots=True)
+class Requests:
+    """Memory that is asked for together: for which places, and how many bytes each."""
+
+    places: list[int]
+    sizes: list[int]
+
+
+@dataclass(slots=True)
 class Batch:
     """Kernels that the device starts by one call."""
 
@@ -44,7 +52,7 @@ class Call:
 
 
 Step = (
-    KernelLaunch | Batch | Call | Take | Carve | tuple[int, int] | int
+    KernelLaunch | Batch | Requests | Call | Take | Carve | tuple[int, int] | int
 )  # (place, nbytes) allocates; a place alone is given up
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -64,6 +65,10 @@ class Device(Services, Protocol):
 
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
+        ...
+
+    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
+        """Uninitialised memory, a buffer for each size: all of them, or none."""
         ...
 
     def ticket(self) -> Buffer:

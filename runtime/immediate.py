@@ -13,7 +13,7 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -120,6 +120,10 @@ class Immediate:
 
     def __repr__(self) -> str:
         return f"<device {self.name}>"
+
+    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
+        """Uninitialised memory, a buffer for each size."""
+        return [self.allocate(nbytes) for nbytes in sizes]  # type: ignore[attr-defined]
 
     @contextmanager
     def working_in(self, stream: Any) -> Iterator[None]:

@@ -88,6 +88,10 @@ class CudaDevice(GpuServices):
         """Uninitialised memory, from the blocks kept or from the driver."""
         return self.memory.allocate(nbytes)
 
+    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
+        """Uninitialised memory, a buffer for each size."""
+        return self.memory.allocate_all(sizes)
+
     def ticket(self) -> Buffer:
         """A zero of the stream that the calling thread works in: its kernels follow one another."""
         stream = self._order.current
