@@ -433,6 +433,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         array, axis = ravel(array), 0 if axis is None else axis
     place = normalize_axis(axis, array.ndim)
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if mode == "wrap":
         which = which % array.shape[place]
     elif mode == "clip":

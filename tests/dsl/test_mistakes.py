@@ -54,6 +54,7 @@ MISTAKES = {
     "len(xp.array(3.0))": "unsized",
     "if xp.zeros(3): pass": "ambiguous",
     "float(xp.zeros(3))": "0-dimensional",
+    "xp.take(xp.arange(3), [1], mode='Z')": "clipmode",
     "xp.zeros(-1)": "negative",
     "xp.zeros(2.5)": "2.5",
     "xp.zeros((1,) * 70)": "64",
