@@ -22,6 +22,7 @@ from weft.fusion import (
     evaluate,
     gather,
     map_,
+    range_of,
     reduce_,
     reshape,
     scatter,
@@ -67,11 +68,14 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)
-    low, high = map(int, _extremes(x))
+    start()
+    low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
+    if low < 0 or high >= minlength:  # else it is known how many there are
+        low, high = map(int, _extremes(x))
+        start()
     if low < 0:
         raise ValueError(f"the numbers that are counted may not be negative: {low}")
     length = max(high + 1, int(minlength))
-    start()
     with device(x.device):
         # clipping changes nothing, and says what the places are
         bounds = [constant(n, x.dtype) for n in (0, high)]

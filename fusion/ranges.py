@@ -7,7 +7,7 @@ outside.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import inf, isnan, prod
 
 import numpy as np
 
@@ -44,6 +44,8 @@ def _closer(node: Expr, depth: int) -> Range | None:
             return 0, max(0, prod(node.operands[0].shape[axis] for axis in node.attrs[0]) - 1)
         case "reduce" if node.op in ("minimum", "maximum") and node.operands[0].dtype.kind in "iu":
             return range_of(node.operands[0], depth - 1)
+        case "map" if node.op == "cast" and node.operands[0].dtype.kind == "f":
+            return _cut_off(node, *_float_range(node.operands[0], depth - 1))
         case "map" if all(child.dtype.kind in "biu" for child in node.operands):
             rule = _RULES.get(node.op)
             if rule is not None and all(
@@ -51,6 +53,30 @@ def _closer(node: Expr, depth: int) -> Range | None:
             ):
                 return rule(*(range_of(child, depth - 1) for child in node.operands))
     return None
+
+
+def _cut_off(node: Expr, low: float, high: float) -> Range:
+    """What integers floats between these become: cut off, the dtype's own bounds where they lie beyond, and 0 for NaN."""
+    limits = np.iinfo(node.dtype)
+    least, most = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
+    return min(least, 0), max(most, 0)
+
+
+def _float_range(node: Expr, depth: int) -> tuple[float, float]:
+    """Bounds of a float expression that is kept between constants; an element may be NaN all the same."""
+    nothing = -inf, inf
+    if node.kind == "constant":
+        value = float(constant_value(node))
+        return nothing if isnan(value) else (value, value)
+    if node.kind == "view" and depth:
+        return _float_range(node.operands[0], depth - 1)
+    if node.kind != "map" or not depth or any(child.dtype != node.dtype for child in node.operands):
+        return nothing
+    if node.op in ("minimum", "maximum"):
+        first, second = (_float_range(child, depth - 1) for child in node.operands)
+        pick = min if node.op == "minimum" else max
+        return pick(first[0], second[0]), pick(first[1], second[1])
+    return nothing
 
 
 def _holds(child: Expr, kind: np.dtype) -> bool:

@@ -100,3 +100,15 @@ def test_places_among_sorted_values(dtype: Any, device: str) -> None:
                 same(np.digitize(wf.asarray(x), bins, right), np.digitize(x, bins, right))
         with pytest.raises(ValueError, match="monotonically"):
             np.digitize(wf.asarray(x), [1, 3, 2])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_numbers_with_known_bounds_are_not_looked_at(device: str) -> None:
+    x = sample(np.float32)
+    x[:3] = np.nan, np.inf, -np.inf
+    with wf.device(device):
+        place = np.clip(wf.asarray(x) * 2, 0.0, 63.0).astype(np.int32)
+        found = np.bincount(place, minlength=64)
+        assert found._storage.buffer is None  # type: ignore[attr-defined]
+        assert place._storage.buffer is None
+        same(found, np.bincount(np.asarray(place), minlength=64))

@@ -318,6 +318,9 @@ def test_values_from_before_an_update_beside_which_a_mask_was_looked_at() -> Non
         (lambda x: (x % 100).astype(np.int8) + np.int8(100), None),
         (lambda x: x.reshape(4, 25).argmax(1) + 1, (1, 25)),
         (lambda x: wf.abs(x % 9 - 4), (0, 4)),
+        (lambda x: wf.clip(x / 2, -3.5, 9.9).astype(np.int8), (-3, 9)),
+        (lambda x: wf.maximum(x / 2, 5.0).astype(np.int32), (0, 2**31 - 1)),  # NaN becomes 0
+        (lambda x: wf.clip(x / 2, -1, 1e9).astype(np.int16), (-1, 2**15 - 1)),
     ],
 )
 def test_ranges(make: Callable[[Any], Any], wanted: tuple[int, int] | None) -> None:
