@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import compile_kernel, resolve_target
+from weft.codegen import Target, compile_kernel, lower_stages, resolve_target
 from weft.dsl.kernel import types
 from weft.dsl.kernel.arguments import from_type
 from weft.dsl.kernel.device_function import DeviceFunction
@@ -18,7 +18,7 @@ from weft.dsl.kernel.dispatcher import Kernel, make_options
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.inspection import architecture
 from weft.dsl.kernel.intrinsics import NeedsLaunch
-from weft.dsl.kernel.specialise import specialise
+from weft.dsl.kernel.specialise import Options, Specialisation, specialise
 from weft.dsl.kernel.types import as_signatures
 
 
@@ -62,11 +62,30 @@ def compile_ptx(
     KernelError
         Where the function cannot be compiled.
     """
-    (signature,) = as_signatures(sig)
-    target = resolve_target(architecture(cc))
     options = make_options({"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds})
-    function: Any = pyfunc.py_func if isinstance(pyfunc, (Kernel, DeviceFunction)) else pyfunc
     device = device or isinstance(pyfunc, DeviceFunction)
+    target = resolve_target(architecture(cc))
+    made = _specialised(pyfunc, sig, target, options, device, abi)
+    name = (abi_info or {}).get("abi_name")
+    if name:
+        made.kernel.name = name
+    code = compile_kernel(made.kernel, target)
+    returned = types.from_dtype(made.returns) if made.returns is not None else types.void
+    return code.code.decode(), returned
+
+
+def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
+    """The text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
+    target = resolve_target(architecture(cc))
+    return lower_stages(_specialised(pyfunc, sig, target, make_options({}), True, "c").kernel, target)
+
+
+def _specialised(
+    pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
+) -> Specialisation:
+    """A function in kernel IR, for a signature."""
+    (signature,) = as_signatures(sig)
+    function: Any = pyfunc.py_func if isinstance(pyfunc, (Kernel, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
     count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
     if len(descriptors) != count:
@@ -78,7 +97,7 @@ def compile_ptx(
         raise KernelTypeError(f"a kernel returns nothing (void), but the signature says {wanted}")
     result = None if wanted is None or isinstance(wanted, types.NoneType) else getattr(wanted, "dtype", None)
     try:
-        made = specialise(
+        return specialise(
             function,
             descriptors,
             target,
@@ -91,12 +110,6 @@ def compile_ptx(
         raise KernelTypeError(
             "this shape depends on the launch, and nothing is launched here: give a constant", needed.args[0]
         ) from None
-    name = (abi_info or {}).get("abi_name")
-    if name:
-        made.kernel.name = name
-    code = compile_kernel(made.kernel, target)
-    returned = types.from_dtype(made.returns) if made.returns is not None else types.void
-    return code.code.decode(), returned
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:

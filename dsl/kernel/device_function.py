@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -51,6 +52,30 @@ class DeviceFunction:
         raise TypeError(
             f"{self.function.__name__} is a device function: kernels call it; to launch it, make it a kernel with @weft.kernel"
         )
+
+    def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
+        """LLVM IR: of one signature, or a dict of those that it was made with, by argument types."""
+        return self._stage("llvm", signature, cc)
+
+    def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
+        """PTX: of one signature, or a dict of those that it was made with, by argument types."""
+        return self._stage("asm", signature, cc)
+
+    inspect_ptx = inspect_asm
+
+    def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
+        """Not there: a device function is machine code as part of kernels only."""
+        raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
+
+    def _stage(self, name: str, signature: Any, cc: Any) -> Any:
+        stages_of = import_module("weft.dsl.kernel.ahead").stages_of  # which itself knows device functions
+        if signature is not None:
+            return stages_of(self, signature, cc)[name]
+        if not self.signatures:
+            raise TypeError(
+                f"{self.function.__name__} is compiled where it is called, for what it is called with: give a signature"
+            )
+        return {s.arguments: stages_of(self, s, cc)[name] for s in self.signatures}
 
     def __repr__(self) -> str:
         return f"<weft device function {self.function.__name__}>"

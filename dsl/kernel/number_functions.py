@@ -98,8 +98,26 @@ def _polar(call: Call, z: Any) -> Any:
 
 @handles(cmath.rect)
 def _rect(call: Call, r: Any, phi: Any) -> Any:
-    c = call.c
-    return make_complex(call, c.apply("multiply", r, c.apply("cos", phi)), c.apply("multiply", r, c.apply("sin", phi)))
+    numbers = [call.c.number(v) for v in (r, phi)]
+    kinds = [call.c.kind(n) for n in numbers]
+    if any(k is int or (isinstance(k, np.dtype) and k.kind in "biu") for k in kinds):
+        numbers = [call.c.cast(n, np.float64, isinstance(k, type)) for n, k in zip(numbers, kinds, strict=True)]
+    real, imag = call.c.call(call.frame, call.node, Constant(_rect_parts), numbers, {}).items
+    return make_complex(call, real, imag)
+
+
+def _rect_parts(r: Any, phi: Any) -> Any:
+    """Compiled into kernels: the parts of ``cmath.rect(r, phi)``, at 0 and infinity as Python has them."""
+    real, imag = r * np.cos(phi), r * np.sin(phi)
+    if r == 0 and not np.isfinite(phi):
+        real, imag = abs(r), abs(r)
+    elif not np.isfinite(r):
+        if phi == 0:
+            real = r
+            imag = np.copysign(phi, phi * np.copysign(1.0, r)) if r == r else abs(phi)
+        elif phi != phi and r == r:
+            real = abs(r)
+    return real, imag
 
 
 def make_complex(call: Call, real: Any, imag: Any) -> Any:

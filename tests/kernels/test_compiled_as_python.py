@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cmath
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -302,3 +304,22 @@ def test_half_precision() -> None:
         out[t, 5] = cuda.fp16.hsqrt(a)
 
     agree(kernel, 1, 2, np.zeros((2, 6), np.float16))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_polar_coordinates_without_a_number(dtype: str) -> None:
+    def polar(r: Any, phi: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        if i < r.size:
+            out[i] = cmath.rect(r[i], phi[i])
+
+    edges = [0.0, -0.0, 2.5, -1.0, math.inf, -math.inf, math.nan]
+    pairs = [(r, phi) for r in edges for phi in edges if not (r and r == r and math.isinf(phi))]
+    out = np.zeros(len(pairs), np.complex128)
+    r, phi = np.array(pairs, dtype).T
+    weft.kernel(polar)[1, 64](r.copy(), phi.copy(), out)
+    wanted = np.array([cmath.rect(*pair) for pair in pairs])
+    for found, right in ((out.real, wanted.real), (out.imag, wanted.imag)):
+        np.testing.assert_allclose(found, right, rtol=1e-6)
+        zeros = right == 0
+        np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(right[zeros]))

@@ -97,3 +97,20 @@ def test_every_architecture_assembles_it(arch: tuple[int, int]) -> None:
     resources = code.launch
     assert resources["spills"] == 0 and resources["stack"] == 0
     assert resources["registers"] <= 24
+
+
+@cuda.jit("float32(float32, int32)", device=True)
+def scaled(x, n):  # type: ignore[no-untyped-def]
+    return x * n
+
+
+def test_device_functions_show_their_stages() -> None:
+    (arguments,) = scaled.inspect_asm()
+    assert scaled.inspect_asm()[arguments] == scaled.inspect_asm("float32(float32, int32)")
+    assert ".visible .func" in scaled.inspect_asm(arguments, cc=(9, 0))
+    assert ".target sm_90" in scaled.inspect_asm(arguments, cc=(9, 0))
+    assert "define float @scaled(" in scaled.inspect_llvm("float32(float32, int32)")
+    with pytest.raises(RuntimeError, match="SASS of a device function"):
+        scaled.inspect_sass(arguments)
+    with pytest.raises(TypeError, match="give a signature"):
+        cuda.jit(scaled.py_func, device=True).inspect_asm()
