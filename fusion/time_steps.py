@@ -31,6 +31,7 @@ MOST_INSTRUCTIONS = 400
 REACH = 8  # of one step along an axis
 # Bytes of the rings of a part: they share a core's second cache with what is read and written.
 ROOM = 1 << 20
+WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # of a part along an axis behind the rows, in points
 VECTOR = 16  # elements that rows of rings are a multiple of
 ROW_COST = 48  # what it takes to begin with a row, in points
 MANY_PARTS = 16
@@ -185,9 +186,7 @@ def choose_parts(sweep: Sweep) -> bool:
 
 def _candidates(axes: int) -> list[Place]:
     """Widths of parts along the axes behind the rows."""
-    widths = [1 << k for k in range(4, 12)]
-    long = [w for w in widths if w >= 64]
-    return [(w,) for w in long] if axes == 1 else [(h, w) for h in widths for w in long]
+    return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 
 # -- loops over steps -----------------------------------------------------------------------------------

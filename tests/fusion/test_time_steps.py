@@ -19,7 +19,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setattr(time_steps, "MOST", (5,))
     monkeypatch.setattr(time_steps, "MANY_PARTS", 3)
-    monkeypatch.setattr(time_steps, "ROOM", 160 << 10)
+    monkeypatch.setattr(time_steps, "WIDTHS", (16, 48))
     execute._plans.clear()
     resized._known.clear()
     with wf.device("cpu"):

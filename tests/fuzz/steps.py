@@ -42,6 +42,7 @@ class Program:
             "LEAST_GAIN": -(10**9),
             "MOST": (self.source.choice((2, 3, 5, 8, 12)),),
             "MANY_PARTS": self.source.choice((1, 3, 7)),
+            "WIDTHS": self.source.choice(((16,), (16, 48), time_steps.WIDTHS)),
             "ROOM": self.source.choice((1 << 20, 1 << 20, 200 << 10, 30 << 10)),
         }
 
