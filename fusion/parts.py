@@ -29,10 +29,10 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool = False) -> int:
     Never where the kernel goes over its rows again, but for what can be measured from the centre of a chunk.
     """
     again = any(p.stage > 1 and p.inner and p.task.centred is None for p in group.placed)
-    if again or not any(p.task.kind == "reduce" for p in group.placed):
+    rows = prod(loop.extent for loop in nest.outer)
+    if again or not rows or not any(p.task.kind == "reduce" for p in group.placed):
         return 0
     inside = prod(loop.extent for loop in nest.inner[1:])
-    rows = prod(loop.extent for loop in nest.outer)
     if inside == 1 and goes_across(group, nest):
         length = _band_on_gpu(nest.inner[0].extent, rows) if for_gpu else _band(nest.inner[0].extent, rows)
         if length or for_gpu:

@@ -194,3 +194,11 @@ def test_a_loop_in_time_allocates_nothing_after_its_second_step() -> None:
             info = wf.memory.info()
             held.append(info.held + info.kept)
         assert held[2:] == held[2:3] * len(held[2:])
+
+
+def test_folds_across_rows_without_columns() -> None:
+    """Nothing is divided by the number of results, which are none."""
+    x = wf.asarray(np.ones((4, 17)))
+    assert np.array_equal(x[:, 3:3].sum(0), np.ones(0))
+    assert wf.diff(x[:, :1]).max(0, keepdims=True).shape == (1, 0)
+    assert np.array_equal(wf.diff(x[:, :1]).max(0, keepdims=True), np.ones((1, 0)))

@@ -426,7 +426,7 @@ def fits(one: Any, other: Any) -> bool:
 
 
 def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, when: str) -> Arrays:
-    """The program on weft; `when` it is evaluated: at the "end", after "each" statement, or one value first ("one")."""
+    """The program on weft; `when` it is evaluated: at the "end", after "each" statement, or one value first ("one", "other")."""
     with on_device(device):
         values: Arrays = {
             "xp": wf,
@@ -441,12 +441,12 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
             if when == "each":
                 wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
         arrays = {n: v for n, v in values.items() if isinstance(v, wf.Array | np.ndarray | np.generic)}
-        if when == "one":
-            lazy = [v for v in arrays.values() if isinstance(v, wf.Array)]
-            if lazy:
-                wf.evaluate(lazy[-1])
-                wf.evaluate(lazy[len(lazy) // 2])
-        wf.evaluate(*[v for v in arrays.values() if isinstance(v, wf.Array)])
+        lazy = [v for v in arrays.values() if isinstance(v, wf.Array)]
+        if when in ("one", "other") and lazy:
+            first = -1 if when == "one" else 0
+            np.array(lazy[first])
+            wf.evaluate(lazy[len(lazy) // 2])
+        wf.evaluate(*lazy)
         return {name: np.array(value) for name, value in arrays.items()}
 
 
@@ -483,7 +483,8 @@ def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
             held = sum(np.size(v) for v in world.values.values())
             if device.endswith("watched") and (held > WATCHED or re.search(r"arange\(\d\d", "".join(world.lines))):
                 continue
-            whens = ("end", ("each", "one")[seed % 2]) if device == "cpu" and not number else ("end",)
+            more = ("one", "other") if seed % 2 else ("each",)
+            whens = ("end", *more) if device == "cpu" and not number else ("end",)
             trouble = trouble_of(world.lines, start, sizes, device, whens)
             if trouble:
                 shown = minimal(world.lines, start, sizes, device, whens)

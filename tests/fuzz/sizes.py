@@ -19,6 +19,7 @@ from tests.fuzz.programs import differences
 
 BINDINGS = 16
 EXTENTS = (2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 12, 16, 17, 33, 64, 100)
+STEPS = (1, -1, 2, -2, 3)
 STATEMENTS = """a[p:q] += b[p:q]|a[p] = b[q]|a[p:q] = a[r:r + q - p] + 1|a[r:r + q - p] = a[p:q]|a[::r] *= 2|a[q:p:-1] -= b[p:q]
 a[:p] = b[n - p:]|a[p:] = a[:n - p] + b[p:]|a[p:q] = c|b[p] += a[q]|a += b|b = a * 2 - b|a[i[p:q]] += 1|b[i % n] = a[r]|b = a[::-1] + a
 c = a[p:q] * b[r:r + q - p]|c = xp.concatenate([a[p:], b[:p]])|c = a[i[p:q]] + b[p:q]|c = xp.roll(a, p)[q:]|c = xp.where(a > p, a, b)[p:q]
@@ -29,7 +30,8 @@ A[p] = a[:m]|A[:, q] = a[q]|A[p:q, 1:] += A[p:q, :-1]|A[p:q] = A[r:r + q - p] * 
 A[1:-1, 1:-1] = A[2:, 1:-1] + A[:-2, 1:-1]|A = A + b[:m]|A = A - A.max(1, keepdims=True)|A[r:] = A[:n - r].copy()|A[:p, :q] = 3|A = A[::-1] + p
 B = A[p:q, r:]|B = A[p:q] @ A[p:q].T|B = A.T[p:q]|B = xp.concatenate([A[p:], A[:q]])|B = xp.cumsum(A[p:q], 1)|B = a[p:q, None] * b[r:]|B = A[:, ::r] + 1
 B = xp.broadcast_to(a[p:q], (r, q - p)) + 1|B = A[i[:p]]|B = xp.stack([a[p:q], b[p:q]])|B = A[p:q].reshape(-1, q - p)|B = A[p:q] % 3
-B[r:] = A[p:q]|B += 1|B = B.T|d = B.sum(0)|d = B.max()|d = c * 2|d = c.sum() + B|d = c[::-1][p:]|c[p:q] = 1|c += 1|d = (c * c).sum()""".replace(
+B[r:] = A[p:q]|B += 1|B = B.T|d = B.sum(0)|d = B.max()|d = c * 2|d = c.sum() + B|d = c[::-1][p:]|c[p:q] = 1|c += 1|d = (c * c).sum()
+c = a[::s]|c = a[::s] - b[::-s]|B = A[::s] + 1|B = A[:, ::s] * 2|B = A[::s, ::-s]|A[::s] = A[:1] + 1|a[::s] = b[::-s] + 1|d = A[::s].sum(0)""".replace(
     "\n", "|"
 )
 
@@ -47,7 +49,9 @@ class Program:
         for _ in range(BINDINGS):
             n, m = pick.choice(extents), pick.choice(extents)
             p, q = sorted(pick.randint(0, n) for _ in range(2))
-            self.bindings.append({"n": n, "m": m, "p": p, "q": q, "r": pick.randint(0, n - (q - p))})
+            self.bindings.append(
+                {"n": n, "m": m, "p": p, "q": q, "r": pick.randint(0, n - (q - p)), "s": pick.choice(STEPS)}
+            )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
         """The inputs; c and B are there from the beginning."""
