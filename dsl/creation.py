@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from contextlib import AbstractContextManager, nullcontext
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from weft.fusion import empty as empty_expr
 from weft.runtime import device as on_device
 from weft.runtime import get_device
 
+MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
 MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
 _HERE = nullcontext()
 
@@ -53,6 +55,10 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     result = tuple(operator.index(n) for n in shape)
     if any(n < 0 for n in result):
         raise ValueError("negative dimensions are not allowed")
+    if prod(result) > MOST_ELEMENTS:
+        raise ValueError(
+            f"array is too big: {' x '.join(map(str, result))} elements are more than memory can be addressed"
+        )
     if len(result) > MOST_AXES:
         raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
     return result

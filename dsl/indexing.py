@@ -54,6 +54,7 @@ from weft.fusion import (
     reshape,
     scatter,
 )
+from weft.runtime import DeviceMismatchError
 
 _BOOLS = (bool, np.bool_)
 
@@ -288,6 +289,9 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
+    if isinstance(value, Array) and value._storage.device is not array._storage.device:
+        here, there = array.device.name, value.device.name
+        raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
     shown = _shown(array, key)
     if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:
