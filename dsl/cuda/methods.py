@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import OPS
 from weft.dsl.array import Array, whole, wrap
 from weft.dsl.cuda.arrays import copy_to_device, copy_to_host
 from weft.dsl.cuda.memory_array import MemoryArray
@@ -93,10 +94,38 @@ METHODS: dict[str, Any] = {
 }
 
 
+def _values(self: MemoryArray, wanted: str) -> Array:
+    """The elements as a weft array, to compute with. Raises AttributeError for records."""
+    if self.dtype.names is not None or not hasattr(Array, wanted):
+        raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
+    return self.copy()  # type: ignore[no-any-return]
+
+
+def _of_values(self: MemoryArray, name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return getattr(_values(self, name), name)
+
+
+def _operator(name: str) -> Any:
+    def method(self: MemoryArray, *others: Any) -> Any:
+        return getattr(_values(self, name), name)(*others)
+
+    return method
+
+
 def install() -> None:
-    """Give `Array` these methods, and `MemoryArray` those of them that both share."""
+    """Give `Array` these methods, and `MemoryArray` those of them that both share.
+
+    What else arrays have to read them by, such as operators and sums, `MemoryArray` has by its values.
+    """
     for name, method in METHODS.items():
         setattr(Array, name, method)
+    for row in OPS.values():
+        for name in (f"__{row.dunder}__", f"__r{row.dunder}__"):
+            if row.dunder and name in vars(Array):
+                setattr(MemoryArray, name, _operator(name))
+    MemoryArray.__getattr__ = _of_values  # type: ignore[attr-defined]
     for name in ("get_ipc_handle", "__cuda_array_interface__"):
         setattr(MemoryArray, name, METHODS[name])
 

@@ -234,6 +234,9 @@ def test_another_dtype_sees_the_same_memory() -> None:
     assert array.view(np.uint8).shape == (8,)
     assert isinstance(array.view(np.float32), weft.Array)
     assert (bits.copy() + 1).tolist() == [0x40400001, 0x3F800001]
+    assert (bits + 1).tolist() == (1 + bits).tolist() == [0x40400001, 0x3F800001]
+    assert (bits >> 23).view(np.int32).copy_to_host().tolist() == [128, 127]
+    assert bits.max() == 0x40400000 and (bits != 0).all() and bits.reshape(2, 1).shape == (2, 1)
     with pytest.raises(ValueError):
         cuda.to_device(np.zeros(3, np.float32)).view(np.float64)
 
