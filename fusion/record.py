@@ -96,19 +96,22 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         if live:
             plans = STATISTICS.plans
             evaluate_epoch(epoch, live)
-            if again and STATISTICS.plans > plans:
-                _note_miss(epoch.first)
+            if again:
+                _note_search(epoch.first, STATISTICS.plans == plans)
         return fresh
     return epoch
 
 
-# How often long recordings that began at a place found no plan; numbers that change need some turns until they are slots.
+# How often in a row long recordings that began at a place found no plan; numbers that change take some turns to become slots.
 _misses: dict[Location | None, int] = {}
-MISSES = 3
+MISSES = 4
 
 
-def _note_miss(where: Location | None) -> None:
+def _note_search(where: Location | None, found: bool) -> None:
     """Cut what begins at this place short, if its turns come in too many forms to find plans of long programs of them."""
+    if found:
+        _misses.pop(where, None)
+        return
     if len(_misses) >= UNEVEN_LIMIT:
         _misses.clear()
     count = _misses[where] = _misses.get(where, 0) + 1

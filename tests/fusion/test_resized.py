@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.fusion.storage import uneven
 
 N = 120
 
@@ -258,3 +259,29 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
         for k in range(200, 205):
             x = np.arange(float(k))
             assert np.array_equal(np.asarray(wf.asarray(x) * 3.5 - 1.25), x * 3.5 - 1.25)
+
+
+def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long programs of turns that differ are planned few times, then a few turns at a time are; others stay long."""
+
+    def irregular(m: ModuleType) -> Any:
+        random, x, y = Random(1), m.ones(8), m.ones(8)
+        for _ in range(400):
+            if random.random() < 0.5:
+                x = x * 0.5 + y
+            else:
+                y = y * 0.25 - x
+        return x
+
+    def regular(m: ModuleType) -> Any:
+        x = m.ones(8)
+        for _ in range(400):
+            x = x * 0.5 + 1
+        return x
+
+    monkeypatch.setattr("weft.fusion.storage.SOFT_LIMIT", 40)
+    with wf.device("cpu"):
+        for program, grows in ((regular, False), (irregular, True)):
+            before = set(uneven)
+            np.testing.assert_allclose(np.asarray(program(wf)), program(np))
+            assert (uneven > before) == grows
