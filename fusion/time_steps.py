@@ -26,7 +26,7 @@ from weft.fusion.traffic import traffic
 
 # Steps of a kernel, and their instructions: what it takes to compile them.
 MOST_STEPS = 12
-MOST = (2, 3, 4, 5, 6, 8, 10, 12)
+MOST = (12, 8, 5, 3, 2)
 MOST_INSTRUCTIONS = 400
 REACH = 8  # of one step along an axis
 # Bytes of the rings of a part: they share a core's second cache with what is read and written.
@@ -367,13 +367,13 @@ class _Joiner:
         if sum(sum(traffic(group)) for group in alone) < LEAST_BYTES * len(alone):
             return alone
         best, found = (100 - LEAST_GAIN) * sum(single_cost(group) for group in alone) // 100, alone
-        tried = set()
-        for most in MOST:
-            pieces = -(-len(alone) // most)
-            if pieces in tried:
-                continue
-            tried.add(pieces)
+        before: int | None = None
+        for pieces in dict.fromkeys(-(-len(alone) // most) for most in MOST):
             cost, groups = self._in_pieces(pieces)
+            if groups and before is not None and cost >= before:
+                break  # more pieces read and write more
+            if groups:
+                before = cost
             if groups and cost < best:
                 best, found = cost, groups
         self.joined = self.joined or found is not alone
