@@ -265,3 +265,14 @@ def test_chunks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixtur
         wf.evaluate(make(wf.asarray(np.ones(n, np.float32))))
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("launch partial")]
     assert told and all(line.endswith(f", {n} elements") for line in told)
+
+
+def test_an_update_that_joins_an_older_kernel_waits_for_who_reads_what_it_overwrites() -> None:
+    a, b = wf.arange(10.0).copy(), wf.arange(10.0) + 3
+    wf.evaluate(a, b)
+    doubled = b[1:7] * 2
+    table = a[1:7, None] * b[2:]
+    a[1:7] += doubled
+    wf.evaluate(a, doubled, table)
+    assert np.array_equal(table, np.arange(1.0, 7)[:, None] * np.arange(5.0, 13))
+    assert np.array_equal(a[1:7], np.arange(1.0, 7) + 2 * np.arange(4.0, 10))

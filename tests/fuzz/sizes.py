@@ -31,7 +31,7 @@ A[1:-1, 1:-1] = A[2:, 1:-1] + A[:-2, 1:-1]|A = A + b[:m]|A = A - A.max(1, keepdi
 B = A[p:q, r:]|B = A[p:q] @ A[p:q].T|B = A.T[p:q]|B = xp.concatenate([A[p:], A[:q]])|B = xp.cumsum(A[p:q], 1)|B = a[p:q, None] * b[r:]|B = A[:, ::r] + 1
 B = xp.broadcast_to(a[p:q], (r, q - p)) + 1|B = A[i[:p]]|B = xp.stack([a[p:q], b[p:q]])|B = A[p:q].reshape(-1, q - p)|B = A[p:q] % 3
 B[r:] = A[p:q]|B += 1|B = B.T|d = B.sum(0)|d = B.max()|d = c * 2|d = c.sum() + B|d = c[::-1][p:]|c[p:q] = 1|c += 1|d = (c * c).sum()
-c = a[::s]|c = a[::s] - b[::-s]|B = A[::s] + 1|B = A[:, ::s] * 2|B = A[::s, ::-s]|A[::s] = A[:1] + 1|a[::s] = b[::-s] + 1|d = A[::s].sum(0)""".replace(
+c = b[p:q] * 2|a[p:q] += c[:q - p]|B = a[p:q, None] * b[r:]|c = a[::s]|c = a[::s] - b[::-s]|B = A[::s] + 1|B = A[:, ::s] * 2|B = A[::s, ::-s]|A[::s] = A[:1] + 1|a[::s] = b[::-s] + 1|d = A[::s].sum(0)""".replace(
     "\n", "|"
 )
 
