@@ -47,6 +47,7 @@ class ObjectCode:
 
 
 MAX_BLOCKS = 2**31 - 1  # of a grid
+WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +64,33 @@ class BlockSchedule:
         Blocks that find something to do.
     repeats : bool
         Whether fewer blocks do as well, since each goes on by the size of the grid.
+    row_limits : tuple of int
+        Of items that are rows: how many are many, how long few and many rows may be to get no more than a warp of threads, from
+        which length on they get a warp, and how many elements of shorter ones a thread has. A block does several such rows.
     """
 
     threads: int
     per_block: int
     most: int
     repeats: bool
+    row_limits: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
         """The schedule that object code was made for; nothing useful for kernels that a person launches."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
-        return cls(launch.get("block", 0), launch.get("per_block", 1), most or MAX_BLOCKS, bool(most))
+        limits = tuple(launch.get("row_limits", ()))
+        return cls(launch.get("block", 0), launch.get("per_block", 1), most or MAX_BLOCKS, bool(most), limits)
 
-    def blocks(self, parallel: tuple[int, ...]) -> int:
-        """Blocks of a launch over these extents; 0 where there is nothing to do."""
-        return min(-(-prod(parallel) // self.per_block), self.most)
+    def blocks(self, parallel: tuple[int, ...], work: int) -> int:
+        """Blocks of a launch over these extents, `work` elements in all; 0 where there is nothing to do."""
+        items, per_block = prod(parallel), self.per_block
+        if self.row_limits and items:
+            many, few_length, many_length, warp_length, elements = self.row_limits
+            length = work // items
+            if length < warp_length:
+                per_block = self.threads // max(1, (1 << max(0, length - 1).bit_length()) // elements)
+            elif length <= (few_length if items < many else many_length):
+                per_block = self.threads // WARP
+        return min(-(-items // per_block), self.most)

@@ -1,6 +1,7 @@
 """The passes of each target, in order.
 
-Host: `unroll_folds` writes out folds over few elements; `choose_lanes` marks the loop that runs in vectors; `tile_transposes` cuts loops over the rows of one operand and the
+`unroll_folds` writes out folds over few elements.
+Host: `choose_lanes` marks the loop that runs in vectors; `tile_transposes` cuts loops over the rows of one operand and the
 columns of another into tiles; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
@@ -35,6 +36,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
     if kernel.level == "logical":
         kernel = expand_bfloat16(inline_rows(kernel, straight=True))
         divided = target.scheduled_for
+        kernel = unroll_folds(kernel)
         kernel = _for_host(kernel, divided) if divided.kind == "cpu" else map_axes(kernel, divided)
         kernel = inline_rows(kernel, straight=False)
     kernel = expand_ops(expand_complex(expand_bfloat16(kernel)), target.has_extremes)
@@ -47,7 +49,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _for_host(kernel: Kernel, target: Target) -> Kernel:
-    return tile_transposes(settle_scatters(choose_lanes(cut_scatters(unroll_folds(kernel)), target)))
+    return tile_transposes(settle_scatters(choose_lanes(cut_scatters(kernel), target)))
 
 
 __all__ = [

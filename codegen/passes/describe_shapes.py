@@ -9,7 +9,7 @@ columns  (threads, columns): threads side by side, and how many columns each fol
 private  room for so many places that a block folds into by itself.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
-short    names and values in turn, on the host: see `unroll_folds`.
+short    names and values in turn: see `unroll_folds`.
 exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
 
 Always true: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
@@ -32,21 +32,22 @@ from weft.codegen.passes.map_axes_rows import describe_row
 from weft.codegen.passes.map_axes_scans import describe_scan
 from weft.codegen.passes.map_axes_scatter import describe_scatter
 from weft.codegen.passes.map_axes_tiles import describe_tile
-from weft.codegen.passes.unroll_folds import describe_folds
+from weft.codegen.passes.unroll_folds import describe_folds, unroll_folds
 from weft.codegen.target import Target
 
 
 def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False) -> Kernel:
     """The kernel with what `sizes`, the values of index parameters by name, allow on this target.
 
-    For a host's own schedules it is told of folds over few elements. With `exact` the kernel is for these sizes alone where that
-    makes it faster.
+    With `exact` the kernel is for these sizes alone where that makes it faster.
     """
     if kernel.level != "logical":
         return kernel
+    if "joined" not in kernel.attributes:  # whose few parts are folded as many are
+        kernel = describe_folds(kernel, sizes)
     if target.scheduled_for.kind != "cuda":
-        return describe_folds(kernel, sizes)
-    inlined = inline_rows(kernel, straight=True)
+        return kernel
+    inlined = unroll_folds(inline_rows(kernel, straight=True))
     nest = find_nest(inlined)
     if "joined" in kernel.attributes:
         found = describe_joined(inlined, sizes)

@@ -51,7 +51,10 @@ from weft.codegen.target import Target
 
 def launch_data(threaded: Kernel) -> dict[str, Any]:
     """What the runtime has to know to launch a kernel that `map_axes` made."""
-    return {name: threaded.attributes[name] for name in ("scheme", "block", "per_block", "most_blocks")}
+    wanted = ("scheme", "block", "per_block", "most_blocks")
+    return {name: threaded.attributes[name] for name in wanted} | {
+        "row_limits": threaded.attributes.get("row_limits", ())
+    }
 
 
 def map_axes(kernel: Kernel, target: Target) -> Kernel:

@@ -38,6 +38,9 @@ WARPS = THREADS // WARP
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
+# A shorter row than this has a thread for so many elements: a warp for each would mostly wait for itself.
+SHARED_LENGTH = 64
+ROW_ELEMENTS = 8
 # A block does up to 256 short rows at a time: more blocks than these would find nothing left, and starting them takes
 # longer than going on.
 MOST_BLOCKS = 1 << 14
@@ -102,7 +105,10 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
         for (_, _), v in team.shared.items()
         for count in [THREADS if columns else WARPS]
     )
-    return w.finish("columns" if columns else "rows", WARP if columns else 1, shared=shared, most_blocks=MOST_BLOCKS)
+    if columns:
+        return w.finish("columns", WARP, shared=shared, most_blocks=MOST_BLOCKS)
+    limits = (MANY_ROWS, SHORT_LENGTH, WARP_LENGTH, SHARED_LENGTH, ROW_ELEMENTS)
+    return w.finish("rows", 1, shared=shared, most_blocks=MOST_BLOCKS, row_limits=limits)
 
 
 def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:
@@ -125,7 +131,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Threads for a row: as many as it has elements, a warp, or the block."""
+    """Threads for a row: one for some elements, a warp, or the block."""
     chain = fold_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs from item to item: these are the chunks of a long fold
@@ -140,7 +146,8 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
     assert length is not None
     few = w.test("less", items, MANY_ROWS)
     limit = w.choose(few, SHORT_LENGTH, WARP_LENGTH)
-    short = w.power_of_two(length, WARP)
+    several = w.quotient(w.power_of_two(length, SHARED_LENGTH), ROW_ELEMENTS)
+    short = w.choose(w.test("less", length, SHARED_LENGTH), w.compute("maximum", several, 1), WARP)
     return w.choose(w.test("greater", length, limit), THREADS, short)
 
 

@@ -219,6 +219,7 @@ class ThreadWriter:
         shared: int = 0,
         most_blocks: int = 2**31 - 1,
         every: bool = False,
+        row_limits: tuple[int, ...] = (),
     ) -> Kernel:
         """The kernel, with its launch data; `every`: each block does its own items and no more."""
         kernel = self.builder.finish()
@@ -228,5 +229,6 @@ class ThreadWriter:
             "per_block": per_block,
             "most_blocks": 0 if every else most_blocks,
             "shared": shared,
+            "row_limits": row_limits,
         }
         return kernel

@@ -60,6 +60,8 @@ class _Watcher(Rewriter):
     def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
         """Tell of an operation before it is copied as it is."""
         if operation.opcode in _ACCESSES:
+            if operation.attributes.get("order", "monotonic") != "monotonic":  # a fence of its own
+                self.event(builder, WatchedSite("fence", self.texts[operation]))
             self.access(builder, operation)
         elif operation.opcode == "fence" or operation.opcode in _MEETINGS:
             self.event(builder, WatchedSite(_MEETINGS.get(operation.opcode, "fence"), self.texts[operation]))

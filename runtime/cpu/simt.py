@@ -52,7 +52,7 @@ class SimtDevice(CpuDevice):
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end: a block for every `per_block` items of its launch domain."""
-        blocks = function.schedule.blocks(parallel)
+        blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)
         if not function.watch:

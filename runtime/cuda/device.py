@@ -172,7 +172,7 @@ class CudaDevice(GpuServices):
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Start a kernel: a block for every `per_block` items of its launch domain."""
-        blocks = function.schedule.blocks(parallel)
+        blocks = function.schedule.blocks(parallel, work)
         if blocks:
             self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots)
 

@@ -112,7 +112,7 @@ class Launcher:
         starts = []
         for k in launches:
             schedule = k.function.schedule
-            grid, block = (schedule.blocks(k.parallel), 1, 1), (schedule.threads, 1, 1)
+            grid, block = (schedule.blocks(k.parallel, k.work), 1, 1), (schedule.threads, 1, 1)
             starts.append(Start(k.function, grid, block, 0, k.slots, k.patches, k.scalars, k.nbytes, k.origin))
         return Prepared(self, starts)
 

@@ -165,7 +165,7 @@ def test_columns_are_read_as_vectors() -> None:
     whole = attributes(wf.asarray(np.zeros((300, 200), np.float32)).sum(axis=0))
     odd = attributes(wf.asarray(np.zeros((300, 201), np.float32)).sum(axis=0))
     narrow = attributes(wf.asarray(np.zeros((300, 20), np.float32)).sum(axis=0))
-    wide = attributes(wf.asarray(np.zeros((4, 40_000), np.float32)).sum(axis=0))
+    wide = attributes(wf.asarray(np.zeros((6, 40_000), np.float32)).sum(axis=0))
     assert wide["columns"] == (32, 4)
     assert whole["columns"] == odd["columns"] == (8, 4)  # more blocks
     assert len(whole["vectors"]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -145,14 +146,15 @@ def test_approximations_are_off_but_less_than_a_unit() -> None:
     assert (numbers.approximate(np.array([0.5, 2.0]), np.float32) == [0.5, 2.0]).all()
 
 
-def test_directed_rounding() -> None:
-    a, b = (RNG.standard_normal(1000).astype("f4") for _ in range(2))
-    exact = a.astype("f8") * b
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_directed_rounding(dtype: Any) -> None:
+    a, b = (RNG.standard_normal(1000).astype(dtype) for _ in range(2))
+    exact = [Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a, b, strict=True)]
     down, up, zero = (numbers.directed("mul", how, a, b) for how in ("rm", "rp", "rz"))
-    assert (down <= exact).all()
-    assert (up >= exact).all()
-    assert (np.abs(zero) <= np.abs(exact)).all()
-    assert (np.nextafter(down, np.float32(np.inf)) >= up).all()
+    for low, high, near, true in zip(down, up, zero, exact, strict=True):
+        assert Fraction(float(low)) <= true <= Fraction(float(high))
+        assert abs(Fraction(float(near))) <= abs(true)
+        assert np.nextafter(low, dtype(np.inf)) >= high
 
 
 def test_threads_part_and_meet() -> None:

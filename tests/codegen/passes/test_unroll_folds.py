@@ -10,13 +10,14 @@ from tests.codegen.kernels import GPU, HOST
 from weft.codegen import (
     Kernel,
     KernelBuilder,
+    Target,
     describe_shapes,
     interpret_kernel,
     lower_stages,
     resolve_target,
     verify_kernel,
 )
-from weft.codegen.passes import choose_lanes, unroll_folds
+from weft.codegen.passes import choose_lanes, launch_data, run_passes, unroll_folds
 from weft.codegen.passes.unroll_folds import SHORT
 
 
@@ -56,9 +57,16 @@ def test_the_loop_around_gets_lanes() -> None:
     assert loop.attributes["role"] == "parallel"
 
 
-def test_longer_folds_and_gpus_keep_their_kernel() -> None:
-    assert "short" not in described(SHORT + 1).attributes
-    assert "short" not in described(3, GPU).attributes
+@pytest.mark.parametrize("target", [HOST, GPU], ids=["host", "gpu"])
+def test_longer_folds_keep_their_kernel(target: Target) -> None:
+    assert "short" not in described(SHORT + 1, target).attributes
+    assert "short" in described(SHORT, target).attributes
+
+
+def test_on_a_gpu_a_thread_folds_a_few_elements_by_itself() -> None:
+    threaded = run_passes(described(3, GPU), GPU)
+    assert not [o for o in threaded.walk() if o.opcode.startswith("shuffle")]
+    assert launch_data(threaded)["scheme"] == "elements"
 
 
 def test_one_sum_alone_is_for_every_length() -> None:

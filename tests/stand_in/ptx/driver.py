@@ -17,6 +17,7 @@ from tests.stand_in.driver import put64
 from tests.stand_in.ptx.instructions import make_ready
 from tests.stand_in.ptx.machine import LAUNCH_FAILED, Fault, Program, run
 from tests.stand_in.ptx.text import Module, parse
+from tests.stand_in.ptx.traffic import Traffic
 from tests.stand_in.running import Launched, Loaded, RunningStandIn
 
 KEPT = 64 << 20
@@ -46,6 +47,7 @@ class PtxStandIn(RunningStandIn):
         self.texts: dict[int, Text] = {}
         self.programs: dict[int, Program] = {}
         self.seed = 0
+        self.traffic: list[Traffic] | None = None  # a list here is filled, a launch each
         super().__init__(total)
 
     def _bodies(self) -> dict[str, Any]:
@@ -119,8 +121,11 @@ class PtxStandIn(RunningStandIn):
         self.launched.append(started)
         program = next(self.programs[h] for h, other in self.loaded.items() if other is loaded)
         self.seed += 1
+        traffic = Traffic() if self.traffic is not None else None
+        if self.traffic is not None and traffic is not None:
+            self.traffic.append(traffic)
         try:
-            run(program, self.memory, started, started.parameters, self.seed)
+            run(program, self.memory, started, started.parameters, self.seed, traffic)
         except Fault as fault:
             self._say(f"{loaded.name}: {fault}")
             return fault.code

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tests.stand_in.ptx.text import Function, Module
+from tests.stand_in.ptx.traffic import Traffic
 
 Lanes = Any  # an array of lane numbers, or slice(None) for all
 Step = Callable[["Grid", Lanes], None]
@@ -115,9 +116,16 @@ class Grid:
     """Some blocks of a launch, which run side by side."""
 
     def __init__(
-        self, program: Program, memory: Any, launch: Any, blocks: range, parameters: bytes, turns: np.random.Generator
+        self,
+        program: Program,
+        memory: Any,
+        launch: Any,
+        blocks: range,
+        parameters: bytes,
+        turns: np.random.Generator,
+        traffic: Traffic | None = None,
     ) -> None:
-        self.memory, self.random = memory, turns
+        self.memory, self.random, self.traffic = memory, turns, traffic
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         padded = -(-threads // WARP) * WARP
         self.threads, self.padded, self.blocks = threads, padded, len(blocks)
@@ -168,7 +176,7 @@ class Grid:
         """`count` numbers one behind another, of each lane."""
         dtype = np.dtype(dtype)
         found = [np.zeros(len(lanes), dtype) for _ in range(count)]
-        for chosen, view, index in self._places(space, at, lanes, dtype, count):
+        for chosen, view, index in self._places(space, at, lanes, dtype, count, False):
             for k in range(count):
                 found[k][chosen] = view[index + k]
         return found
@@ -176,11 +184,11 @@ class Grid:
     def store(self, space: str, at: Any, lanes: np.ndarray, values: list[Any]) -> None:
         """... written."""
         dtype = values[0].dtype
-        for chosen, view, index in self._places(space, at, lanes, dtype, len(values)):
+        for chosen, view, index in self._places(space, at, lanes, dtype, len(values), True):
             for k, value in enumerate(values):
                 view[index + k] = value[chosen] if value.ndim else value
 
-    def _places(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int) -> Any:
+    def _places(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
         """Which lanes, in which array, at which index."""
         at = np.broadcast_to(np.asarray(at).astype(np.uint64), (len(lanes),))
         if not len(lanes):
@@ -189,12 +197,16 @@ class Grid:
         if (at % np.uint64(size)).any():
             bad = int(at[at % np.uint64(size) != 0][0])
             raise Fault(MISALIGNED, f"{size} bytes at {bad:#x} of {space or 'generic'} memory")
+        if self.traffic is not None:
+            self.traffic.note(space, at, self.warp_of[lanes], self.lane_of[lanes], size, writes)
         if space == "":
             windows = at >> np.uint64(56)
             for window in np.unique(windows):
                 chosen = np.flatnonzero(windows == window)
                 name, base = {1: ("shared", SHARED_WINDOW), 2: ("local", LOCAL_WINDOW)}.get(int(window), ("global", 0))
-                for part, view, index in self._places(name, at[chosen] - np.uint64(base), lanes[chosen], dtype, count):
+                for part, view, index in self._places(
+                    name, at[chosen] - np.uint64(base), lanes[chosen], dtype, count, writes
+                ):
                     yield chosen[part], view, index
         elif space in ("shared", "local"):
             memory, length = self.shared, self.shared_size
@@ -328,6 +340,8 @@ class Run:
         while True:
             every = slice(None) if len(lanes) == grid.lanes else lanes
             step = steps[at]
+            if grid.traffic is not None:
+                grid.traffic.instructions += len(np.unique(grid.warp_of[lanes]))
             match step:
                 case Plain(run=run, guard=""):
                     run(grid, every)
@@ -445,8 +459,10 @@ class Run:
         return list(found.values())
 
 
-def run(program: Program, memory: Any, launch: Any, parameters: bytes, seed: int = 0) -> None:
-    """Run a launch to its end.
+def run(
+    program: Program, memory: Any, launch: Any, parameters: bytes, seed: int = 0, traffic: Traffic | None = None
+) -> None:
+    """Run a launch to its end; count in `traffic`.
 
     Raises `Fault`.
     """
@@ -457,4 +473,4 @@ def run(program: Program, memory: Any, launch: Any, parameters: bytes, seed: int
     with np.errstate(all="ignore"):
         for first in range(0, count, batch):
             blocks = range(first, min(first + batch, count))
-            Run(Grid(program, memory, launch, blocks, parameters, random)).to_end()
+            Run(Grid(program, memory, launch, blocks, parameters, random, traffic)).to_end()

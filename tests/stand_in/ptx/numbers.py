@@ -7,6 +7,8 @@ unit in the last place here and there, as a GPU's are, and the same input gives 
 from __future__ import annotations
 
 import ctypes
+import math
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -71,8 +73,11 @@ def fma(a: Any, b: Any, c: Any) -> np.ndarray:
 
 
 def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarray:
-    """``add``, ``sub``, ``mul`` or ``fma`` of float32, rounded to zero, up or down."""
+    """``add``, ``sub``, ``mul`` or ``fma``, rounded to zero, up or down."""
     a, b = (np.asarray(x) for x in (a, b))
+    if a.dtype == np.float64:
+        each = np.broadcast(a, b, np.float64(0) if c is None else c)
+        return np.array([_directed(op, rounding, *map(float, v)) for v in each]).reshape(each.shape)
     if a.dtype != np.float32:
         raise ValueError(f"{op}.{rounding} of {a.dtype}")
     x, y = a.astype(np.float64), b.astype(np.float64)
@@ -89,6 +94,21 @@ def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarra
             back = high - product
             low = (product - (high - back)) + (z - back)
     return _towards(high, low, rounding)
+
+
+def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
+    """One of float64, by fractions."""
+    plain = {"add": a + b, "sub": a - b, "mul": a * b, "fma": a * b + c}[op]
+    if not all(map(math.isfinite, (a, b, c))):
+        return plain
+    p, q, r = map(Fraction, (a, b, c))
+    exact = {"add": p + q, "sub": p - q, "mul": p * q, "fma": p * q + r}[op]
+    if not exact:
+        return plain
+    near = exact.numerator / exact.denominator if abs(exact) < Fraction(2) ** 1024 else math.copysign(math.inf, exact)
+    off = exact - Fraction(near) if math.isfinite(near) else -Fraction(int(math.copysign(1, near)))
+    wanted = {"rp": 1, "rm": -1, "rz": -1 if exact > 0 else 1}[rounding]
+    return math.nextafter(near, wanted * math.inf) if off * wanted > 0 else near
 
 
 def _towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
