@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -50,7 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests on a GPU have a process of their own."""
+    """Tests on a GPU have a process of their own. Ctrl-C is tested where a shell that runs this in the background ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     from tests.gpu.processes import register
 
     register(config)

@@ -59,11 +59,12 @@ def test_names_of_the_program_are_escaped() -> None:
 
 def test_bandwidth_is_measured_once() -> None:
     device = get_device("cpu")
+    kept = device.memory.kept
     first = copy_bandwidth(device)
     assert first is not None
     assert first > 1e8
     assert copy_bandwidth(device) == first
-    assert device.memory.kept < 1 << 26  # what the copies needed was given back
+    assert device.memory.kept < kept + (1 << 26)  # what the copies needed was given back
     assert copy_bandwidth(get_device("null")) is None
 
 
