@@ -24,7 +24,7 @@ GRAIN = 1 << 15
 # Bytes whose copy is.
 COPY_GRAIN = 1 << 19
 # Chunks that a thread's share is cut into: others take over what a thread that is held up leaves.
-CHUNKS = 8
+CHUNKS = 32
 # Indices that chunks are a multiple of where they are long: two threads do not write to the same line.
 ROUND = 64
 # Threads of one job.
