@@ -127,7 +127,7 @@ def test_copies(nbytes: int) -> None:
 
 
 def test_chunks_are_worth_their_trouble_and_keep_to_lines() -> None:
-    assert chunk_of(1 << 24, 2, 1 << 24, 1) == 1 << 20
+    assert chunk_of(1 << 24, 2, 1 << 24, 1) == (1 << 24) // (2 * pool.CHUNKS)
     assert chunk_of(100_000, 2, 100_000, 1) == -(-pool.GRAIN // ROUND) * ROUND
     assert chunk_of(4096, 2, 1 << 24, 64) % 64 == 0
     assert chunk_of(10, 2, 1 << 24, 1) == 1
