@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import isqrt, prod
 
 from weft.fusion.body import Loop
+from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, goes_across, make_nest
@@ -72,9 +73,21 @@ def shares_rows(group: Group, nest: Nest) -> bool:
 
 
 def _runs(group: Group, nest: Nest) -> bool:
-    """Whether it is running folds, and nothing before or behind them."""
+    """Whether it is running folds, and nothing before or behind them, not one behind the other either."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
-    return scans and len(nest.inner) == 1
+    return scans and len(nest.inner) == 1 and not _is_chained(group)
+
+
+def _is_chained(group: Group) -> bool:
+    """Whether a running fold takes in what another gives: of a chunk alone nobody knows that."""
+    behind: set[Expr] = set()
+    for p in group.placed:
+        later = any(node in behind for node, _ in p.task.reads())
+        if later and p.task.kind == "scan":
+            return True
+        if later or p.task.kind == "scan":
+            behind.add(p.task.node)
+    return False
 
 
 def scan_length(group: Group, nest: Nest, *, by_threads: bool, for_gpu: bool) -> int:

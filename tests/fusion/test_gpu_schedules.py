@@ -325,3 +325,16 @@ def test_chosen_folds_of_columns_are_numpys() -> None:
     np.testing.assert_array_equal(
         np.asarray(np.maximum.accumulate(wf.asarray(x) + 1, axis=0)), np.maximum.accumulate(x + 1)
     )
+
+
+@pytest.mark.parametrize("shape", [(64, 200), (5000, 7), (9000,), (3, 20_000)])
+def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
+    """Bands of columns know what lies before them of the one, and with that nothing of the other."""
+    x = RNG.integers(-20, 20, shape)
+    x[: shape[0] // 3] += 25
+    axis = 0 if shape[0] > 3 else 1
+    found = wf.cumsum(wf.minimum.accumulate(wf.asarray(x), axis), axis)
+    np.testing.assert_array_equal(np.asarray(found), np.cumsum(np.minimum.accumulate(x, axis), axis))
+    turned = wf.cumprod(wf.where(found > 0, -1, 1), axis) * found
+    right = np.cumsum(np.minimum.accumulate(x, axis), axis)
+    np.testing.assert_array_equal(np.asarray(turned), np.cumprod(np.where(right > 0, -1, 1), axis) * right)
