@@ -31,10 +31,9 @@ def _device(name: str) -> Any:
 
         return RunningDevice(RunningStandIn(4 << 30))
     if name == "ptx":
-        from tests.stand_in import make_device
-        from tests.stand_in.ptx.driver import PtxStandIn
+        from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 
-        return make_device(PtxStandIn(4 << 30))
+        return make_ptx_device(PtxStandIn(4 << 30))
     return name
 
 

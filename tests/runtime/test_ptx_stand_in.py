@@ -11,10 +11,9 @@ import pytest
 
 import weft as wf
 from tests.gpu.test_templates import PROGRAMS
-from tests.stand_in import make_device
 from tests.stand_in.driver import Memory
 from tests.stand_in.ptx import numbers
-from tests.stand_in.ptx.driver import PtxStandIn, Started
+from tests.stand_in.ptx.driver import PtxStandIn, Started, make_ptx_device
 from tests.stand_in.ptx.instructions import make_ready
 from tests.stand_in.ptx.machine import Fault, run
 from tests.stand_in.ptx.text import parse
@@ -291,7 +290,7 @@ def test_what_is_not_known_is_an_error(text: str) -> None:
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     stand_in = PtxStandIn(1 << 28)
     with override(cache_dir=str(tmp_path_factory.mktemp("cache"))):
-        yield make_device(stand_in), stand_in.memory.wrong
+        yield make_ptx_device(stand_in), stand_in.memory.wrong
 
 
 A = RNG.random((33, 130)).astype(np.float32) + 0.5
@@ -339,7 +338,7 @@ def test_an_explicit_kernel(gpu: Any) -> None:
 
 def test_a_kernel_that_writes_outside_loses_the_device() -> None:
     stand_in = PtxStandIn(1 << 28)
-    device = make_device(stand_in)
+    device = make_ptx_device(stand_in)
 
     @wf.kernel
     def wild(x: Any) -> None:

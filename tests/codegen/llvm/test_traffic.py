@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.stand_in import make_device
-from tests.stand_in.ptx.driver import PtxStandIn
+from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
 from weft.runtime import override
 
@@ -24,7 +23,7 @@ A_BYTE = 7.8
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Traffic, list[np.ndarray]]]]:
     """Runs a function of arrays; the traffic of its kernels together, and the results."""
     stand_in = PtxStandIn(1 << 28)
-    device = make_device(stand_in)
+    device = make_ptx_device(stand_in)
 
     def run(work: Callable[..., Any], *arrays: np.ndarray) -> tuple[Traffic, list[np.ndarray]]:
         found = work(*[wf.asarray(a, device=device) for a in arrays])
@@ -49,6 +48,7 @@ def f4(*shape: int) -> np.ndarray:
 
 
 def softmax(x: Any) -> Any:
+    x = 0.5 - x * 0.25  # nobody else's kernel: what was met with other sizes before has kernels for sizes of a class
     e = wf.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
@@ -60,7 +60,7 @@ ONCE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "transposed": (lambda a, b: a + b.T, (f4(128, 128), f4(128, 128))),
     "transposed float64": (lambda a: a.T + 1, (f4(128, 64).astype("f8"),)),
     "softmax of rows": (softmax, (f4(64, 512),)),
-    "running sums of rows": (lambda a: wf.cumsum(a, axis=1), (f4(64, 1000),)),
+    "running sums of rows": (lambda a: wf.cumsum(0.5 - a * 0.25, axis=1), (f4(64, 1000),)),
 }
 
 

@@ -8,6 +8,7 @@ that they lie.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ from tests.stand_in.ptx.machine import LAUNCH_FAILED, Fault, Program, run
 from tests.stand_in.ptx.text import Module, parse
 from tests.stand_in.ptx.traffic import Traffic
 from tests.stand_in.running import Launched, Loaded, RunningStandIn
+from weft.runtime import CudaDevice
 
 KEPT = 64 << 20
 INVALID_IMAGE, INVALID_PTX, NOT_FOUND = 209, 218, 500
@@ -133,6 +135,14 @@ class PtxStandIn(RunningStandIn):
             self._say(f"{loaded.name}: {error!r}")
             return LAUNCH_FAILED
         return 0
+
+
+_numbers = itertools.count(200)
+
+
+def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
+    """A CUDA device on it, with a name of its own: plans are kept by it."""
+    return CudaDevice(next(_numbers), stand_in.table)
 
 
 @lru_cache(256)
