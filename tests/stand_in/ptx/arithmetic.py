@@ -283,7 +283,7 @@ def _conversion(to: str, source: str, how: str, saturated: bool) -> Callable[[An
     if how in ("rz", "rm", "rp"):
         if (source, to) != ("f64", "f32"):
             raise ValueError(how)
-        return lambda a: numbers._towards(a, np.zeros_like(a), how)
+        return lambda a: numbers.towards(a, np.zeros_like(a), how)
     if saturated:
         return lambda a: np.where(np.isnan(a), 0, np.clip(rounded(a), 0, 1)).astype(target)
     return lambda a: rounded(a).astype(target)

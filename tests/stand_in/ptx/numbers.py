@@ -93,7 +93,7 @@ def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarra
             product, high = high, high + z
             back = high - product
             low = (product - (high - back)) + (z - back)
-    return _towards(high, low, rounding)
+    return towards(high, low, rounding)
 
 
 def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
@@ -111,7 +111,7 @@ def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
     return math.nextafter(near, wanted * math.inf) if off * wanted > 0 else near
 
 
-def _towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
+def towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
     """The float32 next to ``high + low`` in a direction."""
     near = high.astype(np.float32)
     off = (high - near.astype(np.float64)) + low  # the true value less the rounded one
@@ -141,10 +141,10 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
     choice = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63)
     # the neighbour on the other side of the true value is less than a unit from it
     above = near.astype(np.float64) < exact
-    towards = np.where(above, np.asarray(np.inf, dtype), np.asarray(-np.inf, dtype)).astype(dtype)
-    other = np.nextafter(near, towards)
+    side = np.where(above, np.asarray(np.inf, dtype), np.asarray(-np.inf, dtype)).astype(dtype)
+    other = np.nextafter(near, side)
     if units > 1:
-        other = np.nextafter(other, towards)
+        other = np.nextafter(other, side)
     off = np.isfinite(near) & (near.astype(np.float64) != exact) & (np.abs(near) > np.finfo(dtype).tiny * 4)
     # a machine whose division is made of its reciprocal cannot give a power of two that is none
     off &= np.abs(np.frexp(other)[0]) != 0.5
