@@ -11,6 +11,7 @@ import pytest
 
 import weft as wf
 from tests.gpu.test_templates import PROGRAMS
+from tests.kernels.programs.cooperating import reduction_with_strides_and_atomics
 from tests.stand_in.driver import Memory
 from tests.stand_in.ptx import numbers
 from tests.stand_in.ptx.driver import PtxStandIn, Started, make_ptx_device
@@ -313,25 +314,10 @@ def test_long_rows_whose_blocks_wait_for_each_other(gpu: Any) -> None:
 
 
 def test_an_explicit_kernel(gpu: Any) -> None:
-    @wf.kernel
-    def sums(x: Any, out: Any) -> None:
-        part = cuda.shared.array(64, np.float32)
-        t, i = cuda.threadIdx.x, cuda.grid(1)
-        part[t] = x[i] if i < x.size else 0
-        cuda.syncthreads()
-        s = cuda.blockDim.x // 2
-        while s > 0:
-            if t < s:
-                part[t] += part[t + s]
-            cuda.syncthreads()
-            s //= 2
-        if t == 0:
-            cuda.atomic.add(out, 0, part[0])
-
     device, wrong = gpu
-    x = RNG.integers(0, 9, 1000).astype("f4")
-    out = wf.zeros(1, "f4", device=device)
-    sums[16, 64](wf.asarray(x, device=device), out)
+    x = RNG.integers(0, 9, 1000).astype("f8")
+    out = wf.zeros(1, "f8", device=device)
+    wf.kernel(reduction_with_strides_and_atomics)[4, 64](wf.asarray(x, device=device), out)
     assert float(out[0]) == x.sum()
     assert not wrong
 
