@@ -148,7 +148,7 @@ def _outputs() -> dict[str, Callable[[], Any]]:
             wf.evaluate(made)
             plan = next(reversed(module._plans.values()))
             found[f"cached plan with {count} results of {size}"] = (
-                lambda plan=plan, epoch=epoch: module.execute(plan, epoch, lambda made: None)  # type: ignore[misc]
+                lambda plan=plan, epoch=epoch: module.execute(plan, epoch, lambda plan, table: None)  # type: ignore[misc]
             )
     return found
 

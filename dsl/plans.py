@@ -34,8 +34,12 @@ def evaluate(*arrays: Any) -> Any:
     -------
     The argument, or a tuple of the arguments.
     """
+    if len(arrays) == 1:
+        only = arrays[0]
+        evaluate_storages([only._storage] if isinstance(only, Array) else _storages(only))
+        return only
     evaluate_storages(_storages(arrays))
-    return arrays[0] if len(arrays) == 1 else arrays
+    return arrays
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:

@@ -2,22 +2,16 @@
 
 In: the steps of a plan as they were written, each value's memory asked for where it is first needed. Out: the same steps
 with memory first. Always true: no step behind the first kernel allocates, so that a plan which finds no memory has changed
-nothing; two values share bytes of the arena only if one is given up before the other is made. Short results share a block,
-which goes back when the last of them dies.
+nothing; two values share bytes of the arena only if one is given up before the other is made.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Literal
 
 ALIGNMENT = 256
-# Results up to so many bytes share a block with others, ...
-SHORT = 1 << 10
-# ... so many at most: one of them that lives on keeps the block.
-TOGETHER = 16
 
 
 @dataclass(slots=True)
@@ -105,21 +99,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
         steps, found = _into_arena(steps, owner, {place: size[place] for place in inside}, places)
         first += found
         places += 1
-    lasting = [place for place in size if place in kept]
-    short = [place for place in lasting if size[place] <= SHORT] if len(lasting) > 1 else []
-    for k in range(0, len(short) - 1, TOGETHER):
-        first += _side_by_side({place: size[place] for place in short[k : k + TOGETHER]}, places)
-        places += 1
-    shared = set(short) if len(short) > 1 else set()
-    rest = [step for step in steps if not (isinstance(step, tuple) and step[0] in shared)]
-    return _memory_first(first + rest, slots), places
-
-
-def _side_by_side(size: dict[int, int], whole: int) -> list[Any]:
-    """One block for what lies at these places."""
-    ends = list(accumulate(-(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT for nbytes in size.values()))
-    parts = zip(size, [0, *ends], size.values(), strict=False)
-    return [(whole, ends[-1]), Carve(whole, list(parts))]
+    return _memory_first(first + steps, slots), places
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.fusion.execute import run
-from weft.fusion.expr import Expr, leaf
+from weft.fusion.expr import leaf
+from weft.fusion.plan import Plan
 from weft.fusion.storage import Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
@@ -40,29 +41,31 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
     """Realise `storages`, all recorded in `epoch`."""
     with epoch.lock:
         begun = len(epoch.pending)
-        live = epoch.live()
         wanted: tuple[int, ...] | None = None  # everything that is live
-        if live != storages:
-            known = set(live)
-            live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
-            asked = set(storages)
-            wanted = tuple([k for k, s in enumerate(live) if s in asked])
+        live = storages
+        if epoch.pending != storages or not all(s.epoch is epoch and s.buffer is None for s in storages):
+            live = epoch.live()
+            if live != storages:
+                known = set(live)
+                live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
+                asked = set(storages)
+                wanted = tuple([k for k, s in enumerate(live) if s in asked])
         if not live or wanted == ():
             _leave(epoch)
             return
         versions: list[Any] = [s.expr for s in live]
 
-        def settle(outcome: dict[Expr, Buffer]) -> None:
+        def settle(plan: Plan, table: list[Any]) -> None:
             """Hand out the results; it may be done again, where an interrupt ended it."""
             nonlocal begun
             # the thread whose epoch it is goes on recording there meanwhile, where it is another one than this
             elsewhere = recording.epoch is not epoch
-            rest = elsewhere or (len(outcome) < len(versions) and any(version not in outcome for version in versions))
+            rest = elsewhere or not plan.complete
             stays = aside and rest and not elsewhere and epoch.asides < ASIDE
             left = []
-            for storage, version in zip(live, versions, strict=True):
-                buffer = outcome.get(version)
-                if buffer is not None and storage.expr is version:
+            for storage, version, place in zip(live, versions, plan.handed, strict=True):
+                if place >= 0 and storage.expr is version:
+                    buffer: Buffer = table[place]
                     buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
                     storage.buffer = buffer
                     if not stays:
@@ -75,8 +78,9 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             begun = count
             if rest:
                 # what stays pending here must find these results, not compute them again
-                for version, buffer in outcome.items():
-                    epoch.results[version] = leaf(epoch.bind(buffer), version.shape, version.dtype, epoch.device.name)
+                for version, place in plan.outputs:
+                    found = leaf(epoch.bind(table[place]), version.shape, version.dtype, epoch.device.name)
+                    epoch.results[version] = found
             if stays:
                 # what was computed goes on under the name that it has in what is still pending
                 epoch.asides += 1
@@ -93,6 +97,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _leave(epoch: Epoch) -> None:
     """Let this thread go on recording in a new epoch."""
     if recording.epoch is epoch:
-        if not epoch.pending:
+        if epoch.pending:
+            recording.epoch = Epoch(epoch.device)
+        else:
             epoch.forget()
-        recording.epoch = Epoch(epoch.device)
+            recording.epoch = Epoch(epoch.device, epoch)

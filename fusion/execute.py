@@ -28,7 +28,7 @@ from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
-from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Requests, Step
+from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -39,11 +39,21 @@ from weft.fusion.stored import is_window
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
 from weft.fusion.time_steps import join_time_steps
-from weft.runtime import Buffer, Device, DeviceMismatchError, LaunchNote, Listening, launch_heard, setting, show_place
+from weft.runtime import (
+    Buffer,
+    Device,
+    DeviceMismatchError,
+    LaunchNote,
+    Listening,
+    Requests,
+    launch_heard,
+    setting,
+    show_place,
+)
 
 PLANS_LIMIT = 4096
 
-Settle = Callable[[dict[Expr, Buffer]], None]
+Settle = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
 _plans_lock = threading.Lock()
@@ -52,7 +62,8 @@ _plans_lock = threading.Lock()
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
     """Evaluate the wanted `versions` of the epoch (None: all), and those live ones that they need.
 
-    `settle` is told the buffer of each version that was evaluated: more than once where an interrupt comes meanwhile.
+    `settle` is told the plan and its table of buffers, in which `Plan.handed` says where each version's is: more than once
+    where an interrupt comes meanwhile.
     """
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
@@ -60,6 +71,9 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         # a GPU's kernels know how the addresses of their arrays are aligned
         make = _plan_movable if epoch.device.name == "cpu" else _plan_new
         plan = make(epoch, versions, wanted)
+        place_of = dict(plan.outputs)
+        plan.handed = [place_of.get(version, -1) for version in versions]
+        plan.complete = -1 not in plan.handed
         with _plans_lock:
             _plans[key] = plan
             if len(_plans) > PLANS_LIMIT:
@@ -254,14 +268,13 @@ def gather_requests(steps: list[Step]) -> list[Step]:
     """The steps with requests for memory that follow one another as one."""
     found: list[Step] = []
     for step in steps:
-        last = found[-1] if found else None
-        if isinstance(step, tuple) and isinstance(last, tuple):
-            found[-1] = Requests([last[0], step[0]], [last[1], step[1]])
-        elif isinstance(step, tuple) and isinstance(last, Requests):
-            last.places.append(step[0])
-            last.sizes.append(step[1])
-        else:
+        if not isinstance(step, tuple):
             found.append(step)
+            continue
+        if not found or not isinstance(found[-1], Requests):
+            found.append(Requests([], []))
+        found[-1].places.append(step[0])  # type: ignore[union-attr]
+        found[-1].sizes.append(step[1])  # type: ignore[union-attr]
     return found
 
 
@@ -339,12 +352,8 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                     step.prepared.run(table)  # type: ignore[union-attr]
                     STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
-                elif kind is tuple:
-                    table[step[0]] = device.allocate(step[1])  # type: ignore[index]
                 elif kind is Requests:
-                    places = step.places  # type: ignore[union-attr]
-                    for place, buffer in zip(places, device.allocate_all(step.sizes), strict=True):  # type: ignore[union-attr]
-                        table[place] = buffer
+                    device.allocate_into(table, step)  # type: ignore[arg-type]
                 elif kind is Carve:
                     _carve(step, table, device)  # type: ignore[arg-type]
                 else:
@@ -352,7 +361,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                 # no signal is handled between these two
                 at += 1
                 table[-1] = 0
-            settle({node: table[place] for node, place in plan.outputs})
+            settle(plan, table)
             break
         except KeyboardInterrupt as error:
             if not plan.overwrites:

@@ -12,7 +12,7 @@ from weft.fusion.expr import Expr
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.schedule import Schedule
-from weft.runtime import LaunchNote
+from weft.runtime import LaunchNote, Requests
 from weft.runtime.launches import Launch, Prepared
 
 
@@ -23,14 +23,6 @@ class KernelLaunch(Launch):
     lowered: Lowered
     group: Group
     note: LaunchNote | None = None  # made when somebody listens
-
-
-@dataclass(slots=True)
-class Requests:
-    """Memory that is asked for together: for which places, and how many bytes each."""
-
-    places: list[int]
-    sizes: list[int]
 
 
 @dataclass(slots=True)
@@ -70,3 +62,6 @@ class Plan:
     ticket: int | None = None  # place of what blocks of a launch count in
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
     program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were
+    # where the table holds each version that was asked about in the end (-1: nowhere), and whether it holds all of them
+    handed: list[int] = field(default_factory=list, init=False)
+    complete: bool = field(default=False, init=False)

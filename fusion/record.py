@@ -7,7 +7,7 @@ storages. Always true: what `operand` returns is valid in the epoch it returns i
 from __future__ import annotations
 
 from weft.fusion.evaluate import evaluate, evaluate_epoch
-from weft.fusion.expr import Expr, Location, leaf
+from weft.fusion.expr import INTERNED, Expr, Location, leaf
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import (
     HARD_LIMIT,
@@ -43,7 +43,8 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 def bind(storage: Storage, epoch: Epoch) -> Expr:
     """A realised storage as a leaf of the epoch."""
     slot = epoch.bind(storage.buffer)  # type: ignore[arg-type]
-    node = storage.expr = leaf(slot, storage.shape, storage.dtype, epoch.device.name)
+    shape, dtype, device = storage.shape, storage.dtype, epoch.device.name
+    node = storage.expr = INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
     storage.epoch = epoch
     return node
 

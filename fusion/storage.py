@@ -75,41 +75,30 @@ UNEVEN_LIMIT = 10_000
 class Epoch:
     """One recording: bound slots and what is pending."""
 
-    __slots__ = (
-        "asides",
-        "bytes_held",
-        "device",
-        "first",
-        "limit",
-        "lock",
-        "number",
-        "pending",
-        "probe",
-        "results",
-        "slot_of",
-        "slots",
-        "turn",
-    )
+    # (of the class, as long as an epoch has no others: every evaluation begins one)
+    first: Location | None = None  # where recording began
+    limit = SOFT_LIMIT  # operations from which on it is cut
+    probe: tuple[Location, list[int]] | None = None  # a place, and what was pending whenever it was come by
+    turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
+    bytes_held = 0
+    asides = 0  # evaluations after which recording went on here
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, before: Epoch | None = None) -> None:
+        """Begin to record on a device; an epoch that has ended `before` gives its lock."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
         self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
-        self.first: Location | None = None  # where recording began
-        self.limit = SOFT_LIMIT  # operations from which on it is cut
-        self.probe: tuple[Location, list[int]] | None = None  # a place, and what was pending whenever it was come by
-        self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
-        self.bytes_held = 0
-        self.asides = 0  # evaluations after which recording went on here
-        self.lock = RLock()
+        self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
         """Recording begins at this place."""
         self.first = where
-        self.limit = SHORT_LIMIT if where is not None and where in uneven else SOFT_LIMIT
+        # (the hash of a place takes long)
+        if uneven and where is not None and where in uneven:
+            self.limit = SHORT_LIMIT
 
     def bind(self, buffer: Buffer) -> int:
         """The slot of `buffer`."""

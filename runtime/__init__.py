@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.runtime.bandwidth import copy_bandwidth
 from weft.runtime.cache import DiskCache, disk_cache, key_material
 from weft.runtime.code_cache import CodeCache
-from weft.runtime.device import Buffer, Device
+from weft.runtime.device import Buffer, Device, Requests
 from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
 from weft.runtime.errors import (
     CacheWarning,
@@ -112,6 +112,7 @@ __all__ = [
     "PerformanceWarning",
     "Probe",
     "REGISTER_AIMS",
+    "Requests",
     "SettingError",
     "SimtDevice",
     "Stream",

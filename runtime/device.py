@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,6 +43,30 @@ class Buffer:
         return f"<Buffer of {self.nbytes} bytes on {self.device.name}>"
 
 
+@dataclass(slots=True)
+class Requests:
+    """Memory that is asked for together, as often as a plan is run.
+
+    Attributes
+    ----------
+    places : list of int
+        Where the buffers go in a table.
+    sizes : list of int
+        Bytes of each.
+    runs : int
+        How often it was asked for one by one.
+    call, address, words
+        What the device has prepared: ``call(address, table)`` fills the places and says how many are left.
+    """
+
+    places: list[int]
+    sizes: list[int]
+    runs: int = 0
+    call: Callable[[int, list[Any]], int] | None = None
+    address: int = 0
+    words: array[int] | None = None
+
+
 @runtime_checkable
 class Device(Services, Protocol):
     """What the layers above ask of a device.
@@ -67,8 +92,8 @@ class Device(Services, Protocol):
         """Uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
         ...
 
-    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
-        """Uninitialised memory, a buffer for each size: all of them, or none."""
+    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+        """Uninitialised memory at each place of the table that is asked for; such places hold None before, or a buffer of it."""
         ...
 
     def ticket(self) -> Buffer:

@@ -13,7 +13,7 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.runtime.device import Buffer
+from weft.runtime.device import Buffer, Requests
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
 
@@ -121,9 +121,10 @@ class Immediate:
     def __repr__(self) -> str:
         return f"<device {self.name}>"
 
-    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
-        """Uninitialised memory, a buffer for each size."""
-        return [self.allocate(nbytes) for nbytes in sizes]  # type: ignore[attr-defined]
+    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+        """Uninitialised memory at each place of the table that is asked for."""
+        for place, nbytes in zip(requests.places, requests.sizes, strict=True):
+            table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
 
     @contextmanager
     def working_in(self, stream: Any) -> Iterator[None]:

@@ -115,9 +115,17 @@ class MemoryCount(Protocol):
         Bytes that may be held and kept in all.
     """
 
-    kept: int
-    peak: int
     limit: int | None
+
+    @property
+    def kept(self) -> int:
+        """Bytes of free blocks."""
+        ...
+
+    @property
+    def peak(self) -> int:
+        """The most that was held."""
+        ...
 
     @property
     def held(self) -> int:

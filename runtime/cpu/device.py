@@ -14,24 +14,16 @@ import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.launches import Prepared, divide, launch
 from weft.runtime.cpu.loader import HostFunction, load_object
-from weft.runtime.cpu.memory import Pool
+from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.pool import CHUNKS, COPY_GRAIN, GRAIN, copy_bytes, workers
-from weft.runtime.device import Buffer
+from weft.runtime.cpu.shelves import provide
+from weft.runtime.device import Buffer, Requests
 from weft.runtime.immediate import Immediate
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
 
 # Threads of a kernel that are worth a second core.
 THREADS_GRAIN = 1 << 12
-
-
-class HostBuffer(Buffer):
-    """A block of the device's own memory, to which it goes back."""
-
-    __slots__ = ()
-
-    def __del__(self) -> None:
-        self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]
 
 
 class CpuDevice(Immediate):
@@ -51,8 +43,22 @@ class CpuDevice(Immediate):
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory."""
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
-        block = self.memory.allocate(nbytes or 1)
-        return HostBuffer(self, block[1], nbytes, block)
+        shelves = self.memory.shelves
+        if shelves is None:
+            block = self.memory.allocate(nbytes or 1)
+            return HostBuffer(self, block.address, nbytes, block)
+        size = size_class(nbytes or 1)
+        found = shelves.take(size, nbytes)
+        if found is None:
+            block = self.memory.allocate(nbytes or 1)
+            found = shelves.make(size, self, block.address, nbytes, block)
+        return found
+
+    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+        """Uninitialised memory at each place of the table that is asked for."""
+        call = requests.call
+        if call is None or call(requests.address, table):
+            provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
     def ticket(self) -> Buffer:
         """A zero of the calling thread's: what a launch that failed may have left there is gone."""

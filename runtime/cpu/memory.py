@@ -15,6 +15,10 @@ import threading
 from functools import lru_cache
 from typing import NamedTuple
 
+from weft.runtime.cpu.shelf_code import KEPT, MADE
+from weft.runtime.cpu.shelves import Counted, Shelves
+from weft.runtime.device import Buffer
+from weft.runtime.errors import CompileError
 from weft.runtime.immediate import machine_memory
 from weft.runtime.live import out_of_memory
 
@@ -40,26 +44,44 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-class Pool:
+class HostBuffer(Buffer):
+    """A block of a pool, to which it goes back."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]
+
+
+class Pool(Counted):
     """Free blocks by size.
 
     Attributes
     ----------
-    kept : int
-        Bytes of free blocks.
-    peak : int
-        The most that was held.
     limit : int or None
         Bytes that may be held and kept in all.
+    shelves : Shelves or None
+        Where most buffers wait that are dead, once plans come back.
     """
 
     def __init__(self, name: str = "cpu") -> None:
+        super().__init__(KEPT_BYTES)
         self._name = name
         self._free: dict[int, list[Block]] = {}
         self._lock = threading.RLock()  # collecting garbage inside may give blocks back
-        self._made = self.kept = self.peak = 0
         self.limit: int | None = None
-        self._most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
+        self.shelves: Shelves | None = None
+
+    def obtain_shelves(self) -> Shelves | None:
+        """The shelves; None where they cannot be made."""
+        if self.shelves is None:
+            try:
+                found = Shelves(HostBuffer, self, {})
+            except CompileError:
+                return None
+            with self._lock:
+                self.shelves = self.shelves or found
+        return self.shelves
 
     def allocate(self, nbytes: int) -> Block:
         """A block of at least `nbytes`, to be given back. Raises OutOfMemoryError after the free blocks were given up and
@@ -68,17 +90,11 @@ class Pool:
         free = self._free.get(size)
         if free:
             block = free.pop()  # (nobody comes between these two lines)
-            self.kept -= size
+            self.counts[KEPT] -= size
         else:
             block = self._new(size, nbytes)
-        if self._made - self.kept > self.peak:
-            self.peak = self._made - self.kept
+        self.note_peak()
         return block
-
-    @property
-    def held(self) -> int:
-        """Bytes that buffers hold."""
-        return self._made - self.kept
 
     def _new(self, size: int, nbytes: int) -> Block:
         with self._lock:
@@ -94,35 +110,37 @@ class Pool:
 
     def _fresh(self, size: int) -> Block | None:
         """A block of the system's memory; None where there is none, or the limit forbids it."""
-        if self.limit is not None and self._made + size > self.limit:
+        if self.limit is not None and self.made + size > self.limit:
             return None
         try:
             block = _from_system(size)
         except (MemoryError, OSError, ValueError):
             return None
-        self._made += size
+        self.counts[MADE] += size
         return block
 
     def give_back(self, block: Block) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""
         size = block[2]
-        if self.kept + size > self._most_kept:
-            self._made -= size
+        if self.kept + size > self.most_kept:
+            self.counts[MADE] -= size
             return
         free = self._free.get(size)
         if free is None:
             free = self._free.setdefault(size, [])
         free.append(block)
-        self.kept += size
+        self.counts[KEPT] += size
 
     def empty(self) -> int:
         """Give every free block back to the system. Returns how many bytes."""
+        if self.shelves is not None:
+            self.shelves.clear()
         given = 0
         for size, free in list(self._free.items()):
             while free:
                 free.pop()  # (one by one: what others take or give meanwhile counts too)
-                self.kept -= size
-                self._made -= size
+                self.counts[KEPT] -= size
+                self.counts[MADE] -= size
                 given += size
         return given
 

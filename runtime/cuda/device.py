@@ -22,7 +22,7 @@ from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
-from weft.runtime.device import Buffer
+from weft.runtime.device import Buffer, Requests
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
@@ -88,9 +88,9 @@ class CudaDevice(GpuServices):
         """Uninitialised memory, from the blocks kept or from the driver."""
         return self.memory.allocate(nbytes)
 
-    def allocate_all(self, sizes: Sequence[int]) -> Sequence[Buffer]:
-        """Uninitialised memory, a buffer for each size."""
-        return self.memory.allocate_all(sizes)
+    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+        """Uninitialised memory at each place of the table that is asked for."""
+        self.memory.allocate_into(table, requests)
 
     def ticket(self) -> Buffer:
         """A zero of the stream that the calling thread works in: its kernels follow one another."""

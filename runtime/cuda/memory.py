@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from weft.runtime.cpu.shelf_code import KEPT, MADE
+from weft.runtime.cpu.shelves import Counted, Shelves, provide
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
-from weft.runtime.device import Buffer
-from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
+from weft.runtime.device import Buffer, Requests
+from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
 from weft.runtime.live import out_of_memory
 
 KEPT_BYTES = 4 << 30  # of free blocks; what is more goes back to the driver's pool
@@ -37,6 +39,11 @@ def size_class(nbytes: int) -> int:
         return 512
     step = LARGE_STEP if nbytes > SMALL else max(512, 1 << ((nbytes - 1).bit_length() - 3))
     return -(-nbytes // step) * step
+
+
+def _shelved_class(nbytes: int) -> int | None:
+    size = size_class(nbytes)
+    return size if size <= SMALL else None
 
 
 class FreeList:
@@ -130,11 +137,12 @@ class Block(Buffer):
         self.device = pool.device
         self.address = address
         self.nbytes = nbytes
-        self.unwritten = self.origin = self._owner = None
+        self.unwritten = self.origin = None
         self._pool = pool
         self.size = size
         self.home = self.writer = home
         self.readers = NOBODY
+        self._owner = None
 
     @property
     def crossed(self) -> bool:
@@ -152,12 +160,12 @@ class Block(Buffer):
             free = pool.own.free.addresses.get(size)
             if free is not None and pool.kept + size <= pool.most_kept:
                 free.append(self.address)
-                pool.kept += size
+                pool.counts[KEPT] += size
                 return
         pool.give_back(self)
 
 
-class MemoryPool:
+class MemoryPool(Counted):
     """The memory that weft holds on one GPU.
 
     Attributes
@@ -165,15 +173,14 @@ class MemoryPool:
     device : CudaDevice
     own : CudaStream
         The device's own stream.
-    kept, most_kept : int
-        Bytes of free blocks kept for reuse, and that may be.
-    peak : int
-        The most that was held.
     limit : int or None
         Bytes that may be held and kept in all.
+    shelves : Shelves or None
+        Where most small blocks of the device's own stream wait that are dead, once plans come back.
     """
 
     def __init__(self, device: Any, driver: Driver, order: Order) -> None:
+        super().__init__(KEPT_BYTES)
         self.device = device
         self._driver = driver
         self._order = order
@@ -181,9 +188,8 @@ class MemoryPool:
         # the streams' own lock, since blocks die wherever garbage is collected
         self._lock = order.lock
         self._crossed = CrossedList()
-        self.most_kept = KEPT_BYTES  # an attribute: blocks may die after the module has been taken down
-        self._made = self.kept = self.peak = 0
         self.limit: int | None = None
+        self.shelves: Shelves | None = None
         # where the device's own stream was when it gave up a large block, from the first copy on that overtakes it
         self._left: dict[int, CudaEvent] | None = None
         order.own.free = FreeList()
@@ -215,10 +221,15 @@ class MemoryPool:
         stream = self._order.current
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
         size = size_class(nbytes)
+        shelves = self.shelves if stream is self.own and size <= SMALL else None
+        if shelves is not None:
+            block: Any = shelves.take(size, nbytes)
+            if block is not None:
+                return block  # type: ignore[no-any-return]
         free = stream.free.addresses.get(size) if stream.free is not None else None
         if free:
             address = free.pop()  # (nobody comes between these two lines)
-            self.kept -= size
+            self.counts[KEPT] -= size
         else:
             with self._lock:
                 if stream.free is None:
@@ -226,34 +237,29 @@ class MemoryPool:
                 address, size = self._kept_block(stream, size) or self._fresh(stream, size, nbytes)
         if self._left:
             self._left.pop(address, None)
-        if self._made - self.kept > self.peak:
-            self.peak = self._made - self.kept
+        self.note_peak()
+        if shelves is not None and size <= SMALL:
+            block = shelves.make(size, self, address, size, nbytes, stream)
+            return block  # type: ignore[no-any-return]
         return Block(self, address, size, nbytes, stream)
 
-    def allocate_all(self, sizes: Sequence[int]) -> list[Block]:
-        """A block for each size, as `allocate` gives it."""
-        stream = self._order.current
-        if stream.free is None or self._left:
-            return [self.allocate(nbytes) for nbytes in sizes]
-        addresses = stream.free.addresses
-        found = []
-        for nbytes in sizes:
-            size = size_class(nbytes)
-            free = addresses.get(size)
-            if free:
-                address = free.pop()  # (nobody comes between these two lines)
-                self.kept -= size
-                found.append(Block(self, address, size, nbytes, stream))
-            else:
-                found.append(self.allocate(nbytes))
-        if self._made - self.kept > self.peak:
-            self.peak = self._made - self.kept
-        return found
+    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+        """A block at each place of the table that is asked for, as `allocate` gives it."""
+        call = requests.call
+        if call is None or self._order.current is not self.own or call(requests.address, table):
+            provide(self.device, table, requests, _shelved_class)
 
-    @property
-    def held(self) -> int:
-        """Bytes that arrays hold."""
-        return self._made - self.kept
+    def obtain_shelves(self) -> Shelves | None:
+        """The shelves; None where they cannot be made."""
+        if self.shelves is None:
+            expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
+            try:
+                found = Shelves(Block, self, expected)
+            except CompileError:
+                return None
+            with self._lock:
+                self.shelves = self.shelves or found
+        return self.shelves
 
     def allocate_beside(self, nbytes: int) -> Block:
         """A block of the device's own stream that the stream beside it may write to at once, or soon.
@@ -267,14 +273,14 @@ class MemoryPool:
                 self._left = {}
             found = own.free.take(size, OLDEST)
             if found is not None:
-                self.kept -= found[1]
+                self.counts[KEPT] -= found[1]
                 event = self._left.pop(found[0], None)
                 if event is None:
                     beside.follow(own)
                 else:
                     beside.wait(event)
             address, size = found or self._fresh(beside, size, nbytes)
-            self.peak = max(self.peak, self._made - self.kept)
+            self.note_peak()
         return Block(self, address, size, nbytes, own)
 
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
@@ -287,11 +293,11 @@ class MemoryPool:
                 stream.follow(self._order.own)
             found = self._crossed.take(size, stream)
         if found is not None:
-            self.kept -= found[1]
+            self.counts[KEPT] -= found[1]
         return found
 
     def _fresh(self, stream: CudaStream, size: int, nbytes: int) -> tuple[int, int]:
-        if self.limit is None or self._made + size <= self.limit:
+        if self.limit is None or self.made + size <= self.limit:
             try:
                 return self._from_driver(stream, size), size
             except OutOfMemoryError:
@@ -300,7 +306,7 @@ class MemoryPool:
         gc.collect()
         self.empty()
         self._order.own.synchronize()
-        if self.limit is None or self._made + size <= self.limit:
+        if self.limit is None or self.made + size <= self.limit:
             try:
                 return self._from_driver(stream, size), size
             except OutOfMemoryError:
@@ -314,7 +320,7 @@ class MemoryPool:
                 address = int(self._driver.call("cuMemAlloc", size))
             else:
                 address = int(self._driver.call("cuMemAllocAsync", size, self._order.enter(stream)))
-            self._made += size
+            self.counts[MADE] += size
             return address
 
     # -- giving back --------------------------------------------------------------------------------
@@ -326,18 +332,18 @@ class MemoryPool:
         with self._lock:
             if (block.readers or block.writer is not block.home) and block.crossed:
                 self._crossed.put(block.address, block.size, block.users)  # freeing it now would be too early
-                self.kept += block.size
+                self.counts[KEPT] += block.size
             else:
                 self._take_back(block.address, block.size, block.home)
 
     def _take_back(self, address: int, size: int, home: CudaStream) -> None:
         """Keep what only one stream used, or free it."""
         if self.kept + size > self.most_kept or self._driver.lost:
-            self._made -= size
+            self.counts[MADE] -= size
             self._free(address, home)
             return
         home.free.put(address, size)
-        self.kept += size
+        self.counts[KEPT] += size
         if self._left is not None and size >= ASIDE and home.is_main:
             self._leave(address, home)
 
@@ -364,6 +370,8 @@ class MemoryPool:
 
     def empty(self) -> int:
         """Give the free blocks back to the driver, and what its pool keeps to the system. Returns how many bytes."""
+        if self.shelves is not None:
+            self.shelves.clear()
         with self._lock:
             given = 0
             if not self._driver.lost:
@@ -372,8 +380,8 @@ class MemoryPool:
             for free in lists:
                 for address, size in free.drain():
                     self._free(address, self._order.own)  # which comes behind all of them
-                    self.kept -= size
-                    self._made -= size
+                    self.counts[KEPT] -= size
+                    self.counts[MADE] -= size
                     given += size
             if self._left:
                 self._left.clear()

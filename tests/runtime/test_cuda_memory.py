@@ -79,9 +79,11 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
     assert device.allocate(1000).address == address
 
 
-def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice) -> None:
+@pytest.mark.parametrize("shelved", [False, True])
+def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, shelved: bool) -> None:
     """Short blocks of the device's own stream need no lock: none is handed out twice, and the counts are right in the end."""
     memory = device.memory
+    assert not shelved or memory.obtain_shelves() is not None
     taken: dict[int, int] = {}
     wrong: list[int] = []
 

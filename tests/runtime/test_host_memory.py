@@ -35,7 +35,7 @@ def test_a_block_that_was_given_back_is_handed_out_again() -> None:
 
 def test_no_more_is_kept_than_the_bound() -> None:
     pool = Pool()
-    pool._most_kept = HUGE
+    pool.most_kept = HUGE
     for block in [pool.allocate(HUGE) for _ in range(2)]:
         pool.give_back(block)
     assert pool.kept == HUGE
@@ -43,10 +43,12 @@ def test_no_more_is_kept_than_the_bound() -> None:
     assert pool.kept == 0
 
 
-def test_many_threads_take_and_give_back() -> None:
+@pytest.mark.parametrize("shelved", [False, True])
+def test_many_threads_take_and_give_back(shelved: bool) -> None:
     """No lock is held while they do: nothing may be handed out twice, and the counts are right in the end."""
     device = CpuDevice()
     pool: Any = device.memory
+    assert not shelved or pool.obtain_shelves() is not None
     source = random.Random(7)
     plans = [[source.choice((100, 1000, 5000)) for _ in range(3000)] for _ in range(4)]
     wrong: list[int] = []
@@ -76,6 +78,8 @@ def test_many_threads_take_and_give_back() -> None:
     finally:
         sys.setswitchinterval(before)
     assert not wrong
+    if shelved:
+        pool.shelves.clear()
     assert pool.held == 0 and pool.kept == sum(size * len(free) for size, free in pool._free.items())
     assert 5000 < pool.peak <= 4 * 9 * size_class(5000)
 

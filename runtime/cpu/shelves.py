@@ -1,0 +1,245 @@
+"""Dead buffers of a pool on shelves by size, each with its memory: made again by one native call for all that a plan asks for.
+
+In: the class of a pool's buffers, and which of their attributes have to be what. Out: buffers. Always true: a buffer from here
+dies into a shelf, or where that is not open to it, by its class's ``__del__``; counts of bytes are the pool's own. What native
+code goes to stays for as long as the process: buffers may die after everything else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from weft.runtime.cpu.native import Builtin, obtain_native
+from weft.runtime.cpu.shelf_code import (
+    CLOSED,
+    COUNTS,
+    FUNCTIONS,
+    KEEP,
+    KEPT,
+    MADE,
+    MOST,
+    PEAK,
+    TAKE,
+    TAKES,
+    keep_text,
+    take_text,
+)
+from weft.runtime.device import Buffer, Requests
+
+_T = TypeVar("_T")
+
+_python = ctypes.pythonapi
+PATIENCE = 2  # many a plan never comes back: nobody waits for native code who runs one once
+_NO_INSTANCES = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
+_TP_DEALLOC = 52
+
+
+class Counted:
+    """A pool that counts in words of memory, where native code counts too.
+
+    Attributes
+    ----------
+    counts : array of int64
+    """
+
+    def __init__(self, most_kept: int) -> None:
+        self.counts = _lasting(array("q", bytes(8 * COUNTS)))
+        self.counts[MOST] = most_kept
+
+    @property
+    def kept(self) -> int:
+        """Bytes of free blocks."""
+        return self.counts[KEPT]
+
+    @property
+    def made(self) -> int:
+        """Bytes of all blocks."""
+        return self.counts[MADE]
+
+    @property
+    def peak(self) -> int:
+        """The most that was held."""
+        return self.counts[PEAK]
+
+    @property
+    def most_kept(self) -> int:
+        """Bytes of free blocks that are kept."""
+        return self.counts[MOST]
+
+    @most_kept.setter
+    def most_kept(self, nbytes: int) -> None:
+        self.counts[MOST] = nbytes
+
+    @property
+    def held(self) -> int:
+        """Bytes that buffers hold."""
+        return self.counts[MADE] - self.counts[KEPT]
+
+    def note_peak(self) -> None:
+        """Blocks were taken."""
+        held = self.counts[MADE] - self.counts[KEPT]
+        if held > self.counts[PEAK]:
+            self.counts[PEAK] = held
+
+
+class Shelves:
+    """The shelves of one pool.
+
+    Parameters
+    ----------
+    base : type of Buffer
+        The pool's class of buffers, whose ``__del__`` gives back what no shelf takes.
+    pool : Counted
+    expected : mapping of str to object
+        Attributes of a buffer that dies into a shelf: they are the same objects.
+
+    Raises
+    ------
+    CompileError
+        Where the native functions cannot be made.
+    """
+
+    def __init__(self, base: type[Buffer], pool: Counted, expected: Mapping[str, object]) -> None:
+        self._hidden = base.__basicsize__
+        self._kind = _native_kind(base)
+        self._take = _taker().call
+        at = _slots(base)
+        expects = [word for name, value in expected.items() for word in (at[name], id(value))]
+        # in the order that `shelf_code` names; a buffer's device comes last, for it keeps the pool
+        offsets = sorted(at.values(), key=lambda offset: offset == at["device"])
+        named = [at[name] for name in ("unwritten", "origin", "nbytes", "_owner")]
+        head = [_address(pool.counts), 0, id(self._kind), id(None), base.__weakrefoffset__, *named]
+        words = [*head, len(expected), len(offsets), *map(_function, FUNCTIONS), *expects, *offsets]
+        self._store = _lasting(array("q", words))
+        self._lock = threading.RLock()
+        self._of: dict[int, int] = {}  # a shelf's address by the size of its buffers
+        self._closed = _address(_lasting(array("q", [0, 0, _address(self._store)])))
+
+    def _shelf(self, size: int) -> int:
+        found = self._of.get(size)
+        if found is None:
+            found = _address(_lasting(array("q", [0, size, _address(self._store)])))
+            found = self._of.setdefault(size, found)
+        return found
+
+    def make(self, size: int, *fields: Any) -> Buffer:
+        """A buffer of a block of so many bytes that is on no shelf yet."""
+        buffer: Buffer = _generic_alloc(self._kind, 0)
+        ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._shelf(size)
+        buffer.__init__(*fields)  # type: ignore[misc]
+        return buffer
+
+    def take(self, size: int, nbytes: int) -> Buffer | None:
+        """The buffer on top of a shelf, of `nbytes` from now on; None where the shelf is empty."""
+        found: list[Any] = [None]
+        record = array("q", (1, 0, self._shelf(size), id(nbytes)))
+        self._take(record.buffer_info()[0], found)
+        return found[0]
+
+    def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
+        """Let requests be met by one call: the bytes of the block for each, None for one that shelves are not for."""
+        words = array("q", [len(sizes)])
+        for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
+            words.extend((place, self._closed if size is None else self._shelf(size), id(nbytes)))
+        requests.words = words
+        requests.address = _address(words)
+        requests.call = self._take
+
+    def clear(self) -> None:
+        """Let everything on the shelves die."""
+        with self._lock:
+            self._store[CLOSED] += 1
+            try:
+                for size in list(self._of):
+                    while self.take(size, size) is not None:
+                        pass
+            finally:
+                self._store[CLOSED] -= 1
+
+
+def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
+    """Meet the requests that are not met yet one by one, and from the second time on let the device's shelves meet them.
+
+    `size_of` gives the bytes of a block by what is asked for, None for one that shelves are not for.
+    """
+    for place, nbytes in zip(requests.places, requests.sizes, strict=True):
+        if table[place] is None:
+            table[place] = device.allocate(nbytes)
+    requests.runs += 1
+    if requests.runs == PATIENCE:
+        shelves = device.memory.obtain_shelves()
+        if shelves is not None:
+            shelves.prepare(requests, [size_of(nbytes) for nbytes in requests.sizes])
+
+
+@cache
+def _taker() -> Builtin:
+    return Builtin(TAKE, take_text(), [_function(name) for name in TAKES])
+
+
+def _function(name: str) -> int:
+    return ctypes.cast(getattr(_python, name), ctypes.c_void_p).value or 0
+
+
+def _address(words: array[int]) -> int:
+    return words.buffer_info()[0]
+
+
+def _lasting(thing: _T) -> _T:
+    """The same, which never dies."""
+    _python.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+# -- the type ---------------------------------------------------------------------------------------------
+
+
+class _Slot(ctypes.Structure):
+    """Python's PyType_Slot."""
+
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    """Python's PyType_Spec."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+def _native_kind(base: type[Buffer]) -> Any:
+    """The class with a word for the shelf, and the native function in place of what Python does when one dies."""
+    keep = _lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
+    slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
+    name = f"{base.__module__}.{base.__name__}".encode()
+    spec = _lasting(_Spec(name, base.__basicsize__ + 8, 0, _NO_INSTANCES, slots))
+    make: Callable[..., Any] = _python.PyType_FromSpecWithBases
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object)  # type: ignore[attr-defined]
+    return _lasting(make(ctypes.addressof(spec), (base,)))
+
+
+_generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(
+    ("PyType_GenericAlloc", _python)
+)
+
+
+def _slots(base: type[Buffer]) -> dict[str, int]:
+    """Where objects of a class have their attributes: found by looking for objects put there."""
+    quiet: Any = type("Probe", (base,), {"__slots__": (), "__del__": lambda self: None})
+    probe = quiet.__new__(quiet)
+    names = [name for kind in base.__mro__ for name in vars(kind).get("__slots__", ()) if name != "__weakref__"]
+    marks = {name: object() for name in names}
+    for name, mark in marks.items():
+        setattr(probe, name, mark)
+    words = list((ctypes.c_int64 * (base.__basicsize__ // 8)).from_address(id(probe)))
+    return {name: 8 * words.index(id(mark)) for name, mark in marks.items()}
