@@ -23,7 +23,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.numbers import bind_numbers
-from weft.dsl.ufunc import UFUNCS, check_cast
+from weft.dsl.ufunc import UFUNCS, check_cast, check_power
 from weft.fusion import assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -48,6 +48,8 @@ def _in_place(op: str) -> Any:
         if op == "power" and (short := _short_power(self, other)) is not None:
             node = map_(short, [expr_of(self)], location=where)
         else:
+            if op == "power":
+                check_power(self, other)
             pair = as_operand(other)
             node = map_(op, [expr_of(self), pair[0]], [None, pair[1]], location=where)
             if recording.epoch is epoch:
@@ -96,8 +98,7 @@ def power(base: Array, exponent: Any) -> Any:
     short = _short_power(base, exponent)
     if short is not None:
         return apply(short, base, location=where)
-    if base.dtype.kind in "biu" and isinstance(exponent, (int, np.integer)) and exponent < 0:
-        raise ValueError("Integers to negative integer powers are not allowed.")
+    check_power(base, exponent)
     if type(exponent) in (int, float) and exponent == 0 and base.dtype.kind in "fc":
         one = constant(1, base.dtype, base.shape)
         from weft.dsl.array import record

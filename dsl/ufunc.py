@@ -60,6 +60,8 @@ class UFunc:
                 f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
         out = out[0] if isinstance(out, tuple) else out
+        if self.row.name == "power" and dtype is None:
+            check_power(*operands)
         try:
             if signature is not None:
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
@@ -160,6 +162,17 @@ def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "sa
         raise np._core._exceptions._UFuncOutputCastingError(ufunc, casting, source, target, 0)  # type: ignore[attr-defined]
 
 
+def check_power(base: Any, exponent: Any) -> None:
+    """Raise NumPy's error where integers are to have negative powers that are known by now."""
+    if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
+        return
+    kept = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
+    # (a negative power of what has no sign is a float's, but for Python's numbers)
+    whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
+    if whole.kind in "biu" and np.any(np.less(exponent, 0)):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+
+
 UFUNCS: dict[str, UFunc] = {}
 for _row in OPS.values():
     if not _row.name.startswith("_") and _row.name not in ("where", "clip", "real", "imag"):
@@ -167,4 +180,4 @@ for _row in OPS.values():
         for _name in (_row.name, *_row.aliases):
             UFUNCS[_name] = _made
 
-__all__ = ["UFUNCS", "UFunc", "as_array", "check_cast", "deliver", "identity_of", "resolve_dtypes"]
+__all__ = ["UFUNCS", "UFunc", "as_array", "check_cast", "check_power", "deliver", "identity_of", "resolve_dtypes"]

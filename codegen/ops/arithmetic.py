@@ -192,12 +192,14 @@ def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
-    divisor = b.op("gcd", x, y)
-    none = test(b, "equal", divisor, zero(b, x))
-    part = b.op("_truncate_divide", x, select(b, none, one(b, x), divisor))
-    product = b.op("multiply", part, y)
-    product = b.op("absolute", product) if product.type.kind == "i" else product  # type: ignore[union-attr]
-    return select(b, none, zero(b, x), product)
+    """Of the magnitudes, without a sign: what does not fit wraps around."""
+    assert isinstance(x.type, np.dtype)
+    unsigned = np.dtype(f"u{x.type.itemsize}")
+    a, c = (b.cast(b.op("absolute", v) if x.type.kind == "i" else v, unsigned) for v in (x, y))
+    divisor = b.op("gcd", a, c)
+    none = test(b, "equal", divisor, zero(b, a))
+    part = b.op("_truncate_divide", a, select(b, none, one(b, a), divisor))
+    return b.cast(b.op("multiply", part, c), x.type)
 
 
 def _square(b: KernelBuilder, x: Value) -> Value:

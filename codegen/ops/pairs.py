@@ -121,9 +121,11 @@ def not_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
 
 
 def _ordered(b: KernelBuilder, x: Pair, y: Pair, strict: str, last: str) -> Value:
+    # what has a part that is NaN is neither less nor greater, whatever its other part is
+    numbers = b.op("bitwise_or", _test(b, "less_equal", x[1], y[1]), _test(b, "greater", x[1], y[1]))
     return b.op(
         "bitwise_or",
-        _test(b, strict, x[0], y[0]),
+        b.op("bitwise_and", _test(b, strict, x[0], y[0]), numbers),
         b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, last, x[1], y[1])),
     )
 

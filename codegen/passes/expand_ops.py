@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
 from weft.codegen.ops import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -40,6 +40,33 @@ def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
     raise AssertionError("an expansion does not end")
 
 
+def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """The neighbour of a float16, as float32: a step in size, which is even below the least normal number."""
+
+    def number(value: float) -> Value:
+        return b.constant(value, np.float32)
+
+    def test(name: str, first: Value, second: Value) -> Value:
+        return b.op(name, first, second, dtype=np.bool_)
+
+    def step(value: Value, by: Value) -> Value:
+        return b.op("where", outwards, b.op("add", value, by), b.op("subtract", value, by))
+
+    size = b.op("absolute", x)
+    outwards = test("equal", test("less", x, y), test("less", number(0), x))
+    bits = b.op("_reinterpret", size, dtype=np.uint32)
+    large = step(bits, b.constant(1 << 13, np.uint32))
+    moved = b.op("_reinterpret", large, dtype=np.float32)
+    small = test("less_equal", size, number(2.0**-14))
+    moved = b.op("where", small, step(size, number(2.0**-24)), moved)
+    moved = b.op("where", test("equal", size, number(np.inf)), number(65504), moved)
+    moved = b.op("copysign", moved, x)
+    moved = b.op("where", test("equal", x, number(0)), b.op("copysign", number(2.0**-24), y), moved)
+    moved = b.op("where", test("equal", x, y), x, moved)
+    numbers = b.op("bitwise_and", test("equal", x, x), test("equal", y, y))
+    return b.op("where", numbers, moved, number(np.nan))
+
+
 def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
     if operation.opcode == "warp_reduce" and operation.results[0].type == np.float16:
         mask, value = operands
@@ -53,9 +80,9 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
     assert isinstance(result, np.dtype)
     halves = [v.type.char == "e" for v in operands]
     if any(halves) and row.name not in _MOVES:
-        if row.name == "nextafter":
-            raise TypeError("nextafter cannot be computed in float16")
         wide = [b.cast(v, np.float32) if h else v for v, h in zip(operands, halves, strict=True)]
+        if row.name == "nextafter":
+            return [b.cast(_next_half(b, *wide), result)]
         computed = b.op(row.name, *wide, dtype=np.float32 if result.char == "e" else result)
         return [b.cast(computed, result)]
     if row.expand is None:

@@ -55,6 +55,18 @@ def test_away_from_edges(name: str) -> None:
     np.testing.assert_allclose(getattr(wf, name)(wf.asarray(z)), getattr(np, name)(z), rtol=2e-14, atol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+@pytest.mark.parametrize(
+    "name", ["less", "less_equal", "greater", "greater_equal", "equal", "maximum", "minimum", "fmax", "fmin"]
+)
+def test_order_of_what_has_a_part_that_is_no_number(name: str, dtype: str) -> None:
+    parts = [0.0, 1.0, -np.inf, np.inf, np.nan]
+    z = np.array([complex(a, b) for a, b in itertools.product(parts, repeat=2)], dtype)
+    with np.errstate(all="ignore"):
+        theirs = getattr(np, name).outer(z, z)
+    np.testing.assert_array_equal(getattr(wf, name).outer(wf.asarray(z), wf.asarray(z)), theirs)
+
+
 def test_powers() -> None:
     z = grid("complex128")
     z = z[np.isfinite(z) & (np.abs(z) < 100) & ((np.abs(z) > 1e-3) | (z == 0))]
