@@ -174,10 +174,13 @@ class Array:
         return bool(self._number())
 
     def __int__(self) -> int:
-        return int(self._number())
+        return int(self._real_number())
 
     def __float__(self) -> float:
-        return float(self._number())
+        return float(self._real_number())
+
+    def _real_number(self) -> Any:
+        return self.numpy()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns of the other part
 
     def __complex__(self) -> complex:
         return complex(self.numpy())

@@ -37,10 +37,11 @@ def place(device: Any) -> AbstractContextManager[Any]:
     return _HERE if device is None else on_device(device)
 
 
-def check_order(order: Any) -> None:
-    """Raise NumPy's ValueError for an order that there is not. Which of them is given changes no element."""
+def check_order(order: Any) -> str:
+    """The order as a capital letter. Raises NumPy's ValueError for one that there is not."""
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return "C" if order is None else str(order).upper()
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:

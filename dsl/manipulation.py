@@ -45,7 +45,9 @@ def lies_in_order(array: Array) -> bool:
 
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
     """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
-    check_order(order)
+    order = check_order(order)
+    if order == "K":
+        raise ValueError("order 'K' is not permitted for reshaping")
     array = asarray(a)
     if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):  # type: ignore[attr-defined]
         wanted = _infer(shape if shape is not None else newshape, array)
@@ -221,11 +223,16 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def ravel(a: Any, order: str = "C") -> Array:
-    """The elements in one axis: a view where they lie together. Order "A" is "F" for arrays that lie in that order."""
-    check_order(order)
+    """The elements in one axis: a view where they lie together. Order "A" is "F" for arrays that lie in that order, "K" has
+    the axes whose elements lie closer together behind the others.
+    """
+    order = check_order(order)
     array = asarray(a)
-    if order in ("A", "K"):
+    if order == "A":
         order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"  # type: ignore[attr-defined]
+    if order == "K":
+        strides = layout(array)[1]
+        array = transpose(array, sorted(range(array.ndim), key=lambda k: -abs(strides[k])))
     array = array.T if order == "F" else array  # type: ignore[attr-defined]
     return reshape(array, (array.size,), copy=not lies_in_order(array))
 
@@ -277,7 +284,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
         shape = array.shape
         wide = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
         return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]), copy=True)
-    which = np.repeat(np.arange(array.shape[place]), np.asarray(repeats))
+    counts = np.asarray(repeats)
+    which = np.repeat(np.arange(array.shape[place]), counts if counts.size else counts.astype(np.intp))
     return array[(slice(None),) * place + (which,)]  # type: ignore[index, no-any-return]
 
 

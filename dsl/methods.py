@@ -122,7 +122,9 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     array = as_array(a)
     start()
     node = expr_of(array)
-    if array.dtype.kind in "biu" and decimals >= 0:
+    if array.dtype.kind == "b" and decimals:
+        raise TypeError("bools have no decimals to round to")
+    if array.dtype.kind in "iu" and decimals >= 0:
         return record(node) if out is None else deliver("positive", node, out)
     if decimals == 0:
         return deliver("rint", map_("rint", [node]), out)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, find_op, identity_of, is_half, widened
+from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.array import Array, as_operand, expr_of, record, start
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import as_array, deliver
@@ -76,6 +76,7 @@ def reduce(
             options["initial"] = initial
         found = call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
         return found if out is None else deliver(op, expr_of(as_array(found)), out, casting="unsafe")
+    _check_bits(op, kind)
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
     if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
@@ -106,6 +107,12 @@ def reduce(
     return deliver(op, result, out if not isinstance(out, tuple) else out[0], casting="unsafe")
 
 
+def _check_bits(op: str, dtype: np.dtype) -> None:
+    """Raise NumPy's TypeError where floats are folded bit by bit."""
+    if op[:7] == "bitwise" and dtype.kind in "fc":
+        resolve_dtypes(find_op(op), (dtype, dtype))
+
+
 def _masked(op: str, node: Expr, where: Any) -> Expr:
     mask = as_operand(where)[0]
     shape = broadcast_shapes(node.shape, mask.shape)
@@ -125,6 +132,7 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
         node, axis = reshape(node, (node.size,)), 0
     place = normalize_axis(axis, len(node.shape))
     kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    _check_bits(op, kind)
     if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
         from weft.dsl.numpy_face import call_numpy
 

@@ -283,10 +283,46 @@ ERRORS: list[tuple[str, Callable[[Any], Any]]] = [
     ("broadcast view", lambda xp: xp.broadcast_to(xp.zeros(3), (2, 3)).__setitem__(0, 1)),
     ("truth", lambda xp: bool(xp.zeros(3))),
     ("len", lambda xp: len(xp.asarray(1.0))),
+    ("fold of bits of floats", lambda xp: xp.bitwise_xor.reduce(xp.zeros(3))),
+    ("running fold of bits of floats", lambda xp: xp.bitwise_xor.accumulate(xp.zeros(3))),
+    ("reshape in memory's order", lambda xp: xp.zeros((2, 3)).reshape(-1, order="K")),
     ("overflow", lambda xp: xp.zeros(3, dtype="uint8") + 300),
     ("concatenate", lambda xp: xp.concatenate([xp.zeros((2, 2)), xp.zeros((3, 3))])),
     ("transpose", lambda xp: xp.zeros((2, 3)).transpose(0, 0)),
 ]
+
+
+VIEWS = [
+    "x",
+    "x.T",
+    "x[::-1].T",
+    "x.transpose(1, 0, 2)",
+    "x[:, ::2].T",
+    "x.transpose(2, 0, 1)[::-1]",
+    "x[:, :, None].T",
+]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("order", list("CFAKcfak"))
+def test_orders(view: str, order: str) -> None:
+    values = np.arange(24).reshape(2, 3, 4)
+    wanted, found = eval(view, {"x": values}), eval(view, {"x": wf.asarray(values)})
+    np.testing.assert_array_equal(found.ravel(order), wanted.ravel(order))
+    np.testing.assert_array_equal(found.flatten(order), wanted.flatten(order))
+    if order in "CFcf":
+        np.testing.assert_array_equal(found.reshape(8, -1, order=order), wanted.reshape(8, -1, order=order))
+
+
+def test_numbers_of_complex_arrays_and_rounded_bools() -> None:
+    with pytest.warns(np.exceptions.ComplexWarning):
+        assert int(wf.asarray(3 + 4j)) == 3
+    with pytest.warns(np.exceptions.ComplexWarning):
+        assert float(wf.asarray([3 + 4j])[0]) == 3.0
+    assert wf.round(wf.asarray([True, False])).dtype == np.float16
+    with pytest.raises(TypeError, match="decimals"):
+        wf.round(wf.asarray([True]), 1)
+    assert wf.repeat(wf.zeros((0, 3)), [], 0).shape == (0, 3)
 
 
 @pytest.mark.parametrize(("name", "program"), ERRORS, ids=[name for name, _ in ERRORS])
