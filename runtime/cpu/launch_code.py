@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from weft.runtime.cpu.native import Builtin, Text
+from weft.runtime.cpu.memory import HostBuffer
+from weft.runtime.cpu.native import KIND, Builtin, Text
+from weft.runtime.cpu.shelves import kind_words
 
 # Words of a record: how many kernels; words of their arguments in all; whether Python's lock is let go.
 KERNELS, SLOTS, LETS_GO, HEAD = range(4)
@@ -45,14 +47,14 @@ def native_runner(split: int) -> Builtin:
 
     Raises CompileError where the function cannot be made.
     """
-    return Builtin(NAME, runner_text(), [split])
+    return Builtin(NAME, runner_text(), [split, *kind_words(HostBuffer)])
 
 
 @cache
 def runner_text() -> str:
     """LLVM text of the function: no outside symbol, no constant in memory."""
     t = Text()
-    known = t.begin_builtin(NAME, ("split",))
+    known = t.begin_builtin(NAME, ("split", *KIND))
     number = known["PyLong_AsLongLong"]
     given, table, last = (t.load("%given", k, "ptr") for k in range(3))
     record = t.new(f"inttoptr i64 {t.new(f'call i64 {number}(ptr {given})')} to ptr")

@@ -33,6 +33,8 @@ PYTHON = (
     "PyLong_FromLongLong",
 )
 FASTCALL = 0x80
+TYPE = 8  # where an object has its type
+KIND = ("kind", "offset")  # words of a builtin that reads addresses of buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +204,24 @@ class Text:
         return found
 
     def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """The address of what lies at a place of a list; on to ``raise`` where it has none."""
-        item = self.item(known, table, place, f"{name}.ask")
+        """The address of what lies at a place of a list; on to ``raise`` where it has none.
+
+        Buffers from shelves are asked at once: words `KIND` of the builtin say what they are and where they have it.
+        """
+        item = self.item(known, table, place, f"{name}.look")
+        kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")
+        self.branch(f"icmp eq ptr {kind}, {known[KIND[0]]}", f"{name}.known", f"{name}.ask")
+        self.label(f"{name}.known")
+        offset = self.new(f"ptrtoint ptr {known[KIND[1]]} to i64")
+        there = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {offset}')}")
+        quick = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
+        self.do(f"br label %{name}.found")
+        self.label(f"{name}.ask")
         found = self.new(f"call ptr {known['PyObject_GetAttr']}(ptr {item}, ptr {known['address']})")
         self.branch(f"icmp eq ptr {found}, null", "raise", f"{name}.take")
         self.label(f"{name}.take")
         value = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {found})")
         self.do(f"call void {known['Py_DecRef']}(ptr {found})")
-        return value
+        self.do(f"br label %{name}.found")
+        self.label(f"{name}.found")
+        return self.new(f"phi i64 [ {quick}, %{name}.known ], [ {value}, %{name}.take ]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from weft.runtime.cpu.native import Text
+from weft.runtime.cpu.native import TYPE, Text
 
 # Words that a pool counts in: bytes of free blocks, of all blocks, the most that was held, the most that is kept.
 KEPT, MADE, PEAK, MOST, COUNTS = range(5)
@@ -32,7 +32,6 @@ PAIR, REQUEST = 2, 3
 
 KEEP, TAKE = "weft_keep_buffer", "weft_take_buffers"
 TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
-_TYPE = 8  # where an object has its type
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
@@ -57,7 +56,7 @@ def keep_text(hidden: int) -> str:
     expected = t.load(store, EXPECTED)
     slots, offsets = t.load(store, SLOTS), t.at(lists, t.new(f"mul i64 {expected}, {PAIR}"))
     weak = _field(t, "%self", store, WEAK)
-    kind = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr %self, i64 {_TYPE}')}")
+    kind = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr %self, i64 {TYPE}')}")
     _say_whether_kept(t, shelf, store, counts, lists, expected, call)
     _put_on_shelf(t, shelf, store, counts, weak, kind, call)
     t.label("let.go")

@@ -106,9 +106,9 @@ class Shelves:
 
     def __init__(self, base: type[Buffer], pool: Counted, expected: Mapping[str, object]) -> None:
         self._hidden = base.__basicsize__
-        self._kind = _native_kind(base)
+        self._kind = native_kind(base)
         self._take = _taker().call
-        at = _slots(base)
+        at = slots_of(base)
         expects = [word for name, value in expected.items() for word in (at[name], id(value))]
         # in the order that `shelf_code` names; a buffer's device comes last, for it keeps the pool
         offsets = sorted(at.values(), key=lambda offset: offset == at["device"])
@@ -217,8 +217,9 @@ class _Spec(ctypes.Structure):
     )
 
 
-def _native_kind(base: type[Buffer]) -> Any:
-    """The class with a word for the shelf, and the native function in place of what Python does when one dies."""
+@cache
+def native_kind(base: Any) -> Any:
+    """The class of buffers from shelves: with a word for the shelf, and the native function in place of what Python does when one dies."""
     keep = _lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
@@ -233,7 +234,13 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 )
 
 
-def _slots(base: type[Buffer]) -> dict[str, int]:
+def kind_words(base: type[Buffer]) -> list[int]:
+    """Words `KIND` of a builtin."""
+    return [id(native_kind(base)), slots_of(base)["address"]]
+
+
+@cache
+def slots_of(base: Any) -> dict[str, int]:
     """Where objects of a class have their attributes: found by looking for objects put there."""
     quiet: Any = type("Probe", (base,), {"__slots__": (), "__del__": lambda self: None})
     probe = quiet.__new__(quiet)

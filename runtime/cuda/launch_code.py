@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from weft.runtime.cpu.native import Builtin, Text
+from weft.runtime.cpu.native import KIND, Builtin, Text
+from weft.runtime.cpu.shelves import kind_words
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.memory import Block
 from weft.runtime.cuda.records import (
     ARGUMENTS,
     CHANGED,
@@ -55,7 +57,8 @@ def native_launcher(driver: Driver) -> Builtin:
     CompileError
         Where the function cannot be made.
     """
-    return Builtin(ENTRY, launcher_text(), [*(driver.entry_point(name) for name in _DRIVER), driver.context])
+    words = [*(driver.entry_point(name) for name in _DRIVER), driver.context]
+    return Builtin(ENTRY, launcher_text(), [*words, *kind_words(Block)])
 
 
 # -- its code -----------------------------------------------------------------------------------------
@@ -65,7 +68,7 @@ def native_launcher(driver: Driver) -> Builtin:
 def launcher_text() -> str:
     """LLVM text of the function: no outside symbol, no constant in memory."""
     t = Text()
-    known = t.begin_builtin(ENTRY, (*_DRIVER, "context"))
+    known = t.begin_builtin(ENTRY, (*_DRIVER, "context", *KIND))
     number = known["PyLong_AsLongLong"]
     first, table, last = (t.load("%given", k, "ptr") for k in range(3))
     where = t.new(f"call i64 {number}(ptr {first})")
