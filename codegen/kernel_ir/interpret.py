@@ -310,6 +310,7 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "atomic_cas": lambda operation, operands, frame: (interpret_memory.atomic_cas(operation, operands),),
     "offset": _offset,
     "transposed": _transposed,
+    "fetch": lambda operation, operands, frame: (),
     "reinterpret": lambda operation, operands, frame: (
         interpret_memory.reinterpreted(operands[0], operation.results[0].type),
     ),

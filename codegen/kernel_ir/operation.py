@@ -163,6 +163,7 @@ STRUCTURAL: dict[str, str] = {
         "where element r * size + c is that at index + r + c * stride; for so many rows and columns, `size` at most, of "
         "the `all` columns that there are from there on"
     ),
+    "fetch": "(pointer, index) asks for an element that a later turn reads; where there is none, for nothing",
     # threaded level
     "thread_index": "() {axis} -> index of the thread in its block",
     "block_index": "() {axis} -> index of the block in the grid",

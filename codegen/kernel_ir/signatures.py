@@ -20,6 +20,7 @@ SIGNATURES: dict[str, tuple[str, str]] = {
     "store": ("pointer index element", ""),
     "atomic": ("pointer index element", "element"),
     "atomic_cas": ("pointer index element element", "element"),
+    "fetch": ("pointer index", ""),
     "transposed": ("pointer index index index index index", "pointer"),
     "offset": ("pointer index", "same"),
     "reinterpret": ("pointer", "pointer"),

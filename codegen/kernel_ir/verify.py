@@ -31,7 +31,9 @@ from weft.codegen.ops import accumulators, find_op, resolve_dtypes
 # Roles of loops at each level: threads have been given their share of parallel loops and folds.
 ROLES = {"logical": ("parallel", "reduce", "scan", "serial"), "threaded": ("scan", "serial")}
 # What there is without threads.
-LOGICAL = frozenset({"constant", "cast", "load", "store", "for", "if", "yield", "atomic", "transposed", "local"})
+LOGICAL = frozenset(
+    {"constant", "cast", "load", "store", "for", "if", "yield", "atomic", "transposed", "fetch", "local"}
+)
 FOLDS = frozenset(
     {
         "add",

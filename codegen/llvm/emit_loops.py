@@ -129,7 +129,8 @@ class LoopEmitter(StreamEmitter):
         self.lanes = lanes
         wide_start = [self.splat(self.scalar_of(v), scalar_type(v.type), lanes) for v in identities]  # type: ignore[arg-type]
         outer, self.outermost = self.outermost, False
-        self.fetching = self.streams or len(body.operations) >= LONG
+        fetched = any(o.opcode == "fetch" for o in body.operations)
+        self.fetching = not fetched and (self.streams or len(body.operations) >= LONG)
         if last and self.streams and self.fills_lines(body, lanes):
             self.stream_loop(body, start, whole, lanes, last)
             vectors: list[str] = []

@@ -44,9 +44,26 @@ class StreamEmitter(Writer):
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
+        self._ask(address, AHEAD, nbytes)
+
+    def fetch(self, operation: Operation) -> None:
+        """Ask for what vectors of a later turn of an outer loop are loaded from."""
+        pointer, index = operation.operands
+        item = self.environment[index]
+        assert isinstance(pointer.type, Pointer)
+        if not item.lanes or item.step != 1 or self.mask:
+            return
+        kind, number = memory_type(pointer.type.dtype), item.text
+        if self.kernel.index_dtype.itemsize < 8:
+            number = self.line(f"sext i32 {number} to i64")
+        # what is asked for may lie outside of the array: nothing is said of bounds
+        address = self.line(f"getelementptr {kind}, ptr {self.scalar_of(pointer)}, i64 {number}")
+        self._ask(address, 0, item.lanes * pointer.type.dtype.itemsize)
+
+    def _ask(self, address: str, offset: int, nbytes: int) -> None:
         self.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
-        for start in range(0, nbytes, LINE):
-            later = self.line(f"getelementptr i8, ptr {address}, i64 {AHEAD + start}")
+        for start in range(offset, offset + nbytes, LINE):
+            later = self.line(f"getelementptr i8, ptr {address}, i64 {start}")
             self.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
 
     def note_of_lines(self) -> str:

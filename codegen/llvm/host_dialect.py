@@ -137,7 +137,10 @@ class HostDialect:
         return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Tiles."""
+        """Tiles, and what is read from memory next to them."""
+        if operation.opcode == "fetch":
+            emitter.fetch(operation)
+            return True
         if operation.opcode == "transposed":
             emit_transposed(emitter, operation, self.target.vector_bytes)
             return True

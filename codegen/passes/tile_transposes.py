@@ -15,6 +15,7 @@ from weft.codegen.passes.index_steps import index_steps
 
 MOST_TILES = 4  # of a kernel
 MOST_SIZE = 256
+AHEAD = 4  # rows of a tile that are fetched ahead: the machine's own fetching begins anew in each of them
 ROOM = 256 << 10  # bytes that a kernel's tiles may take
 _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
@@ -156,6 +157,12 @@ class _Tiling:
         (known[value],) = self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)
         return known[value]
 
+    def _along(self) -> list[Operation]:
+        """Loads of element after element of the tile's rows."""
+        steps = index_steps(self.inner.regions[0].operations, self.inner.regions[0].parameters[0])
+        found = [o for o in self.inner.regions[0].operations if o.opcode == "load" and steps.get(o.operands[1]) == 1]
+        return [o for o in found if _is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
+
     def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
         """The tile's rows: the loops as they were, between other bounds, with loads from tiles."""
         b = self.builder
@@ -170,6 +177,9 @@ class _Tiling:
         b.blocks.append(body)
         where = b.op("add", line, column)
         tile_of = dict(zip(self.loads, tiles, strict=True))
+        later = {row: b.op("add", row, b.constant(AHEAD))}
+        for load in self._along():
+            b.emit("fetch", (load.operands[0], self._copied(load.operands[1], {**later, column: column})), ())
         for operation in self.inner.regions[0].operations:
             if operation in tile_of:
                 load = Operation("load", (tile_of[operation], where), operation.results, operation.attributes)

@@ -11,6 +11,7 @@ import weft as wf
 from tests.codegen.kernels import HOST
 from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
 from weft.codegen.passes import choose_lanes, tile_transposes
+from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.tile_transposes import ROOM, tile_size
 
 
@@ -67,6 +68,14 @@ def test_what_the_kernel_may_write_is_not_copied() -> None:
 
 def test_distances_that_grow_are_no_columns() -> None:
     assert copies(tiled(sum_with_transposed(square=True))) == 0
+
+
+def test_rows_of_a_tile_are_fetched_ahead() -> None:
+    kernel = tiled(sum_with_transposed())
+    fetched = [o for o in kernel.walk() if o.opcode == "fetch"]
+    assert [o.operands[0].name for o in fetched] == ["a"]
+    (loop,) = [o for o in kernel.walk() if o.opcode == "for" and fetched[0] in o.regions[0].operations]
+    assert index_steps(loop.regions[0].operations, loop.regions[0].parameters[0])[fetched[0].operands[1]] == 1
 
 
 @pytest.mark.parametrize("sizes", [[1], [2], [4], [8], [4, 4], [8, 8, 8, 8]])
