@@ -106,7 +106,10 @@ class Processes:
         self._said = tempfile.TemporaryFile()
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu"]
         command += [f"--rootdir={self.config.rootpath}"]
-        command += ["--stand-in", f"--timeout={LIMIT * PATIENCE:.0f}"] if self.config.getoption("--stand-in") else []
+        if self.config.getoption("--stand-in"):
+            command += ["--stand-in"]
+            if self.config.pluginmanager.hasplugin("timeout"):
+                command += [f"--timeout={LIMIT * PATIENCE:.0f}"]
         self._process = subprocess.Popen(
             [*command, f"--gpu-worker={here[0]},{there[1]}", *self._files],
             cwd=self.config.invocation_params.dir,
