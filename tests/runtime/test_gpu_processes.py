@@ -50,7 +50,7 @@ def outcomes(tmp_path: Path, text: str, give_up: int = 3) -> tuple[dict[str, str
     }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "gpu", "-v", "-W", "ignore", "test_cases.py"]
-        + ["--out", "found"],
+        + ["--out=found"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
