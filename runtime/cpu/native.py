@@ -37,6 +37,18 @@ TYPE = 8  # where an object has its type
 KIND = ("kind", "offset")  # words of a builtin that reads addresses of buffers
 
 
+# Bytes that every object begins with, where native code reads objects: how often it is referred to, its type. A Python without
+# a global lock, or one that traces references, has more.
+HEADER = 16
+_header = object.__basicsize__
+
+
+def check_objects() -> None:
+    """Raise CompileError in a Python whose objects native code does not know."""
+    if sys.implementation.name != "cpython" or _header != HEADER:
+        raise CompileError("native code does not know this Python's objects")
+
+
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
     """A loaded function: its address, and what keeps the code."""
@@ -110,6 +122,7 @@ class Builtin:
     """
 
     def __init__(self, entry: str, text: str, words: Sequence[int]) -> None:
+        check_objects()
         self._function = obtain_native(entry, text)
         python = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON]
         self._name = sys.intern("address")

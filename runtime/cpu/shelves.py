@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from weft.runtime.cpu.native import Builtin, obtain_native
+from weft.runtime.cpu.native import Builtin, check_objects, obtain_native
 from weft.runtime.cpu.shelf_code import (
     CLOSED,
     COUNTS,
@@ -105,6 +105,7 @@ class Shelves:
     """
 
     def __init__(self, base: type[Buffer], pool: Counted, expected: Mapping[str, object]) -> None:
+        check_objects()
         self._hidden = base.__basicsize__
         self._kind = native_kind(base)
         self._take = _taker().call
