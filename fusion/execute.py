@@ -23,6 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
+from weft.fusion.crossed import join_crossed
 from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
@@ -120,7 +121,7 @@ def make_plan(
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
     schedule = schedule_versions(versions, roots, results)
     if device.name == "cpu":
-        schedule = join_time_steps(schedule)
+        schedule = join_crossed(join_time_steps(schedule))
     return PlanWriter(device, results, slots, schedule).write()
 
 

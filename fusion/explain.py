@@ -13,6 +13,7 @@ from math import prod
 
 from weft.codegen import Kernel, Target, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
+from weft.fusion.crossed import Crossed, join_crossed
 from weft.fusion.expr import Expr
 from weft.fusion.formulas import LOOPS, Names, formulas_of
 from weft.fusion.group import Group
@@ -194,7 +195,7 @@ def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
         schedule = schedule_versions(live, roots, epoch.results)
-        found.append(join_time_steps(schedule) if epoch.device.name == "cpu" else schedule)
+        found.append(join_crossed(join_time_steps(schedule)) if epoch.device.name == "cpu" else schedule)
     return found
 
 
@@ -285,9 +286,11 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {len(group.steps)} steps in one sweep"
     elif group.passes() > 1:
         title += f", {group.passes()} times over the row"
-    if chunk_length(group, make_nest(group)):
+    if isinstance(group, Crossed):
+        title += " of rows and of columns in one pass, by parts and then their results"
+    elif chunk_length(group, make_nest(group)):
         title += ", by parts and then their results"
-    if shares_rows(group, make_nest(group)):
+    elif shares_rows(group, make_nest(group)):
         title += ", by parts, which threads of a CPU read twice"
     reads = tuple(names(node) for node in inputs_of(group))
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))

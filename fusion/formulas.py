@@ -71,7 +71,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
     place = "" if task.kind == "scatter" else _subscript(task.node.shape, placed.flat(task.target), group.loops)
     match task.kind:
         case "reduce" | "scan":
-            line = f"{target} = {task.kind}_{task.node.op}({value})"
+            line = f"{target} = {task.kind}_{task.node.op}({value}){_along(placed, group)}"
         case "update":
             line = f"{target} = {previous} {'in place' if task.node in in_place else 'copied'}, {place} <- {value}"
         case "rebuild":
@@ -86,6 +86,14 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
     if left_out > 0:
         speller.lines[MOST_LINES:] = [f"... {left_out} more"]
     return [*speller.lines, line]
+
+
+def _along(placed: Placed, group: Group) -> str:
+    """Which loops a fold goes along, where others of the kernel go along others."""
+    own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
+    if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
+        return ""
+    return f" along {', '.join(LOOPS[k] for k in sorted(own))}"
 
 
 class Speller:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import isqrt, prod
 
 from weft.fusion.body import Loop
+from weft.fusion.crossed import Crossed
+from weft.fusion.crossed_writer import lower_crossed
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed
 from weft.fusion.kernel_writer import KernelWriter, Lowered
@@ -42,6 +44,8 @@ def lower_group(
     folds into as many as its blocks want."""
     if isinstance(group, Sweep):
         return [SweepWriter(group, parametric).write()]
+    if isinstance(group, Crossed):
+        return lower_crossed(group, partial_base, parametric)
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
     any_order = for_gpu and any(scatters_in_any_order(p) for p in group.placed)

@@ -6,6 +6,7 @@ that walks memory in the smallest steps; two loops are merged only where every i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.fusion.body import Loop, all_instructions
@@ -61,6 +62,15 @@ PAGE = 1 << 12
 def make_nest(group: Group) -> Nest:
     """Order the loops so that the innermost walks memory in the smallest steps, and merge those that
     every index treats as one."""
+    keys = range(len(group.loops))
+    outer = [k for k in keys if group.loops[k].role == "parallel"]
+    inner = [k for k in keys if group.loops[k].role != "parallel"]
+    (outside, inside), position = arrange_loops(group, (outer, inner))
+    return Nest(outside, inside, position)
+
+
+def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
+    """Loops of each class, those of one inside those of the class before, ordered and merged; and where each loop went."""
     forms = all_forms(group)
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
 
@@ -68,18 +78,14 @@ def make_nest(group: Group) -> Nest:
         steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
         return sum(times * least(step, PAGE) for step, times in steps)
 
-    keys = range(len(group.loops))
-    outer = [k for k in keys if group.loops[k].role == "parallel"]
-    inner = [k for k in keys if group.loops[k].role != "parallel"]
-    outer.sort(key=lambda k: -step_bytes(k))
-    if not ordered:
-        inner.sort(key=lambda k: -step_bytes(k))
     coefficients = [dict(terms) for (_, terms), _, _ in forms]
     position: dict[int, int] = {}
     result: list[list[Loop]] = []
-    for names in (outer, inner):
+    for members in classes:
+        fixed = ordered and any(group.loops[k].role != "parallel" for k in members)
+        names = members if fixed else sorted(members, key=lambda k: -step_bytes(k))
         merged: list[Loop] = []
-        before = len(result[0]) if result else 0
+        before = sum(len(loops) for loops in result)
         for place, k in enumerate(names):
             loop = group.loops[k]
             outside = names[place - 1]
@@ -91,17 +97,19 @@ def make_nest(group: Group) -> Nest:
                 merged.append(loop)
             position[k] = before + len(merged) - 1
         result.append(merged)
-    return Nest(result[0], result[1], position)
+    return result, position
 
 
 def goes_across(group: Group, nest: Nest) -> bool:
-    """Whether most of what the group reads lies side by side along its points, not along what it folds."""
+    """Whether most of what the group reads at each of its points lies side by side along its points, not along what it folds."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1
     balance = 0
     for form, size, _ in all_forms(group):
         steps = dict(nest.rewrite(form)[1])
+        if all(k > last for k in steps):
+            continue  # the same for every point, and soon in the cache
         along, across = steps.get(len(nest.outer) + len(nest.inner) - 1, 0), steps.get(last, 0)
         if along:
             balance += size * ((abs(across) == 1) - (abs(along) == 1))

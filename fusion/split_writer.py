@@ -294,9 +294,9 @@ class SplitWriter(KernelWriter):
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
         """The parameter that points to the partials of accumulator `k`."""
-        found = self.pointers.get(("partial", k))
+        found = self.pointers.get(("partial", split.base + k))
         if found is None:
-            found = self.pointers["partial", k] = self.builder.pointer(
+            found = self.pointers["partial", split.base + k] = self.builder.pointer(
                 f"p{len(self.pointers)}", dtype, writable=writable, noalias=True, align=64
             )
             self.bindings.append(("partial", split.base + k, 0))

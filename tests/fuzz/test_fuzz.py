@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import disturbed, graphs, lengths, loops, rows, sizes
+from tests.fuzz import crossed, disturbed, graphs, lengths, loops, rows, sizes
 from tests.fuzz.programs import check, differences, run_numpy, run_program, short_program
 from weft.fusion.sizes import Trace
 
@@ -40,6 +40,11 @@ def test_random_mixtures(seed: int) -> None:
 def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
     for k in range(100, 103):
         assert graphs.check(k, (device,)) == ""
+
+
+def test_random_folds_of_rows_and_columns() -> None:
+    for k in range(4):
+        assert crossed.check(k) == ""
 
 
 def test_random_loops() -> None:

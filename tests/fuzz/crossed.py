@@ -1,0 +1,152 @@
+"""Random folds along rows and across the same rows: together they have the bits that each has by itself.
+
+``python -m tests.fuzz.crossed --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
+joined however little is read.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from tests.fuzz import children
+from weft.fusion import crossed
+from weft.runtime import device as on_device
+
+LONG = (513, 600, 1000, 1025, 1500, 2049, 4100)
+SHORT = (1, 2, 8, 31, 32, 33, 40, 63, 64, 65, 100, 127, 128, 130, 200)
+DTYPES = ("float32", "float32", "float64", "float16", "int32", "int8", "uint64", "bool", "complex64")
+FOLDS = ("sum", "sum", "sum", "mean", "max", "min", "argmax", "argmin", "any", "prod", "var")
+PROLOGUES = (
+    "x",
+    "x",
+    "x",
+    "x * 2 + 1",
+    "x * w",
+    "x * s",
+    "x * s + w",
+    "x[::-1] - w",
+    "abs(x)",
+    "xp.where(x > 0, x, w)",
+    "y",
+)
+EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
+
+
+@contextmanager
+def however_small() -> Iterator[None]:
+    """Join whatever can be joined."""
+    names = {"LEAST_BYTES": 0, "LEAST_PARTS": 1, "LEAST_ROW": 2}
+    before = {name: getattr(crossed, name) for name in names}
+    try:
+        for name, value in names.items():
+            setattr(crossed, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(crossed, name, value)
+
+
+class Generator:
+    """Writes the results of one program over x, w (a row) and s (a column)."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = pick = random.Random(seed)
+        source = np.random.default_rng(seed)
+        shape = [pick.choice(LONG), pick.choice(SHORT)]
+        kind = pick.randrange(8)
+        if kind == 0:
+            shape = [pick.choice((2, 3, 9)), pick.choice((33_000, 40_001))]
+        elif kind == 1:
+            shape = [pick.choice((2, 3)), pick.choice(LONG[:4]), pick.choice(SHORT[2:8])]
+        elif kind == 2:
+            shape = [pick.choice((9, 70)), pick.choice((5, 12)), pick.choice((40, 64, 70))]
+        elif kind == 3:
+            shape.reverse()
+        dtype = np.dtype(pick.choice(DTYPES))
+        values = source.standard_normal(shape) * (10 if dtype.kind in "iub" else 1)
+        self.x = np.asarray(abs(values) if dtype.kind == "u" else values).astype(dtype)
+        self.w = self.x[(0,) * (self.x.ndim - 1)].copy()
+        self.s = self.x[..., :1].copy()
+        self.view = pick.choice(("", "", "", "", "[1:]", "[::2]", "[..., :-1]", "[..., ::2]", ".T", "[:0]"))
+        if self.view in ("[..., :-1]", "[..., ::2]"):
+            self.w = self.w[
+                : (self.x.shape[-1] - 1) if self.view == "[..., :-1]" else None : 1 if "-1" in self.view else 2
+            ]
+        self.prologue = pick.choice(PROLOGUES)
+        self.together = pick.random() < 0.3  # whether y is a result too
+        self.results = [self.result() for _ in range(pick.randint(2, 4))]
+
+    def result(self) -> str:
+        """One fold, or what follows from one."""
+        pick = self.random
+        ndim = self.x.ndim
+        choices: list[int | tuple[int, ...]] = [*range(ndim)] * 3
+        choices += [(0, 1), (1, 2)] if ndim == 3 else []
+        fold, axis = pick.choice(FOLDS), pick.choice(choices)
+        if fold in ("argmax", "argmin") and isinstance(axis, tuple):
+            fold = "max"
+        if self.x.dtype.kind == "c" and fold not in ("sum", "mean"):
+            fold = "sum"
+        if fold == "var" and self.x.dtype.kind == "b":
+            fold = "sum"
+        prologue = (
+            "x"
+            if self.view in (".T", "[:0]", "[1:]", "[::2]")
+            else pick.choice((self.prologue, self.prologue, *PROLOGUES))
+        )
+        if self.x.dtype.kind in "bc":
+            prologue = "x"
+        if fold in ("max", "min", "argmax", "argmin") and self.view == "[:0]":
+            fold = "sum"
+        found = f"xp.{fold}({prologue}, axis={axis}{', keepdims=True' if pick.random() < 0.2 else ''})"
+        return pick.choice(EPILOGUES).format(found)
+
+    def values(self, xp: Any, wrap: Any) -> dict[str, Any]:
+        """What the results are computed from."""
+        x = wrap(self.x)
+        x = eval(f"x{self.view}")
+        found = {"xp": xp, "x": x, "w": wrap(self.w), "s": wrap(self.s)[: x.shape[0]] if x.ndim < 3 else wrap(self.s)}
+        found["y"] = x if self.x.dtype.kind in "bc" else x * 3 - 1
+        return found
+
+    def run(self, device: str, alone: bool) -> list[bytes]:
+        """The bits of all results, computed together or one after the other."""
+        with on_device(device):
+            if alone:
+                found = []
+                for text in self.results:
+                    found.append(np.array(eval(text, self.values(wf, wf.asarray))).tobytes())
+                return found
+            values = self.values(wf, wf.asarray)
+            results = [eval(text, values) for text in self.results]
+            extra = [values["y"]] if self.together else []
+            del values
+            wf.evaluate(*results, *extra)
+            return [np.array(result).tobytes() for result in results]
+
+
+def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
+    """What has other bits together than alone, or nothing."""
+    generator = Generator(seed)
+    for device in devices:
+        with however_small():
+            together = generator.run(device, alone=False)
+        alone = generator.run(device, alone=True)
+        for text, one, other in zip(generator.results, together, alone, strict=True):
+            if one != other:
+                head = (
+                    f"seed {seed} on {device}, {generator.x.dtype}{generator.x.shape}{generator.view}: {text} differs"
+                )
+                return "\n".join([head, *generator.results])
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(children.main("tests.fuzz.crossed"))
