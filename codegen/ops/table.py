@@ -108,7 +108,9 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
     start = row.identity
     if start is None:
         raise TypeError(f"{row.name} has no identity to fold from")
-    if start in ("highest", "lowest"):
+    if row.name in ("fmin", "fmax") and dtype_kind(dtype) not in "biu":
+        start = np.nan  # where there is no number at all it is the result
+    elif start in ("highest", "lowest"):
         low = start == "lowest"
         match dtype_kind(dtype):
             case "b":

@@ -71,15 +71,18 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
         case "cast":
             return [_cast(b, operands[0], results[0].type)]
         case "load" if is_complex(results[0]):
-            return [tuple(b.load(operands[0], at, **_halved(attributes)) for at in _indices(b, operands[1]))]
+            notes = _of_parts(attributes, part_of(results[0].type))  # type: ignore[arg-type]
+            places = zip(_indices(b, operands[1]), notes, strict=True)
+            return [tuple(b.load(operands[0], at, **note) for at, note in places)]
         case "store" if isinstance(operands[2], tuple):
-            for at, part in zip(_indices(b, operands[1]), operands[2], strict=True):
-                b.store(operands[0], at, part, **_halved(attributes))
+            notes = _of_parts(attributes, operands[2][0].type)
+            for at, part, note in zip(_indices(b, operands[1]), operands[2], notes, strict=True):
+                b.store(operands[0], at, part, **note)
             return []
         case "atomic":
             first, second = _indices(b, operands[1])
-            places = ((operands[0], at, part) for at, part in zip((first, second), operands[2], strict=True))
-            return [tuple(b.emit("atomic", place, (place[2].type,), **attributes)[0] for place in places)]
+            parts = ((operands[0], at, part) for at, part in zip((first, second), operands[2], strict=True))
+            return [tuple(b.emit("atomic", place, (place[2].type,), **attributes)[0] for place in parts)]
         case "shared" | "local" | "table":
             kind = retype(results[0].type)
             if "count" in attributes:
@@ -102,10 +105,10 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             return [row.on_pairs(b, *operands)]
 
 
-def _halved(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of an access to one part of a number: the second part may stand at half the alignment."""
-    halved = {"align": attributes["align"] // 2 or 1} if attributes.get("align") else {}
-    return {**attributes, **halved}
+def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attributes of the accesses to both parts of a number: the second stands where any part may."""
+    second = {**attributes, "align": min(attributes["align"], part.itemsize)} if attributes.get("align") else attributes
+    return attributes, second
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:

@@ -314,6 +314,19 @@ def test_orders(view: str, order: str) -> None:
         np.testing.assert_array_equal(found.reshape(8, -1, order=order), wanted.reshape(8, -1, order=order))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("name", ["fmax", "fmin"])
+def test_folds_that_skip_what_is_no_number_where_nothing_is_one(name: str, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(-3, 3, (40, 70)).astype(dtype)
+    x[0], x[:, 1], x[1, :3] = np.nan, np.nan, np.nan
+    for axis in (0, 1, None):
+        wanted = getattr(np, name).reduce(x, axis)
+        np.testing.assert_array_equal(getattr(wf, name).reduce(wf.asarray(x), axis), wanted)
+    wanted = getattr(np, name).accumulate(x, 1)
+    np.testing.assert_array_equal(getattr(wf, name).accumulate(wf.asarray(x), 1), wanted)
+    assert wf.asarray([True]).conj().dtype == bool
+
+
 def test_numbers_of_complex_arrays_and_rounded_bools() -> None:
     with pytest.warns(np.exceptions.ComplexWarning):
         assert int(wf.asarray(3 + 4j)) == 3

@@ -109,6 +109,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "rows": lambda: wf.asarray(X).max(axis=1) + wf.asarray(X).sum(axis=1),
     "columns": lambda: wf.asarray(Y).sum(axis=0),
     "few columns": lambda: wf.asarray(Y)[:, :5].sum(axis=0),
+    "columns of complex numbers": lambda: wf.asarray(Y.astype("c8")).sum(axis=0),
     "everything": lambda: wf.asarray(Y).mean(),
     "chunks": lambda: wf.sin(wf.asarray(np.arange(40000.0))).sum(),
     "transposed": lambda: wf.asarray(Y).T + wf.asarray(Y[:70, :1]),
