@@ -17,6 +17,7 @@ from weft.codegen.passes.join_kernels import join_kernels
 from weft.codegen.passes.map_axes_joined import can_join
 from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
 from weft.codegen.passes.map_axes_lookback import share_rows
+from weft.codegen.passes.map_axes_sweep import THREADS as SWEEP_THREADS
 from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
 from weft.codegen.target import Target
 
@@ -24,6 +25,7 @@ __all__ = [
     "OPS",
     "SHARED_ROW",
     "SHORT_FOLD",
+    "SWEEP_THREADS",
     "Function",
     "Kernel",
     "KernelBuilder",

@@ -23,10 +23,10 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
-from weft.fusion.crossed import join_crossed
 from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
+from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import obtain_kernels
 from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
@@ -39,7 +39,6 @@ from weft.fusion.storage import Epoch
 from weft.fusion.stored import is_window
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
-from weft.fusion.time_steps import join_time_steps
 from weft.runtime import (
     Buffer,
     Device,
@@ -119,9 +118,7 @@ def make_plan(
     for node in topological(roots, lambda n: n in results):
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
-    schedule = schedule_versions(versions, roots, results)
-    if device.name == "cpu":
-        schedule = join_crossed(join_time_steps(schedule))
+    schedule = join_groups(schedule_versions(versions, roots, results), device.target)
     return PlanWriter(device, results, slots, schedule).write()
 
 

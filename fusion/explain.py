@@ -13,10 +13,11 @@ from math import prod
 
 from weft.codegen import Kernel, Target, find_op, print_kernel
 from weft.fusion.body import Instruction, all_instructions
-from weft.fusion.crossed import Crossed, join_crossed
+from weft.fusion.crossed import Crossed
 from weft.fusion.expr import Expr
 from weft.fusion.formulas import LOOPS, Names, formulas_of
 from weft.fusion.group import Group
+from weft.fusion.join_groups import join_groups
 from weft.fusion.kernels import lower_for
 from weft.fusion.lower import lower_group, shares_rows
 from weft.fusion.nest import make_nest
@@ -28,7 +29,6 @@ from weft.fusion.speed import arithmetic_rate
 from weft.fusion.storage import Epoch, Storage
 from weft.fusion.stored import base_of
 from weft.fusion.sweep import Sweep
-from weft.fusion.time_steps import join_time_steps
 from weft.fusion.traffic import beside_bytes, least_bytes, traffic
 from weft.runtime import Device, LaunchNote, copy_bandwidth, setting, show_place
 
@@ -195,7 +195,7 @@ def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
         schedule = schedule_versions(live, roots, epoch.results)
-        found.append(join_crossed(join_time_steps(schedule)) if epoch.device.name == "cpu" else schedule)
+        found.append(join_groups(schedule, epoch.device.target))
     return found
 
 

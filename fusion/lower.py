@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import isqrt, prod
 
+from weft.fusion.block_writer import BlockWriter
 from weft.fusion.body import Loop
 from weft.fusion.crossed import Crossed
 from weft.fusion.crossed_writer import lower_crossed
@@ -42,6 +43,8 @@ def lower_group(
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
     one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks; with `for_gpu`,
     folds into as many as its blocks want."""
+    if isinstance(group, Sweep) and group.tile:
+        return [BlockWriter(group, parametric).write()]
     if isinstance(group, Sweep):
         return [SweepWriter(group, parametric).write()]
     if isinstance(group, Crossed):

@@ -99,6 +99,10 @@ class Sweep(Group):
         Value that later steps read -> rows of it that are kept, and how long they are along the axes behind.
     width : tuple of int
         Points of a part along each axis.
+    outside : dict
+        On a GPU: as `readers`, for values that no step makes and that have rings too.
+    tile, margin : tuple of int
+        On a GPU: points that a block's threads have, along the axes of rings, and how many of them lie in front of the part.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -106,6 +110,9 @@ class Sweep(Group):
     readers: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
     rings: dict[Expr, Place] = field(default_factory=dict)
     width: Place = ()
+    outside: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
+    tile: Place = ()
+    margin: Place = ()
     rolled: Rolled | None = None
 
     @property

@@ -11,10 +11,12 @@ operations as step by step, however often.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from weft.codegen import find_op
+from weft.codegen import Target, find_op
+from weft.fusion import sweep_blocks
 from weft.fusion.body import Loop, all_instructions
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group
@@ -181,6 +183,7 @@ def choose_parts(sweep: Sweep) -> bool:
         rows = -(-lengths[0] // max(1, -(-MANY_PARTS // tiles)))
         even = [max(1, min(lengths[0], max(rows, 4 * halo[0]))), *even]
     sweep.width = tuple(even)
+    sweep.rolled = find_rolled(sweep)
     return True
 
 
@@ -296,22 +299,46 @@ def single_cost(group: Group) -> int:
 # -- joining --------------------------------------------------------------------------------------------
 
 
-def join_time_steps(schedule: Schedule) -> Schedule:
-    """The schedule with chains of steps joined."""
+def join_time_steps(schedule: Schedule, target: Target) -> Schedule:
+    """The schedule with chains of steps joined, for what runs it."""
     if len(schedule.groups) < 2:
         return schedule
-    found = _Joiner(schedule).run()
+    found = _Joiner(schedule, _machine(target)).run()
     if found is schedule.groups:
         return schedule
     in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, Sweep)))
     return finish_schedule(schedule.outputs, found, in_place)
 
 
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """How a machine does sweeps: whether one can be cut into parts, what kernels cost, and which chains are worth a try."""
+
+    choose: Callable[[Sweep], bool]
+    joined_cost: Callable[[Sweep], int]
+    single_cost: Callable[[Group], int]
+    least_bytes: int
+    most: tuple[int, ...]
+
+
+def _machine(target: Target) -> _Machine:
+    if target.scheduled_for.kind == "cpu":
+        return _Machine(choose_parts, joined_cost, single_cost, LEAST_BYTES, MOST)
+    return _Machine(
+        sweep_blocks.choose_blocks,
+        sweep_blocks.joined_cost,
+        sweep_blocks.single_cost,
+        sweep_blocks.LEAST_BYTES,
+        sweep_blocks.MOST,
+    )
+
+
 class _Joiner:
     """Goes through the groups of a schedule in order and joins those that follow each other."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, machine: _Machine) -> None:
         self.schedule = schedule
+        self.machine = machine
         self.outputs = set(schedule.outputs)
         self.readers: dict[Expr, set[int]] = {}
         for group in schedule.groups:
@@ -364,11 +391,11 @@ class _Joiner:
 
     def _join_members(self) -> list[Group]:
         alone = [group for group, _ in self.members]
-        if sum(sum(traffic(group)) for group in alone) < LEAST_BYTES * len(alone):
+        if sum(sum(traffic(group)) for group in alone) < self.machine.least_bytes * len(alone):
             return alone
-        best, found = (100 - LEAST_GAIN) * sum(single_cost(group) for group in alone) // 100, alone
+        best, found = (100 - LEAST_GAIN) * sum(self.machine.single_cost(group) for group in alone) // 100, alone
         before: int | None = None
-        for pieces in dict.fromkeys(-(-len(alone) // most) for most in MOST):
+        for pieces in dict.fromkeys(-(-len(alone) // most) for most in self.machine.most):
             cost, groups = self._in_pieces(pieces)
             if groups and before is not None and cost >= before:
                 break  # more pieces read and write more
@@ -386,13 +413,13 @@ class _Joiner:
             piece = self.members[count * k // pieces : count * (k + 1) // pieces]
             if len(piece) == 1:
                 groups.append(piece[0][0])
-                cost += single_cost(piece[0][0])
+                cost += self.machine.single_cost(piece[0][0])
                 continue
             made = self._joined(piece)
             if made is None:
                 return 0, []
             groups.append(made)
-            cost += joined_cost(made)
+            cost += self.machine.joined_cost(made)
         return cost, groups
 
     def _joined(self, piece: list[tuple[Group, list[Statement]]]) -> Sweep | None:
@@ -407,9 +434,8 @@ class _Joiner:
         sweep = chain.sweep(piece[-1][0].number, kept)
         if any(h < -REACH * len(chain.steps) for step in sweep.steps for h in (*step.low, *step.high)):
             return None  # a step that nobody needs
-        if not choose_parts(sweep):
+        if not self.machine.choose(sweep):
             return None
-        sweep.rolled = find_rolled(sweep)
         own = sum(1 << number for number in members)
         for group, _ in piece:
             sweep.before |= group.before & ~own

@@ -10,6 +10,7 @@ private  room for so many places that a block folds into by itself.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
 short    names and values in turn: see `unroll_folds`.
+sweep    threads of a block, which its loops over points are (`map_axes_sweep`): who wrote it says so.
 exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
 
 Always true: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
@@ -53,6 +54,8 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
         found = describe_joined(inlined, sizes)
     elif "lookback" in kernel.attributes:
         found = describe_lookback(inlined, nest, sizes)
+    elif "sweep" in kernel.attributes:
+        found = {"sweep": kernel.attributes["sweep"]}
     else:
         found = (
             describe_scatter(inlined, nest, sizes)

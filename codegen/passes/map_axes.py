@@ -3,7 +3,7 @@
 In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
 its launch data as attributes:
 
-scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "lookback", "columns", "scatter" or "items"
+scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "lookback", "columns", "scatter", "sweep" or "items"
 block      threads of a block
 per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
@@ -27,6 +27,7 @@ lookback   Running folds along long rows: a block has a tile, and looks back at 
 columns    Folds across side-by-side items: up to 32 vectors of columns a block, and rows below one another. Without sizes,
            or for nested folds: 32 columns a block.
 scatter    Integers folded into few places: each block has places of its own.
+sweep      Steps that follow each other, down the rows of a part: a block has a part, its threads the points of a tile.
 items      Anything else: loops in order inside one thread for each point.
 """
 
@@ -45,6 +46,7 @@ from weft.codegen.passes.map_axes_planes import map_plane_of_rows
 from weft.codegen.passes.map_axes_rows import map_rows
 from weft.codegen.passes.map_axes_scans import map_scan
 from weft.codegen.passes.map_axes_scatter import map_scatter
+from weft.codegen.passes.map_axes_sweep import map_sweep
 from weft.codegen.passes.map_axes_tiles import map_tiles
 from weft.codegen.target import Target
 
@@ -67,6 +69,8 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     if "joined" in kernel.attributes:
         return map_joined(kernel)
     nest = find_nest(kernel)
+    if "sweep" in kernel.attributes:
+        return map_sweep(kernel, nest)
     if "private" in kernel.attributes:
         return map_scatter(kernel, nest)
     if "tile" in kernel.attributes:

@@ -1,6 +1,6 @@
 """Random loops over stencils, whose steps one kernel does, on NumPy and on weft: bits are compared.
 
-``python -m tests.fuzz.steps --programs 200 --seed 0``. Whatever can be joined is, in parts of random sizes: all that makes a
+``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. Whatever can be joined is, in parts of random sizes: all that makes a
 plan choose between kernels is set aside.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 import weft as wf
 from tests.fuzz import children
-from weft.fusion import execute, resized, time_steps
+from weft.fusion import execute, resized, sweep_blocks, time_steps
 from weft.fusion.sweep import Sweep
 
 FIELDS = ("u", "v", "w")
@@ -44,6 +44,17 @@ class Program:
             "MANY_PARTS": self.source.choice((1, 3, 7)),
             "WIDTHS": self.source.choice(((16,), (16, 48), time_steps.WIDTHS)),
             "ROOM": self.source.choice((1 << 20, 1 << 20, 200 << 10, 30 << 10)),
+        }
+        small = {1: ((32,), (64,), (256,)), 2: ((8, 32), (4, 16), (16, 16), (1, 32))}
+        self.block_limits = {
+            "LEAST_BYTES": 0,
+            "MOST": self.limits["MOST"],
+            "MANY_PARTS": self.source.choice((1, 3, 30)),
+            "LEAST_FILLS": self.source.choice((0, 0, 1)),
+            "SECTOR": self.source.choice((4, 32)),
+            "TILES": {
+                axes: (*self.source.sample(tiles, 1), *sweep_blocks.TILES[axes][:1]) for axes, tiles in small.items()
+            },
         }
 
     def _statement(self) -> str:
@@ -96,7 +107,7 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
     return ", ".join(parts)
 
 
-def check(seed: int) -> str:
+def check(seed: int, device: str = "cpu") -> str:
     """What differs; empty if nothing does."""
     program = Program(seed)
     try:
@@ -106,23 +117,24 @@ def check(seed: int) -> str:
     execute._plans.clear()
     resized._known.clear()
     with ExitStack() as stack:
-        stack.enter_context(wf.device("cpu"))
-        for name, value in program.limits.items():
-            stack.enter_context(mock.patch.object(time_steps, name, value))
+        stack.enter_context(wf.device(device))
+        for module, limits in (time_steps, program.limits), (sweep_blocks, program.block_limits):
+            for name, value in limits.items():
+                stack.enter_context(mock.patch.object(module, name, value))
         try:
             found = program.run(wf)
         except Exception as error:  # whatever it is, it is a finding
-            return f"seed {seed}: {type(error).__name__}: {error}\n{program.shape} {program.dtype} {program.limits}\n{program.text}"
+            return f"seed {seed}: {type(error).__name__}: {error}\n{program.shape} {program.dtype} {program.limits} {program.block_limits}\n{program.text}"
     for name, value in wanted.items():
         if not np.array_equal(value, found[name], equal_nan=program.dtype.kind == "f"):
             many = int((value != found[name]).sum())
-            return f"seed {seed}: {name} differs in {many} of {value.size}\n{program.shape} {program.dtype} {program.limits}\n{program.text}"
+            return f"seed {seed}: {name} differs in {many} of {value.size}\n{program.shape} {program.dtype} {program.limits} {program.block_limits}\n{program.text}"
     return ""
 
 
-def joined(seed: int) -> int:
+def joined(seed: int, device: str = "cpu") -> int:
     """The steps of the longest sweep that the program's last plan has."""
-    assert check(seed) == ""
+    assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]
     return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, Sweep)), default=0)
 

@@ -1,0 +1,110 @@
+"""Sweeps: steps that follow each other, whose values between a block keeps in shared memory.
+
+In: a logical kernel with the attribute ``sweep`` (threads of a block): one parallel loop over parts; in a part, or in serial loops of it,
+loops in any order (role reduce) over the points of a tile, perfectly nested, whose extents are constants. Out: the threaded kernel: a block has a part,
+its `local` arrays are shared, and a tile's points are the threads', one or a few each, in straight code. Always true: threads meet
+behind each tile; what one reads there of what another one writes there is not known to be before or after.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.map_axes_nest import Nest
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = 256  # of a block; fewer where the tile has fewer points
+# Registers that let 6, 5 or 4 blocks run on a multiprocessor: what is on its way from memory has to be waited for by others.
+REGISTER_AIMS = (40, 48, 64)
+
+
+def map_sweep(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with the attribute ``sweep``."""
+    w = ThreadWriter(kernel, nest, kernel.attributes["sweep"])
+    w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
+    w.bind(nest.levels, w.block)
+    _Sweep(w, kernel).copy(nest.item)
+    return w.finish("sweep", 1, every=True)
+
+
+class _Sweep:
+    """Copies what is done for a part."""
+
+    def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
+        self.w = w
+        self.constants = {
+            o.results[0]: int(o.attributes["value"])
+            for o in kernel.walk()
+            if o.opcode == "constant" and o.results[0].type == kernel.index_dtype
+        }
+
+    def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
+        """What stands outside the tiles, and the tiles."""
+        for o in operations:
+            if o.opcode == "local":
+                assert isinstance(o.results[0].type, Pointer)
+                self.w.map[o.results[0]] = self.w.shared_array(o.results[0].type.dtype, o.attributes["count"])
+            elif o.opcode == "for" and o.attributes["role"] == "reduce":
+                self._tile(o)
+                self.w.barrier()
+            elif o.opcode == "for" and any(
+                inner.opcode == "for" and inner.attributes["role"] == "reduce" for inner in program_order([o])
+            ):
+                with self.w.loop(self.w.map[o.operands[1]], self.w.map[o.operands[0]], rolled=True) as index:
+                    self.w.map[o.regions[0].parameters[0]] = index
+                    self.copy(o.regions[0].operations)
+            elif o.opcode != "yield":
+                self.w.copy([o])
+
+    def _tile(self, loop: Operation) -> None:
+        """The points of a tile: of all that a thread has, first what they read, then what they write."""
+        levels, before, body = _points(loop)
+        extents = [self.constants[level.operands[1]] for level in levels]
+        points = prod(extents)
+        assert points % self.w.threads == 0
+        first = next((k for k, o in enumerate(body) if _stores(o)), len(body))
+        known = []
+        outside = dict(self.w.map)
+        for slot in range(points // self.w.threads):
+            self.w.map = dict(outside)
+            self._place(levels, extents, slot * self.w.threads)
+            self.w.copy([*before, *body[:first]])
+            known.append(self.w.map)
+        for found in known:
+            self.w.map = found
+            self.w.copy(body[first:])
+        self.w.map = outside
+
+    def _place(self, levels: list[Operation], extents: list[int], slot: int) -> None:
+        """Give the loops over a tile their indices for one of the thread's points."""
+        w = self.w
+        rest = w.thread
+        for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:
+            rest, w.map[_index(level)] = w.split(rest, extent)
+            assert w.threads % extent == 0
+        apart = slot // prod(extents[1:])
+        w.map[_index(levels[0])] = w.compute("add", rest, apart) if apart else rest
+
+
+def _points(loop: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
+    """The perfectly nested loops over a tile, what is computed on the way in, and what is done for a point."""
+    levels: list[Operation] = [loop]
+    before: list[Operation] = []
+    while True:
+        body: Block = levels[-1].regions[0]
+        operations = [o for o in body.operations if o.opcode != "yield"]
+        last = operations[-1]
+        if last.opcode != "for" or last.attributes["role"] != "reduce":
+            return levels, before, operations
+        before += operations[:-1]
+        levels.append(last)
+
+
+def _index(loop: Operation) -> Value:
+    return loop.regions[0].parameters[0]
+
+
+def _stores(operation: Operation) -> bool:
+    return any(o.opcode == "store" for o in program_order([operation]))

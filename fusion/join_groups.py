@@ -1,0 +1,14 @@
+"""What a machine does with a schedule's groups once they are there: joins those that it runs better together."""
+
+from __future__ import annotations
+
+from weft.codegen import Target
+from weft.fusion.crossed import join_crossed
+from weft.fusion.schedule import Schedule
+from weft.fusion.time_steps import join_time_steps
+
+
+def join_groups(schedule: Schedule, target: Target) -> Schedule:
+    """The schedule as it runs on a target."""
+    schedule = join_time_steps(schedule, target)
+    return join_crossed(schedule) if target.scheduled_for.kind == "cpu" else schedule

@@ -1,0 +1,19 @@
+"""Random loops over stencils, whose steps blocks of a GPU do, on NumPy and on device `simt`: bits are compared.
+
+``python -m tests.fuzz.block_steps --programs 200 --seed 0``. Tiles are so small that halos go over many of them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.fuzz import children, steps
+
+
+def check(seed: int) -> str:
+    """What differs; empty if nothing does."""
+    return steps.check(seed, ("simt", "simt", "simt::backward", "simt::watched")[seed % 4])
+
+
+if __name__ == "__main__":
+    sys.exit(children.main("tests.fuzz.block_steps"))
