@@ -51,8 +51,9 @@ class KernelNote:
     bandwidth: float | None = None  # of the device, bytes a second
     rate: float | None = None  # of the device, instructions on float32 a second
     call: str = ""  # what a library call does, and where; empty for kernels
-    kept: tuple[str, ...] = ()  # values that never leave the registers
+    kept: tuple[str, ...] = ()  # values that never leave the chip
     passes: int = 1  # over each row
+    within: str = "registers"  # where those values are
     saved: int = 0  # bytes that values which never leave the caches would take to write and to read again
 
     @property
@@ -66,8 +67,7 @@ class KernelNote:
     def places(self) -> str:
         """Where the values are, in words."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
-        where = "in the cache, a few rows of each" if self.saved else "in registers"
-        parts.append(f"{', '.join(self.kept)} {where}" if self.kept else "")
+        parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
         parts.append("rows read again from registers or cache" if self.passes > 1 else "")
         return "; ".join(part for part in parts if part)
 
@@ -297,8 +297,11 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
     costs = read, written, reads, writes, instructions_of(group)
     found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
-    saved = sum(2 * node.nbytes for node in group.private) if isinstance(group, Sweep) else 0
-    return replace(found, kept=kept, passes=group.passes(), work=work_of(group), saved=saved)
+    found = replace(found, kept=kept, passes=group.passes(), work=work_of(group))
+    if not isinstance(group, Sweep):
+        return found
+    within = f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'part by part'}"
+    return replace(found, saved=sum(2 * node.nbytes for node in group.private), within=within)
 
 
 def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:

@@ -32,8 +32,8 @@ ALL_ROOM = 200 << 10
 MOST_BLOCKS = 6
 FEW_BLOCKS = 4  # fewer wait for memory
 REACH = 8  # along an axis, of reads that a ring serves
-# Parts that fill a GPU, and how often longer than it takes to fill and empty the rings a band of rows is at least.
-MANY_PARTS = 1024
+# Parts that fill a GPU, all at once, and how often longer than it takes to fill and empty the rings a band of rows is at least.
+MANY_PARTS = 640
 LEAST_FILLS = 3
 # A kernel that moves fewer bytes has its values in the second cache anyway.
 LEAST_BYTES = 48 << 20
@@ -44,7 +44,7 @@ BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
 TURN_COST = 30
-SECTOR = 32  # bytes that parts begin at multiples of
+SECTOR = 32  # bytes that parts of long rows begin at multiples of
 
 
 def ring_readers(sweep: Sweep) -> Iterator[tuple[Expr, int, Place]]:
@@ -165,7 +165,7 @@ def _set_parts(sweep: Sweep) -> bool:
         low, high = (max(side) for side in zip(*spans, strict=True))
         if lengths[axis] <= points and all(s.last[axis] <= points for s in sweep.steps):
             low = high = 0  # nobody is there
-        unit = max(1, SECTOR // size) if axis == sweep.axes - 1 else 1
+        unit = max(1, SECTOR // size) if axis == sweep.axes - 1 and points >= SWEEP_THREADS else 1
         margin = -(-low // unit) * unit
         width = min(points - margin - high, lengths[axis])
         if width < lengths[axis]:

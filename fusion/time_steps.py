@@ -391,7 +391,7 @@ class _Joiner:
 
     def _join_members(self) -> list[Group]:
         alone = [group for group, _ in self.members]
-        if sum(sum(traffic(group)) for group in alone) < self.machine.least_bytes * len(alone):
+        if max(sum(traffic(group)) for group in alone) < self.machine.least_bytes:
             return alone
         best, found = (100 - LEAST_GAIN) * sum(self.machine.single_cost(group) for group in alone) // 100, alone
         before: int | None = None

@@ -1,0 +1,122 @@
+"""Steps of a loop over a stencil that the blocks of a GPU do in one kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.fusion import test_time_steps as steps
+from weft.fusion import execute, sweep_blocks, time_steps
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Join whatever can be, in parts so small that there are many."""
+    monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
+    monkeypatch.setattr(sweep_blocks, "LEAST_BYTES", 0)
+    monkeypatch.setattr(sweep_blocks, "LEAST_FILLS", 0)
+    monkeypatch.setattr(sweep_blocks, "MOST", (5,))
+    monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 12)
+    monkeypatch.setattr(sweep_blocks, "TILES", {1: ((64,),), 2: ((16, 16),)})
+    execute._plans.clear()
+    yield
+
+
+def centred(u: Any, k: Any) -> Any:
+    """A coefficient at each point, and one for each column."""
+    for _ in range(3):
+        u[1:-1, 1:-1] = k[1:-1, 1:-1] * steps._five_points(u) + 0.5 * k[0, 1:-1]
+    return u
+
+
+def brief(u: Any) -> Any:
+    for _ in range(2):
+        u[1:-1, 1:-1, 1:-1] = u[1:-1, 1:-1, 1:-1] + 0.5 * (u[:-2, 1:-1, 2:] - u[1:-1, :-2, 1:-1])
+    return u
+
+
+CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
+    (steps.jacobi, (67, 183), 1, "f4"),
+    (steps.jacobi, (5, 9), 1, "f8"),
+    (steps.diffusion, (300,), 1, "f4"),
+    (steps.diffusion, (3,), 1, "f4"),
+    (steps.heat, (20, 30, 40), 1, "f4"),
+    (steps.heat, (5, 33, 7), 1, "i4"),
+    (steps.alternating, (40, 130), 2, "f8"),
+    (steps.wave, (40, 80), 3, "f4"),
+    (steps.gray_scott, (40, 130), 2, "f4"),
+    (steps.far, (30, 180), 1, "f4"),
+    (steps.shrinking, (67, 200), 1, "f4"),
+    (steps.upwind, (30, 200), 1, "f4"),
+    (steps.fixed_walls, (30, 80), 1, "f4"),
+    (steps.watched, (30, 80), 1, "f4"),
+    (centred, (40, 130), 2, "f4"),
+    (steps.jacobi, (30, 80), 1, "c8"),
+    (steps.jacobi, (30, 80), 1, "f2"),
+]
+
+
+def _check(program: Callable[..., Any], shape: tuple[int, ...], count: int, dtype: Any, device: str) -> None:
+    rng = np.random.default_rng(sum(shape))
+    given = [(rng.random(shape) * (100 if dtype == "i4" else 1)).astype(dtype) for _ in range(count)]
+    wanted = steps._listed(program(*(x.copy() for x in given)))
+    with wf.device(device):
+        found = steps._listed(program(*(wf.asarray(x).copy() for x in given)))
+        if min(shape) > 4:
+            assert "steps in one sweep" in str(wf.explain(*found))
+        wf.evaluate(*found)
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), y)
+
+
+@pytest.mark.parametrize(("program", "shape", "count", "dtype"), CASES)
+def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int, ...], count: int, dtype: Any) -> None:
+    _check(program, shape, count, dtype, "simt")
+
+
+@pytest.mark.parametrize("device", ["simt::backward", "simt::watched"])
+@pytest.mark.parametrize(
+    ("program", "shape", "count"), [(steps.jacobi, (6, 70), 1), (steps.diffusion, (90,), 1), (brief, (4, 9, 12), 1)]
+)
+def test_threads_do_not_get_in_each_others_way(
+    program: Callable[..., Any], shape: tuple[int, ...], count: int, device: str
+) -> None:
+    _check(program, shape, count, "f4", device)
+
+
+def _seen(shape: tuple[int, ...], turns: int = 10, dtype: Any = "f4") -> wf.Explanation:
+    """What ten Jacobi steps would be on a GPU."""
+    with wf.device("simt"):
+        u = wf.zeros(shape, dtype)
+        wf.evaluate(u)
+        for _ in range(turns):
+            u[1:-1, 1:-1] = steps._five_points(u)
+        return wf.explain(u)
+
+
+def test_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _seen((64, 80), 5)
+    (kernel,) = found.kernels
+    assert "5 steps in one sweep" in kernel.title
+    assert "in shared memory, a few rows of each" in str(found)
+    assert (kernel.bytes_read, kernel.bytes_written, kernel.saved) == (64 * 80 * 4, 64 * 80 * 4, 4 * 2 * 64 * 80 * 4)
+
+
+def test_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert len(_seen((4096, 4096)).kernels) <= 3
+    assert len(_seen((512, 512)).kernels) == 10, "what the second cache holds"
+
+
+def test_shared_memory_is_what_every_gpu_gives() -> None:
+    with wf.device("simt"):
+        u = wf.zeros((300, 300, 300), np.float64)
+        wf.evaluate(u)
+        kernels = wf.explain(steps.heat(u), stage="threaded")
+        held = [int(n) for n in re.findall(r"ptr<float64,shared> = shared\(\) count=(\d+)", str(kernels))]
+        assert held and max(held) * 8 <= 48 << 10
