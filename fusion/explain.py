@@ -184,8 +184,8 @@ def show_seconds(seconds: float) -> str:
     raise AssertionError
 
 
-def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
-    """The schedules that evaluating `storages` would run, one an epoch."""
+def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
+    """The schedules that evaluating `storages` would run, one an epoch: on their device, or for a target."""
     epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
         if storage.buffer is None and storage.epoch is not None:
@@ -195,7 +195,7 @@ def schedules_of(storages: Iterable[Storage]) -> list[Schedule]:
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
         schedule = schedule_versions(live, roots, epoch.results)
-        found.append(join_groups(schedule, epoch.device.target))
+        found.append(join_groups(schedule, target or epoch.device.target))
     return found
 
 
@@ -233,7 +233,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
     """The logical kernels that evaluating `storages` would launch now, with what a target's schedules have to know."""
     return [
         lowered.kernel
-        for schedule in schedules_of(storages)
+        for schedule in schedules_of(storages, target)
         for group in schedule.groups
         if group.opaque is None
         for lowered in (lower_group(group) if target is None else lower_for(target, group, special=True))
@@ -300,7 +300,9 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     found = replace(found, kept=kept, passes=group.passes(), work=work_of(group))
     if not isinstance(group, Sweep):
         return found
-    within = f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'part by part'}"
+    within = (
+        f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'part by part'}"
+    )
     return replace(found, saved=sum(2 * node.nbytes for node in group.private), within=within)
 
 

@@ -25,12 +25,22 @@ def stencil() -> wf.Array:
     return x
 
 
+def time_steps() -> wf.Array:
+    with wf.device("simt"):
+        u = wf.zeros((4096, 4096), np.float32)
+        wf.evaluate(u)
+        for _ in range(3):
+            u[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        return u
+
+
 PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "polynomial": lambda: (lambda x: 2.0 * x + 3.0 * x * x - 1.0)(wf.asarray(A)),
     "softmax": lambda: (lambda e: e / e.sum(1, keepdims=True))(
         wf.exp(wf.asarray(A) - wf.asarray(A).max(1, keepdims=True))
     ),
     "stencil": stencil,
+    "time steps": time_steps,
     "transpose": lambda: (lambda x: x[:, :6] + x.T[:6, :6])(wf.asarray(A)),
     "argmax": lambda: wf.asarray(A).argmax(axis=0),
     "scan": lambda: wf.asarray(A).cumsum(axis=1),

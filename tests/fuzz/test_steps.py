@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import steps
+from tests.fuzz import block_steps, steps
 
 
 @pytest.mark.parametrize("seed", [0, 46, 47, 50])
@@ -12,5 +12,11 @@ def test_random_steps(seed: int) -> None:
     assert steps.check(seed) == ""
 
 
-def test_random_steps_are_joined() -> None:
-    assert steps.joined(47) > 1
+@pytest.mark.parametrize("seed", [0, 46, 50, 61])
+def test_random_steps_on_blocks(seed: int) -> None:
+    assert block_steps.check(seed) == ""
+
+
+@pytest.mark.parametrize(("seed", "device"), [(47, "cpu"), (52, "simt")])
+def test_random_steps_are_joined(seed: int, device: str) -> None:
+    assert steps.joined(seed, device) > 1

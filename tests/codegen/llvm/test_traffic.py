@@ -11,6 +11,7 @@ import pytest
 import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
+from weft.fusion import execute, sweep_blocks, time_steps
 from weft.runtime import override
 
 RNG = np.random.default_rng(2)
@@ -102,3 +103,29 @@ def test_a_few_blocks_are_started_for_many_short_rows(measured: Any) -> None:
     few, _ = measured(lambda a: a.sum(axis=1), x[:4096])
     many, _ = measured(lambda a: a.sum(axis=1), x)
     assert 1.5 < many.instructions / few.instructions < 2.5
+
+
+def test_time_steps_together_read_and_write_once(measured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def jacobi(u: Any) -> Any:
+        u = u.copy()
+        wf.evaluate(u)
+        for _ in range(4):
+            u[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        return u
+
+    x = f4(128, 480)
+    single, (wanted,) = measured(jacobi, x)
+    monkeypatch.setattr(sweep_blocks, "LEAST_BYTES", 0)
+    monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 4)
+    monkeypatch.setattr(sweep_blocks, "TILES", {1: ((256,),)})
+    monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))
+    execute._plans.clear()
+    together, (found,) = measured(jacobi, x)
+    assert np.array_equal(found, wanted)
+    # four parts of 64 rows and 240 columns: twelve rows more, in which rings are filled, and 16 columns
+    assert x.nbytes <= together.written * SECTOR <= 1.01 * x.nbytes
+    assert x.nbytes < together.read * SECTOR <= 1.25 * x.nbytes
+    assert together.read + together.written < (single.read + single.written) / 3.5
+    assert together.passes == together.requests
+    # 25 for a point and step, with halos and with turns in which rings are filled
+    assert together.instructions * WARP < 4 * x.size * 35
