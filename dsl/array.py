@@ -12,6 +12,8 @@ import ctypes
 import operator
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import count
 from math import prod
 from types import CodeType
 from typing import Any
@@ -28,7 +30,6 @@ from weft.fusion import (
     Location,
     Storage,
     assign,
-    bind,
     constant,
     contiguous_strides,
     current_epoch,
@@ -536,8 +537,13 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     return record(node)
 
 
+# Operations that operators found again in Python; after so many the operators are made in native code.
+_found_again = count(1)
+ENOUGH = 2000
+
+
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """A binary operator."""
+    """A binary operator; what it `records` is for `native_operators`."""
     way = REFLECTED if reflected else PLAIN
 
     def method(self: Array, other: Any) -> Any:
@@ -545,6 +551,8 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)
         if node is not None:
+            if next(_found_again) == ENOUGH:
+                import_module("weft.dsl.native_operators").quicken_all()
             return record(node)
         if not accepts(other):
             if op in ("equal", "not_equal") and self.shape and (other is None or isinstance(other, str)):
@@ -552,16 +560,22 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
             return NotImplemented
         return apply_anew(op, (other, self) if reflected else (self, other), (code, at), key)
 
+    method.records = op, way  # type: ignore[attr-defined]
     return method
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
     """A realised storage as a leaf of the epoch; None where that cannot be done at once."""
-    if storage.buffer is None or storage.device is not epoch.device:
+    buffer = storage.buffer
+    if buffer is None or storage.device is not epoch.device:
         return None
     if epoch.first is None:
         epoch.begin((code, at))
-    return bind(storage, epoch)
+    # (`bind`, without another call)
+    node: Expr = epoch.bind(buffer, storage.shape, storage.dtype)
+    storage.expr = node
+    storage.epoch = epoch
+    return node
 
 
 def accepts(value: Any) -> bool:

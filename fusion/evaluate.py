@@ -6,11 +6,9 @@ changes nothing; whatever was pending still is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from weft.fusion.execute import run
-from weft.fusion.expr import leaf
 from weft.fusion.plan import Plan
 from weft.fusion.storage import Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
@@ -19,12 +17,14 @@ from weft.runtime import Buffer, OutOfMemoryError
 ASIDE = 16
 
 
-def evaluate(storages: Iterable[Storage], aside: bool = False) -> None:
+def evaluate(storages: list[Storage], aside: bool = False) -> None:
     """Realise `storages`, and with them the live values that they are computed from.
 
     With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
     """
-    asked = [s for s in storages if s.buffer is None and s.epoch is not None]
+    asked = storages
+    if len(asked) != 1 or asked[0].buffer is not None or asked[0].epoch is None:  # (the usual case goes on at once)
+        asked = [s for s in storages if s.buffer is None and s.epoch is not None]
     while asked:
         epoch = asked[0].epoch
         if epoch is None:  # another thread has just been through with it
@@ -43,7 +43,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
         begun = len(epoch.pending)
         wanted: tuple[int, ...] | None = None  # everything that is live
         live = storages
-        if epoch.pending != storages or not all(s.epoch is epoch and s.buffer is None for s in storages):
+        if epoch.pending != storages or [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
             live = epoch.live()
             if live != storages:
                 known = set(live)
@@ -63,7 +63,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             rest = elsewhere or not plan.complete
             stays = aside and rest and not elsewhere and epoch.asides < ASIDE
             left = []
-            for storage, version, place in zip(live, versions, plan.handed, strict=True):
+            for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
                 if place >= 0 and storage.expr is version:
                     buffer: Buffer = table[place]
                     buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
@@ -79,13 +79,12 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             if rest:
                 # what stays pending here must find these results, not compute them again
                 for version, place in plan.outputs:
-                    found = leaf(epoch.bind(table[place]), version.shape, version.dtype, epoch.device.name)
-                    epoch.results[version] = found
+                    epoch.results[version] = epoch.bind(table[place], version.shape, version.dtype)
             if stays:
                 # what was computed goes on under the name that it has in what is still pending
                 epoch.asides += 1
-            else:
-                _leave(epoch)
+            elif not elsewhere:
+                _begin_anew(epoch)
 
         try:
             run(epoch, versions, wanted, settle)
@@ -97,8 +96,12 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _leave(epoch: Epoch) -> None:
     """Let this thread go on recording in a new epoch."""
     if recording.epoch is epoch:
-        if epoch.pending:
-            recording.epoch = Epoch(epoch.device)
-        else:
-            epoch.forget()
-            recording.epoch = Epoch(epoch.device, epoch)
+        _begin_anew(epoch)
+
+
+def _begin_anew(epoch: Epoch) -> None:
+    if epoch.pending:
+        recording.epoch = Epoch(epoch.device)
+    else:
+        epoch.forget()
+        recording.epoch = Epoch(epoch.device, epoch)

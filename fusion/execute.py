@@ -323,9 +323,8 @@ def pack_scalar(value: np.generic) -> int:
 def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     """Run a plan with the epoch's slots, and hand out what it made."""
     device = epoch.device
-    table: list[Any] = epoch.slots[: plan.slots]
-    table += [None] * (plan.places - len(table))
-    table.append(0)  # how many kernels of the step were started
+    missing = plan.slots - len(epoch.slots)
+    table: list[Any] = epoch.slots + plan.blank if not missing else _table(plan, epoch.slots, missing)
     if device.streaming:
         _claim(table, device)
     if plan.ticket is not None:
@@ -367,6 +366,11 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
             interrupt = error
     if interrupt is not None:
         raise interrupt
+
+
+def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
+    """The table of a run whose epoch has more slots than the plan's had, or fewer."""
+    return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
 def _do(step: Step, table: list[Any], device: Device) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from weft.fusion.arena import Carve, Take
 from weft.fusion.expr import Expr
@@ -61,7 +62,12 @@ class Plan:
     overwrites: bool  # memory that was there before it
     ticket: int | None = None  # place of what blocks of a launch count in
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
+    # the table behind the slots, as a run begins: nothing is there, no kernel of the step was started
+    blank: list[Any] = field(default_factory=list, init=False)
     program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were
     # where the table holds each version that was asked about in the end (-1: nowhere), and whether it holds all of them
     handed: list[int] = field(default_factory=list, init=False)
     complete: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.blank = [None] * (self.places - self.slots) + [0]

@@ -7,7 +7,7 @@ storages. Always true: what `operand` returns is valid in the epoch it returns i
 from __future__ import annotations
 
 from weft.fusion.evaluate import evaluate, evaluate_epoch
-from weft.fusion.expr import INTERNED, Expr, Location, leaf
+from weft.fusion.expr import Expr, Location
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import (
     HARD_LIMIT,
@@ -42,9 +42,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 def bind(storage: Storage, epoch: Epoch) -> Expr:
     """A realised storage as a leaf of the epoch."""
-    slot = epoch.bind(storage.buffer)  # type: ignore[arg-type]
-    shape, dtype, device = storage.shape, storage.dtype, epoch.device.name
-    node = storage.expr = INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
+    node = storage.expr = epoch.bind(storage.buffer, storage.shape, storage.dtype)  # type: ignore[arg-type]
     storage.epoch = epoch
     return node
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion.expr import Expr, Location, scalar
+from weft.fusion.expr import INTERNED, Expr, Location, leaf, scalar
 from weft.runtime import Buffer, Device, default_device
 
 # Recording is cut here at the latest: at the first repetition of the place where the epoch
@@ -75,13 +75,21 @@ UNEVEN_LIMIT = 10_000
 class Epoch:
     """One recording: bound slots and what is pending."""
 
-    # (of the class, as long as an epoch has no others: every evaluation begins one)
-    first: Location | None = None  # where recording began
-    limit = SOFT_LIMIT  # operations from which on it is cut
-    probe: tuple[Location, list[int]] | None = None  # a place, and what was pending whenever it was come by
-    turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
-    bytes_held = 0
-    asides = 0  # evaluations after which recording went on here
+    __slots__ = (
+        "asides",
+        "bytes_held",
+        "device",
+        "first",
+        "limit",
+        "lock",
+        "number",
+        "pending",
+        "probe",
+        "results",
+        "slot_of",
+        "slots",
+        "turn",
+    )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
         """Begin to record on a device; an epoch that has ended `before` gives its lock."""
@@ -91,6 +99,12 @@ class Epoch:
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
         self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
+        self.first: Location | None = None  # where recording began
+        self.limit = SOFT_LIMIT  # operations from which on it is cut
+        self.probe: tuple[Location, list[int]] | None = None  # a place, and what was pending whenever it was come by
+        self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
+        self.bytes_held = 0
+        self.asides = 0  # evaluations after which recording went on here
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
@@ -100,15 +114,18 @@ class Epoch:
         if uneven and where is not None and where in uneven:
             self.limit = SHORT_LIMIT
 
-    def bind(self, buffer: Buffer) -> int:
-        """The slot of `buffer`."""
-        slot = self.slot_of.get(id(buffer))
+    def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
+        """The leaf that stands for `buffer`."""
+        slot_of, number = self.slot_of, id(buffer)
+        slot = slot_of.get(number)
         if slot is None:
-            slot = self.slot_of[id(buffer)] = len(self.slots)
+            slots = self.slots
+            slot = slot_of[number] = len(slots)
             buffer.unwritten = None  # what is recorded may write to it
-            self.slots.append(buffer)
+            slots.append(buffer)
             self.bytes_held += buffer.nbytes
-        return slot
+        device = self.device.name
+        return INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
 
     def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
         """A 0-d expression whose value is a kernel argument."""
@@ -117,9 +134,7 @@ class Epoch:
 
     def forget(self) -> None:
         """Let go of what the slots hold; nothing is pending, and nobody records here any more."""
-        self.slots.clear()
-        self.slot_of.clear()
-        self.results.clear()
+        self.slots, self.slot_of, self.results = [], {}, {}
 
     def live(self) -> list[Storage]:
         """The storages recorded here that are pending and that somebody outside still holds."""

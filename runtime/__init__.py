@@ -34,7 +34,9 @@ from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cpu.native import Builtin, Text, python_function
     from weft.runtime.cpu.simt import SimtDevice
+    from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -42,8 +44,12 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
 
 _LAZY = {
+    "Builtin": "weft.runtime.cpu.native",
     "CpuDevice": "weft.runtime.cpu.device",
     "SimtDevice": "weft.runtime.cpu.simt",
+    "Text": "weft.runtime.cpu.native",
+    "python_function": "weft.runtime.cpu.native",
+    "slots_of": "weft.runtime.cpu.slots",
     "CudaDevice": "weft.runtime.cuda.device",
     "watching": "weft.runtime.cpu.watching",
     "Probe": "weft.runtime.cuda.probe",
@@ -85,6 +91,7 @@ def set_judge(judged: Any) -> None:
 __all__ = [
     "Buffer",
     "BuildNote",
+    "Builtin",
     "CacheWarning",
     "CodeCache",
     "CompileError",
@@ -116,6 +123,7 @@ __all__ = [
     "SettingError",
     "SimtDevice",
     "Stream",
+    "Text",
     "WeftError",
     "assemble",
     "building",
@@ -133,6 +141,7 @@ __all__ = [
     "launch_heard",
     "override",
     "probe",
+    "python_function",
     "resolve_target",
     "select_device",
     "set_default_device",
@@ -140,6 +149,7 @@ __all__ = [
     "set_target_resolver",
     "setting",
     "show_place",
+    "slots_of",
     "undisturbed",
     "watching",
 ]

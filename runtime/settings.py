@@ -81,17 +81,17 @@ TABLE = (
 # no variable of a name.
 _variables = getattr(os.environ, "_data", os.environ)
 _encode = getattr(os.environ, "encodekey", str)
-_by_name = {row.name: (row, _encode(row.env)) for row in TABLE}
+_by_name = {row.name: (row, _encode(row.env), row.default) for row in TABLE}
 _overrides: dict[str, Any] = {}
 
 
 def setting(name: str) -> Any:
     """The value of one setting. Raises SettingError where its variable cannot be read."""
+    row, key, default = _by_name[name]
+    if key not in _variables and not _overrides:
+        return default
     if name in _overrides:
         return _overrides[name]
-    row, key = _by_name[name]
-    if key not in _variables:
-        return row.default
     text = os.environ.get(row.env)
     if text is None or (text == "" and row.parse is not str):
         return row.default

@@ -60,7 +60,7 @@ class Prepared:
     launches : sequence of Launch
     """
 
-    __slots__ = ("_device", "_launches", "_long", "_records", "_runs", "_threads")
+    __slots__ = ("_call", "_device", "_launches", "_long", "_records", "_runs", "_threads")
 
     def __init__(self, device: Any, launches: Sequence[Launch]) -> None:
         self._device = device
@@ -69,6 +69,7 @@ class Prepared:
         self._runs = 0
         self._threads = 0
         self._records: tuple[tuple[int, int, array[int]], ...] = ()
+        self._call: Any = None
 
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
         """The records for so many threads: the address of each, how many kernels are behind one then, and its words."""
@@ -97,17 +98,22 @@ class Prepared:
                 return
             # (the records first: another thread may be here too)
             self._records = self._write(threads)
+            self._call = runner().call  # type: ignore[union-attr]
             self._threads = threads
-        call = runner().call  # type: ignore[union-attr]
-        pool = workers() if self._long else None
-        there = pool.enter(threads) if pool is not None else 0
-        try:
+        if not self._long:
             for address, behind, _ in self._records:
                 table[-1] = behind  # (no signal is handled before the call)
-                call(address, table, there)
+                self._call(address, table, 0)
+            return
+        pool = workers()
+        there = pool.enter(threads)
+        try:
+            for address, behind, _ in self._records:
+                table[-1] = behind
+                self._call(address, table, there)
         finally:
             if there:
-                pool.leave()  # type: ignore[union-attr]
+                pool.leave()
 
     def _run_singly(self, table: list[Any]) -> None:
         for k in self._launches[table[-1] :]:

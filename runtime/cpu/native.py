@@ -13,13 +13,16 @@ import sys
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.loader import load_object
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.undisturbed import undisturbed
+
+_T = TypeVar("_T")
 
 # Python's functions that a builtin finds in its table; behind them the attribute's name "address", then words of its own.
 PYTHON = (
@@ -57,6 +60,7 @@ class NativeFunction:
     memory: Any
 
 
+@cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
     """The function `entry` that `text` defines. Raises CompileError where it cannot be compiled or loaded."""
     cache = disk_cache()
@@ -109,6 +113,8 @@ class Builtin:
         As `Text.begin_builtin` began it.
     words : sequence of int
         Its own: what the text calls by name, in this order.
+    objects : sequence
+        Kept as long as this is.
 
     Attributes
     ----------
@@ -121,10 +127,11 @@ class Builtin:
         Where the function cannot be made.
     """
 
-    def __init__(self, entry: str, text: str, words: Sequence[int]) -> None:
+    def __init__(self, entry: str, text: str, words: Sequence[int], objects: Sequence[object] = ()) -> None:
         check_objects()
+        self._objects = objects
         self._function = obtain_native(entry, text)
-        python = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON]
+        python = [python_function(name) for name in PYTHON]
         self._name = sys.intern("address")
         # the function reads its table from the bytes that it is bound to
         table = array("q", [*python, id(self._name), *words]).tobytes()
@@ -132,6 +139,23 @@ class Builtin:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
+
+    def method(self) -> Any:
+        """The function as a method of a class: what it is called on comes first. It, and this, live as long as the process."""
+        make = ctypes.pythonapi.PyInstanceMethod_New
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
+        return lasting(make(lasting(self).call))
+
+
+def python_function(name: str) -> int:
+    """The address of a function of Python's own."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def lasting(thing: _T) -> _T:
+    """The same, which never dies: native code goes to it whatever else is gone."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
 
 
 # -- text -----------------------------------------------------------------------------------------------

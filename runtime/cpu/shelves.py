@@ -12,9 +12,9 @@ import threading
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-from weft.runtime.cpu.native import Builtin, check_objects, obtain_native
+from weft.runtime.cpu.native import Builtin, check_objects, lasting, obtain_native, python_function
 from weft.runtime.cpu.shelf_code import (
     CLOSED,
     COUNTS,
@@ -29,9 +29,8 @@ from weft.runtime.cpu.shelf_code import (
     keep_text,
     take_text,
 )
+from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, Requests
-
-_T = TypeVar("_T")
 
 _python = ctypes.pythonapi
 PATIENCE = 2  # many a plan never comes back: nobody waits for native code who runs one once
@@ -48,7 +47,7 @@ class Counted:
     """
 
     def __init__(self, most_kept: int) -> None:
-        self.counts = _lasting(array("q", bytes(8 * COUNTS)))
+        self.counts = lasting(array("q", bytes(8 * COUNTS)))
         self.counts[MOST] = most_kept
 
     @property
@@ -104,7 +103,7 @@ class Shelves:
         Where the native functions cannot be made.
     """
 
-    def __init__(self, base: type[Buffer], pool: Counted, expected: Mapping[str, object]) -> None:
+    def __init__(self, base: Any, pool: Counted, expected: Mapping[str, object]) -> None:
         check_objects()
         self._hidden = base.__basicsize__
         self._kind = native_kind(base)
@@ -115,16 +114,16 @@ class Shelves:
         offsets = sorted(at.values(), key=lambda offset: offset == at["device"])
         named = [at[name] for name in ("unwritten", "origin", "nbytes", "_owner")]
         head = [_address(pool.counts), 0, id(self._kind), id(None), base.__weakrefoffset__, *named]
-        words = [*head, len(expected), len(offsets), *map(_function, FUNCTIONS), *expects, *offsets]
-        self._store = _lasting(array("q", words))
+        words = [*head, len(expected), len(offsets), *map(python_function, FUNCTIONS), *expects, *offsets]
+        self._store = lasting(array("q", words))
         self._lock = threading.RLock()
         self._of: dict[int, int] = {}  # a shelf's address by the size of its buffers
-        self._closed = _address(_lasting(array("q", [0, 0, _address(self._store)])))
+        self._closed = _address(lasting(array("q", [0, 0, _address(self._store)])))
 
     def _shelf(self, size: int) -> int:
         found = self._of.get(size)
         if found is None:
-            found = _address(_lasting(array("q", [0, size, _address(self._store)])))
+            found = _address(lasting(array("q", [0, size, _address(self._store)])))
             found = self._of.setdefault(size, found)
         return found
 
@@ -180,21 +179,11 @@ def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable
 
 @cache
 def _taker() -> Builtin:
-    return Builtin(TAKE, take_text(), [_function(name) for name in TAKES])
-
-
-def _function(name: str) -> int:
-    return ctypes.cast(getattr(_python, name), ctypes.c_void_p).value or 0
+    return Builtin(TAKE, take_text(), [python_function(name) for name in TAKES])
 
 
 def _address(words: array[int]) -> int:
     return words.buffer_info()[0]
-
-
-def _lasting(thing: _T) -> _T:
-    """The same, which never dies."""
-    _python.Py_IncRef(ctypes.py_object(thing))
-    return thing
 
 
 # -- the type ---------------------------------------------------------------------------------------------
@@ -221,13 +210,13 @@ class _Spec(ctypes.Structure):
 @cache
 def native_kind(base: Any) -> Any:
     """The class of buffers from shelves: with a word for the shelf, and the native function in place of what Python does when one dies."""
-    keep = _lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
+    keep = lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
-    spec = _lasting(_Spec(name, base.__basicsize__ + 8, 0, _NO_INSTANCES, slots))
+    spec = lasting(_Spec(name, base.__basicsize__ + 8, 0, _NO_INSTANCES, slots))
     make: Callable[..., Any] = _python.PyType_FromSpecWithBases
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object)  # type: ignore[attr-defined]
-    return _lasting(make(ctypes.addressof(spec), (base,)))
+    return lasting(make(ctypes.addressof(spec), (base,)))
 
 
 _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(
@@ -235,19 +224,6 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 )
 
 
-def kind_words(base: type[Buffer]) -> list[int]:
+def kind_words(base: Any) -> list[int]:
     """Words `KIND` of a builtin."""
     return [id(native_kind(base)), slots_of(base)["address"]]
-
-
-@cache
-def slots_of(base: Any) -> dict[str, int]:
-    """Where objects of a class have their attributes: found by looking for objects put there."""
-    quiet: Any = type("Probe", (base,), {"__slots__": (), "__del__": lambda self: None})
-    probe = quiet.__new__(quiet)
-    names = [name for kind in base.__mro__ for name in vars(kind).get("__slots__", ()) if name != "__weakref__"]
-    marks = {name: object() for name in names}
-    for name, mark in marks.items():
-        setattr(probe, name, mark)
-    words = list((ctypes.c_int64 * (base.__basicsize__ // 8)).from_address(id(probe)))
-    return {name: 8 * words.index(id(mark)) for name, mark in marks.items()}

@@ -1,0 +1,24 @@
+"""Where objects of classes with slots have their attributes, for native code.
+
+In: a class. Out: offsets in bytes. Always true: found by looking, not by knowing how this version of Python lays objects out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+
+@cache
+def slots_of(kind: Any) -> dict[str, int]:
+    """Offsets of the attributes that a class and those above it have slots for."""
+    quiet: Any = type("Probe", (kind,), {"__slots__": (), "__del__": lambda self: None})
+    probe = quiet.__new__(quiet)
+    names = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__"]
+    marks = {name: object() for name in names}
+    for name, mark in marks.items():
+        # (not by its own `__setattr__`, nor by a property of the same name)
+        object.__setattr__(probe, name, mark)
+    words = list((ctypes.c_int64 * (kind.__basicsize__ // 8)).from_address(id(probe)))
+    return {name: 8 * words.index(id(mark)) for name, mark in marks.items()}

@@ -1,0 +1,158 @@
+"""Operators in native code: the same as the Python functions in whose place they stand."""
+
+from __future__ import annotations
+
+import gc
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl import native_operators
+from weft.dsl.array import Array, Scalar
+from weft.dsl.native_operators import quicken_all
+from weft.fusion import INTERNED, Epoch, Storage, recording
+from weft.runtime import CompileError, DeviceMismatchError
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    quicken_all()
+    with wf.device("cpu"):
+        yield
+
+
+def test_all_binary_operators_are_native() -> None:
+    assert [
+        name for name in ("__add__", "__rsub__", "__mul__", "__lt__", "__eq__") if hasattr(vars(Array)[name], "records")
+    ] == []
+    assert not hasattr(vars(Scalar)["__iadd__"], "records")
+    assert hasattr(vars(Array)["__pow__"], "__code__"), "which asks for more than a look-up"
+
+
+OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.eq, operator.and_)
+
+
+@pytest.mark.parametrize("operate", OPERATORS)
+def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) -> None:
+    """By whoever recorded it: the same expression at the same place, another at another."""
+    a, b = np.arange(1, 13).reshape(3, 4), np.arange(3, 15).reshape(3, 4)
+    x, y = wf.asarray(a), wf.asarray(b)
+    cases: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: operate(x, y),
+        lambda x, y: operate(x[1:], y[:-1]),
+        lambda x, y: operate(x, y[0, 1]),
+        lambda x, y: operate(x.sum(), y.max()),
+        lambda x, y: operate(x, 3),
+        lambda x, y: operate(7, y),
+        lambda x, y: operate(x, True),
+        lambda x, y: operate(x, 0),
+        lambda x, y: operate(x, np.int64(5)),
+        lambda x, y: operate(x, [1, 2, 3, 4]),
+    ]
+    for case in cases:
+        found = []
+        for _ in range(3):
+            recording.epoch = Epoch(x.device)
+            made = case(x, y)
+            found.append(made._storage.expr)
+            with np.errstate(all="ignore"):
+                expected = case(a, b)
+            assert type(made) is (Scalar if np.ndim(expected) == 0 else Array)
+            assert made.shape == np.shape(expected) and made.dtype == np.asarray(expected).dtype
+            np.testing.assert_array_equal(made.numpy(), expected)
+        assert found[1] is found[2]
+    assert (x + y)._storage.expr is not (x + y)._storage.expr, "at two places"
+
+
+def test_zeros_keep_their_signs_and_numbers_their_types() -> None:
+    x = wf.asarray(np.array([-0.0, 0.0]))
+    for number in (0.0, -0.0, 0, 1, 1.0, True, False, -0.0, 0.0):
+        expected = np.array([-0.0, 0.0]) + number
+        np.testing.assert_array_equal(np.signbit((x + number).numpy()), np.signbit(expected))
+    n = wf.asarray(np.arange(3))
+    for number in (1, 1.0, True, 2.5):
+        assert (n + number).dtype == (np.arange(3) + number).dtype  # type: ignore[operator]
+
+
+def test_numbers_that_change_become_slots() -> None:
+    x = wf.asarray(np.arange(4.0))
+    plans = []
+    for k in range(1, 12):
+        wf.reset_statistics()
+        np.testing.assert_array_equal((x * (0.1 * k)).numpy(), np.arange(4.0) * (0.1 * k))
+        plans.append(wf.statistics()["plans"])
+    assert plans[-4:] == [0, 0, 0, 0]
+
+
+def test_what_an_operator_does_not_take() -> None:
+    x = wf.asarray(np.arange(4.0))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x + "text"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        None - x  # type: ignore[operator]
+    with pytest.raises(ValueError, match="broadcast"):
+        x + wf.asarray(np.arange(3.0))
+    with pytest.raises(TypeError):
+        Array.__add__(x)  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        Array.__add__(x, x, x)  # type: ignore[operator]
+    assert not (x == "text").any()
+    with pytest.raises(DeviceMismatchError):
+        x + wf.asarray(np.arange(4.0)).to("null")  # type: ignore[attr-defined]
+
+
+def test_what_was_recorded_in_another_thread() -> None:
+    x = wf.asarray(np.arange(5.0))
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(x * 2))
+    thread.start()
+    thread.join()
+    for _ in range(3):
+        np.testing.assert_array_equal((made[0] + x).numpy(), np.arange(5.0) * 3)
+
+
+def test_long_loops_are_cut() -> None:
+    x = y = wf.asarray(np.arange(5.0))
+    for _ in range(3000):
+        y = y * 0.5 + x
+    assert len(recording.epoch.pending) < 3000  # type: ignore[union-attr]
+    np.testing.assert_allclose(y.numpy(), np.arange(5.0) * 2)
+
+
+def test_nothing_is_left_behind() -> None:
+    x, y = wf.asarray(np.arange(5.0)), wf.asarray(np.arange(5.0))
+
+    def go() -> None:
+        for _ in range(500):
+            x + y, x + 2.5, x[1:] - y[:-1], 3 * x
+        with pytest.raises(TypeError):
+            x + "text"
+        wf.evaluate(x + y)
+
+    def referred() -> list[int]:
+        gc.collect()
+        storages = sum(type(thing) is Storage for thing in gc.get_objects())
+        return [storages, len(INTERNED), *map(sys.getrefcount, (x._storage, y._storage, Array, Scalar, go.__code__))]
+
+    go()
+    before = referred()
+    go()
+    assert referred() == before
+
+
+def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise CompileError("no compiler")
+
+    monkeypatch.setattr(native_operators, "Builtin", fail)
+    function: Any = lambda self, other: "in Python"  # noqa: E731
+    function.records = "add", 0
+    monkeypatch.setattr(Array, "__add__", function)
+    quicken_all()
+    assert wf.asarray(np.arange(3)) + 1 == "in Python"
