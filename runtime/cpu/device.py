@@ -12,18 +12,16 @@ import numpy as np
 
 import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
-from weft.runtime.cpu.launches import Prepared, divide, launch
+from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, hidden_slots
+from weft.runtime.cpu.launches import Prepared, divide, launch, runner
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
-from weft.runtime.cpu.pool import CHUNKS, COPY_GRAIN, GRAIN, copy_bytes, workers
+from weft.runtime.cpu.pool import COPY_GRAIN, GRAIN, copy_bytes, workers
 from weft.runtime.cpu.shelves import provide
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.immediate import Immediate
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
-
-# Threads of a kernel that are worth a second core.
-THREADS_GRAIN = 1 << 12
 
 
 class CpuDevice(Immediate):
@@ -140,16 +138,22 @@ class CpuDevice(Immediate):
             return
         fault = FaultRecord()
         packed = array("q", slots.tobytes())
-        packed.extend((*grid, *block, shared_bytes, fault.address))
+        packed.extend(hidden_slots(grid, block, shared_bytes, fault))
         address = packed.buffer_info()[0]
-        parts = 1
-        if function.parallel and not function.cooperative and blocks * prod(block) >= THREADS_GRAIN:
-            parts = min(self.target.threads, blocks)
+        parts, chunk = divide_blocks(function, blocks, block, self.target.threads)
         if parts > 1:
-            workers().split(function, address, blocks, parts, -(-blocks // (parts * CHUNKS)))
+            workers().split(function, address, blocks, parts, chunk)
         else:
             function.call(address, 0, blocks)
         fault.check(function, grid, block)
+
+    def prepare_grid(
+        self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
+    ) -> PreparedGrid | None:
+        """An explicit kernel that is started again and again: run with a list of its `count` items."""
+        if not prod(grid) or runner() is None:
+            return None
+        return PreparedGrid(self, function, grid, block, shared_bytes, count)
 
     def synchronize(self) -> None:
         """Nothing is ever left running."""

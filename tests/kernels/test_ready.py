@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.dsl.kernel.dispatcher import LAUNCHERS_LIMIT
 from weft.dsl.kernel.ready import LIMIT
-from weft.runtime import get_device, override, set_default_device
+from weft.runtime import KernelFault, get_device, override, set_default_device
 
 FACTOR = 2.0
 
@@ -151,3 +152,44 @@ def test_what_is_kept_is_bounded() -> None:
     assert len(launcher.ready) == 1
     with pytest.raises(Exception, match="integers"):
         kernel[True, 32]
+
+
+def waits(n, out):  # type: ignore[no-untyped-def]
+    """Threads wait for each other for ever where n says so."""
+    k = cuda.grid(1)
+    if n > 0 and cuda.threadIdx.x < 3:
+        cuda.syncthreads()
+    elif n > 0:
+        cuda.syncthreads()
+    out[k] = n
+
+
+def test_a_launch_that_failed_leaves_the_next_one_alone(device: Any) -> None:
+    if device.name != "cpu":
+        pytest.skip("the stand-in runs no threads")
+    launcher, out = wf.kernel(waits)[2, 8], wf.zeros(16, dtype=np.int32)
+    for _ in range(3):
+        launcher(-1, out)
+        assert out.numpy().tolist() == [-1] * 16
+        with pytest.raises(KernelFault, match="wait for each other for ever"):
+            launcher(1, out)
+
+
+def test_launches_of_many_threads_and_of_other_numbers_of_threads() -> None:
+    launcher, host = wf.kernel(scale)[64, 128], np.arange(8000.0)
+    wrong: list[float] = []
+
+    def go(seed: int) -> None:
+        for k in range(20):
+            x, out = wf.asarray(host), wf.zeros(8000)
+            launcher(x, 2, seed + k, out)
+            if not np.array_equal(out.numpy(), host * 2 + seed + k):
+                wrong.append(seed)
+
+    for threads in (1, 3, 2):
+        with override(threads=threads):
+            go(threads)
+            if get_device("cpu") is wf.default_device():
+                with ThreadPoolExecutor(3) as pool:
+                    list(pool.map(go, (10, 20, 30)))
+    assert not wrong

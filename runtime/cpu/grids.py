@@ -1,0 +1,102 @@
+"""Explicit kernels that are launched again and again on the CPU: by the native function that runs plans.
+
+In: a kernel with its grid and block; the items of its arguments, launch by launch. Out: it has run to its end. Always true:
+its blocks are cut into parts as for a kernel that is launched once; a record is used by one launch at a time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import prod
+from typing import Any
+
+from weft.runtime.cpu.faults import FaultRecord
+from weft.runtime.cpu.launch_code import kernel_words
+from weft.runtime.cpu.launches import runner
+from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.cpu.pool import CHUNKS, workers
+
+Triple = tuple[int, int, int]
+
+# Threads of a kernel that are worth a second core.
+THREADS_GRAIN = 1 << 12
+
+
+def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:
+    """The parts that the blocks of a kernel run in, and how many blocks make a chunk."""
+    if function.cooperative or not function.parallel or blocks * prod(block) < THREADS_GRAIN:
+        return 1, blocks
+    parts = min(threads, blocks)
+    return parts, -(-blocks // (parts * CHUNKS)) if parts > 1 else blocks
+
+
+def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
+    """What stands behind the arguments of an explicit kernel."""
+    return [*grid, *block, shared_bytes, fault.address]
+
+
+class PreparedGrid:
+    """A kernel with a grid, and `count` arguments: it is run with a list of their items.
+
+    Parameters
+    ----------
+    device : CpuDevice
+    function : HostFunction
+    grid, block : (int, int, int)
+    shared_bytes, count : int
+    """
+
+    __slots__ = (
+        "_block",
+        "_call",
+        "_count",
+        "_device",
+        "_function",
+        "_grid",
+        "_parts",
+        "_shared",
+        "_spare",
+        "_threads",
+        "_wide",
+    )
+
+    def __init__(
+        self, device: Any, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
+    ) -> None:
+        self._device, self._function = device, function
+        self._grid, self._block, self._shared, self._count = grid, block, shared_bytes, count
+        self._call = runner().call  # type: ignore[union-attr]
+        self._wide = divide_blocks(function, prod(grid), block, 2)[0] > 1
+        self._parts = self._threads = 1
+        self._spare: list[tuple[int, FaultRecord, array[int]]] = []
+
+    def run(self, items: list[int], stream: Any = None) -> None:
+        """Run it to its end; streams have no meaning here. Raises `KernelFault` where threads wait for each other for ever."""
+        function = self._function
+        if self._wide and (threads := self._device.target.threads) != self._threads:
+            self._spare = []
+            self._threads = threads
+        spare = self._spare  # (of this number of threads)
+        record = spare.pop() if spare else self._record()
+        address, fault, _ = record
+        pool = workers() if self._parts > 1 else None
+        there = pool.enter(self._parts) if pool is not None else 0
+        try:
+            self._call(address, items, there)
+        finally:
+            if there:
+                pool.leave()  # type: ignore[union-attr]
+        fault.check(function, self._grid, self._block)
+        spare.append(record)
+
+    def _record(self) -> tuple[int, FaultRecord, array[int]]:
+        """One kernel as words, where it tells of failures, and what keeps the words."""
+        blocks, fault = prod(self._grid), FaultRecord()
+        parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
+        slots = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)
+        numbers = [(k, k) for k in range(self._count)]
+        # (Python's lock is let go: nobody knows how long such a kernel takes)
+        words = [1, len(slots), 1, *kernel_words(self._function.address, blocks, chunk, parts, slots, (), numbers)]
+        self._parts = parts
+        made = array("q", words)
+        return made.buffer_info()[0], fault, made
