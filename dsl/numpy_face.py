@@ -33,6 +33,7 @@ def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> A
         if seen is not None:
             host = np.array(host)
             seen.append((value, host))
+            return host
         # (a number is cast by other rules than an array without axes)
         return host[()] if isinstance(value, Scalar) else host
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):

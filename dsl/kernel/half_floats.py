@@ -110,6 +110,44 @@ def _is_nan(x: Any) -> Any:
     return x & 0x7FFF > 0x7F80
 
 
+def _is_infinite(x: Any) -> Any:
+    found = 0
+    if x & 0x7FFF == 0x7F80:
+        found = 1 - 2 * (np.int32(x) >> 15)
+    return np.int32(found)
+
+
+def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A test that holds as well where one of the two is NaN."""
+
+    def on_bits(x: Any, y: Any) -> Any:
+        first, second = brain_to_float(x), brain_to_float(y)
+        return function(first, second) | (first != first) | (second != second)
+
+    return on_bits
+
+
+def _saturated(bits: Any) -> Any:
+    """Kept between 0 and 1; NaN is 0."""
+    return float_to_brain(np.fmin(np.fmax(brain_to_float(bits), np.float32(0)), np.float32(1)))
+
+
+def _saturating(function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_bits(x: Any, y: Any) -> Any:
+        return _saturated(float_to_brain(function(brain_to_float(x), brain_to_float(y))))
+
+    return on_bits
+
+
+def _fused_saturated(x: Any, y: Any, z: Any) -> Any:
+    return _saturated(_fused_brain(x, y, z))
+
+
+def _fused_positive(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once, or 0 where that is less."""
+    return float_to_brain(np.maximum(brain_to_float(_fused_brain(x, y, z)), np.float32(0)))
+
+
 _UNARY: dict[str, Callable[..., Any]] = {
     "hneg": np.negative, "habs": np.absolute, "hsin": np.sin, "hcos": np.cos, "htanh": np.tanh,
     "htanh_approx": np.tanh, "hlog": np.log, "hlog2": np.log2, "hlog10": np.log10, "hexp": np.exp, "hexp2": np.exp2,
@@ -118,6 +156,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _BINARY: dict[str, Callable[..., Any]] = {
     "hadd": np.add, "hsub": np.subtract, "hmul": np.multiply, "hdiv": np.divide, "hmax": np.fmax, "hmin": np.fmin,
+    "hmax_nan": np.maximum, "hmin_nan": np.minimum, "hadd_rn": np.add, "hsub_rn": np.subtract, "hmul_rn": np.multiply,
 }  # fmt: skip
 _TESTS: dict[str, Callable[..., Any]] = {
     "heq": np.equal, "hne": half_ordered_not_equal, "hgt": np.greater, "hge": np.greater_equal, "hlt": np.less,
@@ -129,13 +168,22 @@ BRAIN: dict[str, Callable[..., Any]] = {
     **{name: _unary(function) for name, function in _UNARY.items()},
     **{name: _binary(function) for name, function in _BINARY.items()},
     **{name: _test(function) for name, function in _TESTS.items()},
+    **{f"{name}u": _unordered(_TESTS[name]) for name in ("heq", "hgt", "hge", "hlt", "hle")},
+    "hneu": _unordered(np.not_equal),
+    **{f"{name}_sat": _saturating(_BINARY[name]) for name in ("hadd", "hsub", "hmul")},
     "hfma": _fused_brain,
+    "hfma_sat": _fused_saturated,
+    "hfma_relu": _fused_positive,
     "hisnan": _is_nan,
+    "hisinf": _is_infinite,
 }
 SIGNATURES: dict[str, str] = {
     **dict.fromkeys(_UNARY, "e->e"),
     **dict.fromkeys(_BINARY, "ee->e"),
     **dict.fromkeys(_TESTS, "ee->?"),
-    "hfma": "eee->e",
+    **dict.fromkeys(("hequ", "hneu", "hgtu", "hgeu", "hltu", "hleu"), "ee->?"),
+    **dict.fromkeys(("hadd_sat", "hsub_sat", "hmul_sat"), "ee->e"),
+    **dict.fromkeys(("hfma", "hfma_sat", "hfma_relu"), "eee->e"),
     "hisnan": "e->?",
+    "hisinf": "e->i",
 }

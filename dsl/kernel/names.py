@@ -306,6 +306,24 @@ class Namespace:
         return find_name, (self.path,)
 
 
+class BrainNamespace(Namespace):
+    """``cuda.bf16``: functions, and what asks for ml_dtypes: the type and conversions."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "bfloat16":
+            from weft.dsl.kernel import types
+
+            return types.bfloat16
+        if name not in self._members and "bfloat16" in name:
+            from weft.dsl.kernel.bfloat16_conversions import CONVERSIONS
+
+            if name in CONVERSIONS:
+                return CONVERSIONS[name]
+        return super().__getattr__(name)
+
+
 def _make_names() -> dict[str, Any]:
     """Every object of the table by its path, and the namespaces by theirs."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
@@ -313,7 +331,7 @@ def _make_names() -> dict[str, Any]:
         prefix = f"{space}."
         names[space] = Namespace(space, {p.removeprefix(prefix): o for p, o in names.items() if p.startswith(prefix)})
     names["fp16"] = Namespace("fp16", FP16)
-    names["bf16"] = Namespace("bf16", BF16)
+    names["bf16"] = BrainNamespace("bf16", BF16)
     names |= {path: ThreadNumbers(path, doc) for path, doc in TRIPLES.items()}
     names["laneid"] = ThreadNumber("laneid", "The thread's number in its warp.")
     names["warpsize"] = 32

@@ -52,7 +52,10 @@ class ScalarType(Type):
 
     def __call__(self, *arguments: Any) -> Any:
         if len(arguments) == 1 and not isinstance(arguments[0], Type) and arguments[0] is not None:
-            return np.asarray(arguments[0]).astype(self.dtype)[()]
+            from weft.dsl.kernel.conversion import convert
+
+            value = arguments[0]
+            return np.asarray(value, self.dtype) if getattr(value, "ndim", 0) else convert(value, self.dtype)
         return Type.__call__(self, *arguments)
 
     @property
