@@ -10,7 +10,7 @@ from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointe
 from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
 from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
 from weft.codegen.obtain import Tally, is_loaded, obtain_function
-from weft.codegen.ops import OPS, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
+from weft.codegen.ops import OPS, NoLoopError, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.passes.join_kernels import join_kernels
@@ -23,6 +23,7 @@ from weft.codegen.target import Target
 
 __all__ = [
     "OPS",
+    "NoLoopError",
     "SHARED_ROW",
     "SHORT_FOLD",
     "SWEEP_THREADS",

@@ -22,7 +22,16 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported
-from weft.dsl.numbers import SLOT_TYPES, SlotKey, bind_numbers, is_changing, recall_slotted, remember_slotted
+from weft.dsl.numbers import (
+    SLOT_TYPES,
+    SlotKey,
+    bind_numbers,
+    is_changing,
+    recall_slotted,
+    remember_slotted,
+    within_64_bits,
+)
+from weft.dsl.objections import UnsupportedDtypeError, check_unmasked
 from weft.fusion import (
     INTERNED,
     Epoch,
@@ -251,17 +260,19 @@ class Scalar(Array):
         return getattr(self.numpy()[()], name)
 
 
+class Part(Array):
+    """The real or imaginary part of an array, as it was when it was asked for; what is written to it goes to that array."""
+
+    __slots__ = ("_name", "_owner")
+
+    _name: str
+    _owner: Array
+
+
 class ReadOnly(Array):
     """An array that cannot be written to through this object or views of it; others over its storage can."""
 
     __slots__ = ()
-
-
-class UnsupportedDtypeError(TypeError):
-    """Elements of a dtype that weft has no arrays of, such as text, objects, dates or records."""
-
-    def __init__(self, dtype: Any) -> None:
-        super().__init__(f"weft arrays hold bool, integers, floats (bfloat16 too) and complex numbers, not {dtype}")
 
 
 def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
@@ -297,6 +308,12 @@ def record(expr: Expr) -> Array:
     array._storage = storage
     array._view = None
     return array
+
+
+def record_array(expr: Expr) -> Array:
+    """As `record`, for what NumPy makes an array of also where it has no axes: it can be changed in place."""
+    made = record(expr)
+    return made if expr.shape else wrap(made._storage)
 
 
 def scalar(storage: Storage) -> Scalar:
@@ -356,7 +373,8 @@ def convert(value: Any) -> Array:
     if type(value) in (list, tuple):
         # together, before NumPy asks for each of them
         evaluate([v._storage for v in value if isinstance(v, Array)])
-    from_host = np.asarray(value)
+    check_unmasked(value)
+    from_host = np.asarray(from_protocol(value))
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = current_epoch().device
@@ -364,6 +382,15 @@ def convert(value: Any) -> Array:
     buffer = device.upload(native)
     buffer.origin = user_location()
     return wrap(Storage(native.shape, native.dtype, device, buffer))
+
+
+def from_protocol(value: Any) -> Any:
+    """What an object's ``__array__`` gives, where that is one of weft's arrays; else the object."""
+    kind = type(value)
+    if kind is np.ndarray or not hasattr(kind, "__array__") or isinstance(value, (Array, np.generic, np.ndarray)):
+        return value
+    found = value.__array__()
+    return found if isinstance(found, Array) else value
 
 
 def write(array: Array, value: Expr) -> None:
@@ -446,7 +473,7 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
     if left is None:
         return None, None
     kind = type(second)
-    if kind is Array or kind is Scalar:
+    if kind is Array or kind is Scalar or kind is Part:
         other = second._storage
         right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
         if right is None:
@@ -529,7 +556,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
         raise DeviceMismatchError(
             f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
         )
-    pairs = [as_operand(value) for value in operands]
+    pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
     if recording.epoch is epoch:
         node = bind_numbers(node, operands, where, epoch)
@@ -580,7 +607,9 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 def accepts(value: Any) -> bool:
     """Whether an operator takes `value` (else Python asks the other operand)."""
-    return isinstance(value, (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple))
+    if not isinstance(value, (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple)):
+        return False
+    return not hasattr(value, "_sharedmask")  # numpy.ma's arrays know better
 
 
 __all__ = ["Array", "apply", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

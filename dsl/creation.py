@@ -16,11 +16,14 @@ from weft.dsl.array import (
     as_operand,
     convert,
     expr_of,
+    from_protocol,
     record,
+    record_array,
     user_location,
     wrap,
 )
 from weft.dsl.array import start as begin
+from weft.dsl.objections import check_unmasked
 from weft.dsl.recalled import recalled
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
 from weft.fusion import empty as empty_expr
@@ -77,7 +80,7 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
 ) -> Array:
     """`a` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
-    values = a
+    values = from_protocol(a)
     if isinstance(values, Array):
         result = values
         if copy:
@@ -93,11 +96,25 @@ def asarray(
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
     else:
+        check_unmasked(values)
         result = convert(np.asarray(values, None if dtype is None else np.dtype(dtype)))
     if dtype is not None and result.dtype != np.dtype(dtype):
         result = result.astype(dtype)  # type: ignore[attr-defined]
-    check_order(order)
+    result = in_order(result, order, a)
     return result if device is None else to_device(result, device)
+
+
+def in_order(values: Array, order: Any, source: Any = None) -> Array:
+    """The elements in memory in Fortran's order where `order` asks for that ("F"; "A" and "K" where the source is)."""
+    check_order(order)
+    if order in (None, "C", "c") or values.ndim < 2:
+        return values
+    if order not in ("F", "f"):
+        flags = getattr(source, "flags", None)
+        if flags is None or not flags["F_CONTIGUOUS"] or flags["C_CONTIGUOUS"]:
+            return values
+    turned = values.T  # type: ignore[attr-defined]
+    return values if turned.flags["C_CONTIGUOUS"] else turned.copy().T  # type: ignore[no-any-return]
 
 
 def _has_array(values: Any) -> bool:
@@ -105,7 +122,7 @@ def _has_array(values: Any) -> bool:
 
 
 def array(
-    values: Any,
+    object: Any,
     dtype: Any = None,
     *,
     copy: bool | None = True,
@@ -114,10 +131,12 @@ def array(
     ndmin: int = 0,
     like: Any = None,
 ) -> Array:
-    """A new array of `values`, as `numpy.array`."""
-    result = asarray(values, dtype)
-    if result is values and copy:
+    """A new array of `object`, as `numpy.array`."""
+    given = from_protocol(object)
+    result = asarray(given, dtype)
+    if result is given and copy:
         result = result.copy()  # type: ignore[attr-defined]
+    result = in_order(result, order, object)
     if result.ndim < ndmin:
         result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)  # type: ignore[attr-defined]
     return result
@@ -145,21 +164,29 @@ def full(
     """An array with the same value everywhere."""
     begin()
     check_order(order)
+    if order in ("F", "f"):
+        return in_order(full(shape, fill_value, dtype, device=device), order)
     with place(device):
         current_epoch()
         as_dtype(dtype)
         node, weak = as_operand(fill_value)
         kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
         node = constant(fill_value, kind) if weak is not None else cast(node, kind)
-        return record(broadcast_to(node, as_shape(shape)))
+        return record_array(broadcast_to(node, as_shape(shape)))
+
+
+def _reversed(shape: Any) -> tuple[int, ...]:
+    return as_shape(shape)[::-1]
 
 
 def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Array:
     begin()
     check_order(order)
+    if order in ("F", "f"):
+        return _constant(value, _reversed(shape), dtype, None, device).T  # type: ignore[attr-defined, no-any-return]
     with place(device):
         current_epoch()
-        return record(constant(value, as_dtype(dtype), as_shape(shape)))
+        return record_array(constant(value, as_dtype(dtype), as_shape(shape)))
 
 
 def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
@@ -176,24 +203,31 @@ def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = Non
     """An array whose elements are not set."""
     begin()
     check_order(order)
+    if order in ("F", "f"):
+        return empty(_reversed(shape), dtype, device=device).T  # type: ignore[attr-defined, no-any-return]
     with place(device):
         current_epoch()
-        return record(empty_expr(as_shape(shape), as_dtype(dtype)))
+        return record_array(empty_expr(as_shape(shape), as_dtype(dtype)))
 
 
-def _like(prototype: Any, dtype: Any, shape: Any, device: Any) -> tuple[Any, Any, Any]:
-    """Shape, dtype and device of what is made like an array."""
+def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tuple[Any, Any, Any, Any]:
+    """Shape, dtype, order and device of what is made like an array."""
+    check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
         device = source.device
-    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), device
+    if order not in ("C", "c", "F", "f"):
+        check_order(order)
+        flags = source.flags if source.ndim > 1 else None  # type: ignore[union-attr]
+        order = "F" if flags is not None and flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
+    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), order, device
 
 
 def zeros_like(
     a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
     """Zeros with the shape, the dtype and on the device of another array."""
-    own, kind, home = _like(a, dtype, shape, device)
+    own, kind, order, home = _like(a, dtype, order, shape, device)
     return zeros(own, kind, order, device=home)
 
 
@@ -201,7 +235,7 @@ def ones_like(
     a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
     """Ones with the shape, the dtype and on the device of another array."""
-    own, kind, home = _like(a, dtype, shape, device)
+    own, kind, order, home = _like(a, dtype, order, shape, device)
     return ones(own, kind, order, device=home)
 
 
@@ -209,7 +243,7 @@ def empty_like(
     a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
     """An unset array with the shape, the dtype and on the device of another."""
-    own, kind, home = _like(a, dtype, shape, device)
+    own, kind, order, home = _like(a, dtype, order, shape, device)
     return empty(own, kind, order, device=home)
 
 
@@ -224,7 +258,7 @@ def full_like(
     device: Any = None,
 ) -> Array:
     """The same value everywhere, with the shape, the dtype and on the device of another array."""
-    own, kind, home = _like(a, dtype, shape, device)
+    own, kind, order, home = _like(a, dtype, order, shape, device)
     return full(own, fill_value, kind, order, device=home)
 
 
@@ -377,6 +411,12 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Array:
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
     """The array in C order, with at least one axis."""
     result = asarray(a, dtype)
-    if result._view is not None:
+    if not result.flags["C_CONTIGUOUS"]:  # type: ignore[attr-defined]
         result = result.copy()  # type: ignore[attr-defined]
     return result if result.ndim else result.reshape((1,))  # type: ignore[attr-defined]
+
+
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+    """The array in Fortran's order in memory, with at least one axis."""
+    result = asarray(a, dtype, "F")
+    return result if result.ndim else result.reshape((1,))  # type: ignore[attr-defined, no-any-return]

@@ -16,6 +16,7 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.array import (
     Array,
+    ReadOnly,
     Scalar,
     UnsupportedDtypeError,
     View,
@@ -32,6 +33,7 @@ from weft.dsl.array import (
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true
 from weft.dsl.numbers import number_of
+from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.places import assign_places, fold_places
 from weft.dsl.positions import Positions, flat_position, positions_of
 from weft.dsl.windows import key_of, many_elements, read_element, recall_window, remember_window, write_element
@@ -181,13 +183,13 @@ def getitem(array: Array, key: Any) -> Array:
     if type(shown) is int:
         return _element(array, shown)
     if shown is not ...:
-        return wrap(array._storage, shown, type(array))
+        return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
     if type(key) is not tuple and isinstance(key, Array) and key.dtype == bool and key.ndim == 0:
         key = bool(key)
     index = resolve(array, key)
     if not index.advanced:
         shape = tuple(index.shape)
-        if not shape and (array.ndim or not isinstance(key, tuple) or key):
+        if not shape:
             if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
                 return window(array, shape, (), index.offset)
             return _element(array, index.offset)
@@ -322,6 +324,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
     epoch = current_epoch(array._storage.device)
     node = number_of(value, array.dtype, location, "set", epoch) if weak is not None else node
+    warn_of_lost_parts(node.dtype, array.dtype)
     if not index.advanced:
         write(target, _fitted(node, target.shape, target.dtype))
         return
@@ -353,6 +356,7 @@ def _write_window(storage: Storage, view: View | None, value: Any) -> None:
         assign(storage, found, epoch)
         return
     target = wrap(storage, view)
+    warn_of_lost_parts(node.dtype, storage.dtype)
     write(target, _fitted(node, target.shape, target.dtype))
     if recording.epoch is epoch and storage.expr is not None:
         INTERNED[key] = storage.expr
@@ -364,7 +368,8 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own, shape[len(shape) - len(own) :], strict=True)):
-        raise ValueError(f"could not broadcast input array from shape {node.shape} into shape {shape}")
+        texts = [str(each).replace(" ", "") for each in (node.shape, shape)]
+        raise ValueError("could not broadcast input array from shape {} into shape {}".format(*texts))
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
 
 

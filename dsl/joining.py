@@ -70,10 +70,16 @@ def _check_alike(found: Sequence[Array], place: int) -> None:
 concat = concatenate
 
 
+def _listed(arrays: Any) -> Any:
+    if not hasattr(arrays, "__getitem__"):
+        raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
+    return arrays
+
+
 @recalled
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays of one shape joined along a new axis."""
-    found = [asarray(a) for a in arrays]
+    found = [asarray(a) for a in _listed(arrays)]
     if not found:
         raise ValueError("need at least one array to stack")
     if len({a.shape for a in found}) != 1:
@@ -85,26 +91,26 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 @recalled
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays joined row by row."""
-    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+    return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
 
 
 @recalled
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays joined column by column."""
-    found = [atleast_1d(a) for a in tup]
+    found = [atleast_1d(a) for a in _listed(tup)]
     return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @recalled
 def dstack(tup: Any) -> Array:
     """Arrays joined along the third axis."""
-    return concatenate([atleast_3d(a) for a in tup], 2)
+    return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
 
 
 @recalled
 def column_stack(tup: Any) -> Array:
     """Vectors and matrices joined as columns."""
-    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, tup)], 1)
+    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, _listed(tup))], 1)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -171,6 +177,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """Differences of neighbours along an axis."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return a  # type: ignore[no-any-return]
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     parts = [x if x is not None else None for x in (prepend, append)]

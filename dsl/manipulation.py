@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_bfloat16
-from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, record, start, whole, wrap
+from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, is_writable, record, start, whole, wrap
 from weft.dsl.creation import as_shape, asarray, check_order, eye, zeros
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axes, normalize_axis
@@ -48,6 +48,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     order = check_order(order)
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
+    if shape is None and newshape is None:
+        raise TypeError("reshape() missing 1 required positional argument: 'shape'")
     array = asarray(a)
     if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):  # type: ignore[attr-defined]
         wanted = _infer(shape if shape is not None else newshape, array)
@@ -65,6 +67,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 def _infer(shape: Any, array: Array) -> tuple[int, ...]:
     one = getattr(shape, "ndim", 1) == 0 or not hasattr(shape, "__iter__")  # NumPy's numbers and ours have no axes
     given = tuple(operator.index(n) for n in ((shape,) if one else shape))
+    if not one and builtins.any(isinstance(n, (bool, np.bool_)) for n in shape):
+        raise TypeError("an integer is required for the axis")
     size = array.size
     if -1 in given:
         rest = prod(n for n in given if n != -1)
@@ -153,6 +157,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     to = start + array.ndim if start < 0 else start
+    if not 0 <= to <= array.ndim:
+        raise np.exceptions.AxisError(f"start must be between {-array.ndim} and {array.ndim}, not {start}")
     return moveaxis(array, place, to - 1 if place < to else to)
 
 
@@ -188,14 +194,16 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
         )
     lead = len(wanted) - len(own)
     stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
-    return window(asarray(array), wanted, (0,) * lead + stretched, offset)
+    found = window(asarray(array), wanted, (0,) * lead + stretched, offset)
+    return wrap(found._storage, found._view, ReadOnly) if is_writable(found) else found
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
     """Arrays broadcast against each other, as views."""
     found = [asarray(a) for a in arrays]
     shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
-    return tuple(broadcast_to(a, shape) for a in found)
+    # (those that keep their shape can be written to, as NumPy's)
+    return tuple(a[...] if a.shape == shape else broadcast_to(a, shape) for a in found)  # type: ignore[index]
 
 
 def atleast_1d(*arrays: Any) -> Any:
@@ -303,11 +311,26 @@ def tile(A: Any, reps: Any) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
 
 
+def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
+    """How many elements each axis gets before and behind: numbers, pairs, or a dict of these by axis."""
+    if isinstance(given, dict):
+        by_axis: list[Any] = [(0, 0)] * ndim
+        for axis, width in given.items():
+            by_axis[normalize_axis(axis, ndim)] = width if isinstance(width, (tuple, list)) else (width, width)
+        given = by_axis
+    widths = np.asarray(given)
+    if widths.dtype.kind not in "iu":
+        raise TypeError("`pad_width` must be of integral type.")
+    if (widths < 0).any():
+        raise ValueError("index can't contain negative values")
+    return np.broadcast_to(widths, (ndim, 2)).tolist()  # type: ignore[no-any-return]
+
+
 @recalled
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
     """Elements added around an array; modes as in `numpy.pad`."""
     given, array = array, asarray(array)
-    widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
+    widths = _pad_widths(pad_width, array.ndim)
     if mode == "constant":
         values = np.broadcast_to(np.asarray(options.pop("constant_values", 0)), (array.ndim, 2))
         if options:
@@ -338,7 +361,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     rows, columns = shape[-2:]
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     begin += offset * strides[-1] if offset >= 0 else -offset * strides[-2]
-    return window(array, (*shape[:-2], length), (*strides[:-2], strides[-2] + strides[-1]), begin if length else 0)
+    found = window(array, (*shape[:-2], length), (*strides[:-2], strides[-2] + strides[-1]), begin if length else 0)
+    return wrap(found._storage, found._view, ReadOnly)
 
 
 def sliding_window_view(
@@ -420,14 +444,26 @@ def _within(bound: Any, dtype: np.dtype) -> Any:
     return builtins.max(limits.min, builtins.min(limits.max, bound))
 
 
+def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
+    """The bounds, by their old names or their new ones (``...`` where they are not given)."""
+    if a_min is ... and a_max is ...:
+        return (None if min is ... else min), (None if max is ... else max)
+    if min is not ... or max is not ...:
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    for name, bound in (("a_min", a_min), ("a_max", a_max)):
+        if bound is ...:
+            raise TypeError(f"clip() missing 1 required positional argument: {name!r}")
+    return a_min, a_max
+
+
 @recalled
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
+    a: Any, a_min: Any = ..., a_max: Any = ..., out: Any = None, *, min: Any = ..., max: Any = ..., **options: Any
 ) -> Any:
     """Elements kept between two bounds."""
     from weft.dsl.ufunc import UFUNCS, deliver
 
-    low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
+    low, high = _bounds_of_clip(a_min, a_max, min, max)
     if options:
         from weft.dsl.numpy_face import call_numpy
 

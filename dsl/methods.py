@@ -12,6 +12,7 @@ import numpy as np
 from weft.dsl import creation, indexing, joining, linear, manipulation, reductions, standard
 from weft.dsl.array import (
     Array,
+    Part,
     ReadOnly,
     Scalar,
     UnsupportedDtypeError,
@@ -20,11 +21,14 @@ from weft.dsl.array import (
     expr_of,
     is_writable,
     record,
+    record_array,
     scalar,
     start,
     wrap,
     write,
 )
+from weft.dsl.objections import warn_of_lost_parts
+from weft.dsl.operators import hand_on
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import Storage, cast, constant, current_epoch, exclusive, map_, pending
@@ -45,13 +49,18 @@ def astype(
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
         return copy_of(self) if copy else self
+    warn_of_lost_parts(self.dtype, kind)
     location = start()
-    return record(cast(expr_of(self), kind, location))
+    return (record if isinstance(self, Scalar) else record_array)(cast(expr_of(self), kind, location))
 
 
 def copy_of(self: Array, order: str = "C") -> Array:
     """A copy; memory is shared until one of the two is written to."""
     start()
+    if order != "C" and self.ndim > 1:
+        turned = creation.in_order(self, order, self)
+        if not manipulation.lies_in_order(turned):
+            return turned if turned is not self else copy_of(self.T).T  # type: ignore[attr-defined, no-any-return]
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
@@ -93,7 +102,12 @@ def _part(name: str) -> property:
         if self.dtype.kind != "c":
             return self if name == "real" else creation.zeros_like(self)
         start()
-        return record(map_(name, [expr_of(self)]))
+        part = record(map_(name, [expr_of(self)]))
+        if not self.shape or type(self) is ReadOnly:
+            return part
+        made = object.__new__(Part)
+        made._storage, made._view, made._owner, made._name = part._storage, None, self, name
+        return made
 
     def put(self: Array, value: Any) -> None:
         start()
@@ -102,16 +116,13 @@ def _part(name: str) -> property:
                 raise TypeError("array does not have imaginary part to set")
             write(self, as_operand(value)[0])
             return
-        own = expr_of(self)
-        other = map_("imag" if name == "real" else "real", [own])
+        other = map_("imag" if name == "real" else "real", [expr_of(self)])
         new = as_operand(value)[0]
-        real, imag = (new, other) if name == "real" else (other, new)
-        write(
-            self,
-            map_("add", [cast(real, self.dtype), map_("multiply", [cast(imag, self.dtype), constant(1j, self.dtype)])]),
-        )
+        warn_of_lost_parts(new.dtype, other.dtype)
+        parts = (cast(new, other.dtype), other)
+        write(self, map_("_complex", parts if name == "real" else parts[::-1]))
 
-    return property(get, put, doc=f"The {name} part (a copy, unlike NumPy's view).")
+    return property(get, put, doc=f"The {name} part: a copy, from which writes are handed on.")
 
 
 @recalled
@@ -137,7 +148,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 def sort(self: Array, axis: int = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
     """Sort in place (on the host)."""
     values = np.array(self.numpy())
-    values.sort(axis)
+    values.sort(axis, kind, order, **options)
     write(self, expr_of(creation.asarray(values)))
 
 
@@ -193,7 +204,25 @@ class Flags(dict):  # type: ignore[type-arg]
             ALIGNED=True,
             WRITEBACKIFCOPY=False,
         )
+        behaved = self["WRITEABLE"]
         self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
+        self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
+
+    def __missing__(self, name: str) -> Any:
+        short = {
+            "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
+            "X": "WRITEBACKIFCOPY", "CONTIGUOUS": "C_CONTIGUOUS", "FORTRAN": "F_CONTIGUOUS",
+        }  # fmt: skip
+        if name in short:
+            return self[short[name]]
+        parts = {
+            "FNC": self.fnc,
+            "FORC": self.forc,
+            "BEHAVED": self.behaved,
+            "CARRAY": self.carray,
+            "FARRAY": self.farray,
+        }
+        return parts[name]
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -221,13 +250,23 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """The same elements as another array object; with a dtype, their bytes read as that: a read-only copy.
+    """The same elements as another array object; with a dtype, their bytes read as that: a read-only copy, NumPy's for
+    a dtype that weft has no arrays of.
 
     Raises ValueError where the bytes of the last axis are no whole number of the dtype's elements.
     """
     if dtype is None or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
-        return self if isinstance(self, Scalar) else wrap(self._storage, self._view, builtins.type(self))
-    kind = creation.as_dtype(dtype)
+        return (
+            self
+            if isinstance(self, Scalar)
+            else wrap(self._storage, self._view, ReadOnly if isinstance(self, ReadOnly) else Array)
+        )
+    if isinstance(dtype, builtins.type) and not issubclass(dtype, np.generic) and hasattr(dtype, "__array_finalize__"):
+        raise TypeError("weft arrays have no subclasses")
+    try:
+        kind = creation.as_dtype(dtype)
+    except UnsupportedDtypeError:  # text, dates, records: NumPy's
+        return self.numpy().view(dtype)  # type: ignore[no-any-return]
     old, new, shape = self.itemsize, kind.itemsize, self.shape
     if old != new:
         if not shape:
@@ -242,6 +281,14 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     storage = exact_copy(self)
     made = Storage(shape, kind, storage.device, storage.buffer)
     return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
+
+
+def byteswap(self: Array, inplace: bool = False) -> Array:
+    """The elements with their bytes in reverse order (on the host)."""
+    swapped = expr_of(creation.asarray(self.numpy().byteswap()))
+    if inplace:
+        write(self, swapped)
+    return self if inplace else record_array(swapped)
 
 
 def exact_copy(self: Array) -> Storage:
@@ -267,7 +314,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 def partition(self: Array, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
     """Sort in place as far as `numpy.ndarray.partition` does (on the host)."""
     values = np.array(self.numpy())
-    values.partition(kth, axis)
+    values.partition(kth, axis, kind, order)  # type: ignore[call-overload]
     write(self, expr_of(creation.asarray(values)))
 
 
@@ -293,6 +340,11 @@ def _buffer(self: Array, flags: int, /) -> memoryview:
     return self.numpy().data
 
 
+def _set_part(self: Part, key: Any, value: Any) -> None:
+    indexing.setitem(self, key, value)
+    hand_on(self)
+
+
 def _refuse_item(self: Array, key: Any, value: Any) -> None:
     raise ValueError("assignment destination is read-only")
 
@@ -314,7 +366,10 @@ METHODS: dict[str, Any] = {
     "take": indexing.take,
     "nonzero": indexing.nonzero,
     "dot": linear.dot,
-    "clip": manipulation.clip,
+    "clip": lambda self, min=None, max=None, out=None, **options: manipulation.clip(
+        self, out=out, min=min, max=max, **options
+    ),
+    "byteswap": byteswap,
     "conj": lambda self: UFUNCS["conjugate"](self) if self.dtype.kind == "c" else self,
     "conjugate": lambda self: UFUNCS["conjugate"](self) if self.dtype.kind == "c" else self,
     "to": creation.to_device,
@@ -385,6 +440,7 @@ def install() -> None:
     Array.__imatmul__ = _imatmul  # type: ignore[attr-defined]
     Scalar.__round__ = _round_number  # type: ignore[attr-defined]
     ReadOnly.__setitem__ = _refuse_item  # type: ignore[index]
+    Part.__setitem__ = _set_part  # type: ignore[index]
     Array.__array_function__ = _array_function  # type: ignore[attr-defined]
 
 

@@ -8,6 +8,7 @@ round, whose plan is found again.
 
 from __future__ import annotations
 
+import math
 from types import CodeType
 from typing import Any
 
@@ -117,3 +118,17 @@ def can_change(node: Expr, which: int, kind: type) -> bool:
     """Whether any number of this type gives the same loop."""
     # how an integer compares depends on whether the other operand's dtype can hold it
     return dtype_kind(node.attrs[which]) in "iuf" and not (kind is int and node.dtype.kind == "b")
+
+
+_COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+
+
+def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
+    """A Python int beyond 64 bits compares as infinity does, and is a float beside floats."""
+    if type(value) is not int or -(2**63) <= value < 2**64:
+        return value
+    if op in _COMPARISONS:
+        return math.inf if value > 0 else -math.inf
+    return (
+        float(value) if any(getattr(getattr(v, "dtype", None), "kind", "") in ("f", "c") for v in operands) else value
+    )

@@ -7,16 +7,28 @@ weft arrays, and what it wrote into its arguments is written back.
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from functools import cache, partial, wraps
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, methods, reductions, standard
-from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, user_location, write
+from weft.dsl.array import (
+    Array,
+    Scalar,
+    UnsupportedDtypeError,
+    check_writable,
+    convert,
+    expr_of,
+    from_protocol,
+    user_location,
+    write,
+)
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast
@@ -31,6 +43,7 @@ def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> A
     if isinstance(value, Array):
         host = value.numpy()
         if seen is not None:
+            check_writable(value)
             host = np.array(host)
             seen.append((value, host))
             return host
@@ -42,14 +55,24 @@ def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> A
         return {k: to_host(v, seen) for k, v in value.items()}
     if isinstance(value, (WrappedFunction, WrappedType)):
         return value.wrapped
+    if isinstance(value, CallableObject):
+        return value._wrapped
     if callable(value) and isinstance(value, types.FunctionType):
         return _host_callback(value)
-    return value
+    given = from_protocol(value)
+    return given.numpy() if given is not value else value
 
 
 def _host_callback(function: Any) -> Any:
+    @wraps(function)
     def called(*arguments: Any, **options: Any) -> Any:
-        return to_host(function(*(from_host(a) for a in arguments), **{k: from_host(v) for k, v in options.items()}))
+        given = [from_host(a) for a in arguments]
+        before = [a._storage.buffer if isinstance(a, Array) else None for a in given]
+        found = to_host(function(*given, **{k: from_host(v) for k, v in options.items()}))
+        for theirs, ours, buffer in zip(arguments, given, before, strict=True):
+            if buffer is not None and ours._storage.buffer is not buffer and theirs.flags.writeable:
+                np.copyto(theirs, ours.numpy())  # what the function wrote to its argument
+        return found
 
     return called
 
@@ -64,17 +87,24 @@ def from_host(value: Any) -> Any:
         return type(value)(*(from_host(v) for v in value))
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
+    if isinstance(value, (np.poly1d, np.vectorize)):
+        return CallableObject(value)
     return value
 
 
 def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a NumPy function on the host with weft arrays."""
     name = getattr(function, "__name__", "")
+    place = _place_of_out(function)
+    if place is not None and len(arguments) > place and "out" not in options:
+        arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
     host_arguments = list(to_host(arguments))
     if name in _WRITERS and arguments and isinstance(arguments[0], Array):
         host_arguments[0] = to_host(arguments[0], written)
+    # (the host's arrays are weft's memory, which nobody but weft writes to)
+    options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None) for k, v in options.items()}
     if Listening.listeners:
         result = _call_heard(name, partial(function, *host_arguments, **host_options), (*arguments, *options.values()))
@@ -85,6 +115,32 @@ def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options
     if out is not None and isinstance(out, Array):
         return out
     return from_host(result)
+
+
+@cache
+def _parameters(function: Any) -> tuple[str, ...]:
+    """Names of the parameters that can be given by place; of a ufunc, those behind its operands."""
+    if isinstance(function, np.ufunc):
+        return tuple(f"{k}" for k in range(function.nin)) + ("out",)
+    try:
+        given = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # built-in functions that say nothing
+        return ()
+    return tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def _place_of_out(function: Any) -> int | None:
+    """Where among its arguments a function takes ``out``."""
+    try:
+        names = _parameters(function)
+    except TypeError:  # cannot be hashed
+        return None
+    return names.index("out") if "out" in names else None
+
+
+def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
+    """Arguments from a place on, by name."""
+    return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
@@ -146,10 +202,38 @@ class WrappedType:
 
 
 class CallableObject(WrappedObject):
-    """A callable object of NumPy's."""
+    # A callable object of NumPy's, with its operators.
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self._wrapped.__doc__  # type: ignore[no-any-return]
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return call_numpy(self._wrapped, arguments, options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_wrapped":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._wrapped, name, to_host(value))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._wrapped, dtype)
+
+
+def _forward(name: str) -> Any:
+    def special(self: CallableObject, *others: Any) -> Any:
+        return from_host(getattr(self._wrapped, name)(*to_host(others)))
+
+    special.__name__ = name
+    return special
+
+
+for _name in (
+    "__add__ __sub__ __mul__ __truediv__ __pow__ __neg__ __pos__ __eq__ __ne__ __getitem__ __setitem__ __len__ __iter__ "
+    "__radd__ __rsub__ __rmul__ __rtruediv__ __str__ __repr__"
+).split():
+    setattr(CallableObject, _name, _forward(_name))
 
 
 class _NdarrayMeta(type):
@@ -159,22 +243,30 @@ class _NdarrayMeta(type):
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, (Array, np.ndarray))
 
+    def __eq__(cls, other: object) -> bool:  # ``type(x) == np.ndarray``
+        return other is cls or other is Array or other is np.ndarray
+
+    def __hash__(cls) -> int:
+        return hash(Array)
+
 
 class ndarray(metaclass=_NdarrayMeta):
     """Stands for `numpy.ndarray`: weft arrays and NumPy's are its instances."""
 
-    def __new__(cls, shape: Any, dtype: Any = float, **options: Any) -> Any:
-        """An array whose elements are not set."""
-        return creation.empty(shape, dtype)
+    def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
+        """An array whose elements are not set, or a copy of a buffer's."""
+        if buffer is None:
+            return _or_numpy(creation.empty, np.ndarray)(shape, dtype)
+        return from_host(np.ndarray(shape, dtype, to_host(buffer), *options, **named))
 
 
 def _shape(a: Any) -> tuple[int, ...]:
     return asarray(a).shape
 
 
-def _size(a: Any, axis: int | None = None) -> int:
+def _size(a: Any, axis: Any = None) -> int:
     found = asarray(a)
-    return found.size if axis is None else found.shape[axis]
+    return prod(found.shape[k] for k in reductions.normalize_axes(axis, found.ndim))
 
 
 def _astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
@@ -225,15 +317,15 @@ OWN: dict[str, Any] = {
     "amin": reductions.min,
     "cumulative_sum": reductions.cumulative_sum,
     "asanyarray": creation.asarray,
-    "asfortranarray": creation.asarray,
+    "asfortranarray": creation.asfortranarray,
     "row_stack": joining.vstack,
     "nonzero": indexing.nonzero,
     "take": indexing.take,
     **{name: getattr(histograms, name) for name in histograms.__all__},
     "round": methods.round_,
     "around": methods.round_,
-    "real": lambda val: asarray(val).real,  # type: ignore[attr-defined]
-    "imag": lambda val: asarray(val).imag,  # type: ignore[attr-defined]
+    "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,  # type: ignore[attr-defined]
+    "imag": lambda val: val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag,  # type: ignore[attr-defined]
     "ndim": lambda a: asarray(a).ndim,
     "shape": _shape,
     "size": _size,

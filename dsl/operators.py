@@ -11,6 +11,7 @@ from weft.codegen import OPS
 from weft.dsl.array import (
     IN_PLACE,
     Array,
+    Part,
     ReadOnly,
     Scalar,
     accepts,
@@ -20,6 +21,7 @@ from weft.dsl.array import (
     expr_of,
     recall,
     remember,
+    wrap,
     write,
 )
 from weft.dsl.numbers import bind_numbers
@@ -64,6 +66,23 @@ def _in_place(op: str) -> Any:
         return self
 
     return method
+
+
+def hand_on(part: Part) -> None:
+    """Give what was written to a part to the array that it is of."""
+    setattr(part._owner, part._name, wrap(part._storage))
+
+
+def _on_part(method: Any) -> Any:
+    """An operator in place whose result goes on to the array that it is a part of."""
+
+    def handing_on(self: Part, other: Any) -> Any:
+        found = method(self, other)
+        if found is self:
+            hand_on(self)
+        return found
+
+    return handing_on
 
 
 def _refuse(self: Array, other: Any) -> Any:
@@ -147,6 +166,7 @@ def install() -> None:
             # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
             setattr(Scalar, f"__i{name}__", binary_method(row.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
+            setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
     Scalar.__ipow__ = power  # type: ignore[attr-defined]
     Array.__pow__ = power  # type: ignore[attr-defined, operator]
     Array.__divmod__ = _divmod  # type: ignore[attr-defined, operator]

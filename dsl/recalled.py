@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.dsl.array import Array, Scalar, bind_memory, keep_code, record, user_location
+from weft.dsl.array import Array, Part, Scalar, bind_memory, keep_code, record, user_location
 from weft.fusion import INTERNED, SOFT_LIMIT, Epoch, Location, cut, recording
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ def recalled(function: Function) -> Function:
 def _describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
     """Append what a value is known by; False where it cannot be said."""
     kind = type(value)
-    if kind is Array or kind is Scalar:
+    if kind is Array or kind is Scalar or kind is Part:
         storage = value._storage
         expr = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, *where)
         named += (kind, expr, value._view)

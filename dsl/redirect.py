@@ -8,6 +8,8 @@ machine keeps its own NumPy. Nothing in `sys.modules` is exchanged for that: the
 from __future__ import annotations
 
 import builtins
+import contextlib
+import importlib
 import types
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,10 @@ class Redirected:
         """What the program's import statements call."""
         if self.to_weft and level == 0 and (name == "numpy" or name.startswith("numpy.")):
             found = submodule(name)
+            for item in fromlist or ():
+                if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
+                    with contextlib.suppress(ModuleNotFoundError):
+                        importlib.import_module(f"{name}.{item}")
             return found if fromlist else submodule("numpy")
         if level == 0:
             own = self.own_module(name)

@@ -10,6 +10,8 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.array import Array, as_operand, expr_of, record, start
+from weft.dsl.creation import as_dtype
+from weft.dsl.objections import warn_user
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import as_array, deliver
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
@@ -21,7 +23,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Axes as a tuple of numbers that are not negative. Raises AxisError."""
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
     found = tuple(normalize_axis(a, ndim) for a in given)
     if len(set(found)) != len(found):
         raise ValueError("duplicate value in 'axis'")
@@ -66,7 +68,7 @@ def reduce(
         node = reshape(node, (1,))
         keep = False
     axes = normalize_axes(axis, len(node.shape))
-    kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         from weft.dsl.numpy_face import call_numpy
 
@@ -131,7 +133,7 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
     if axis is None or not node.shape:
         node, axis = reshape(node, (node.size,)), 0
     place = normalize_axis(axis, len(node.shape))
-    kind = np.dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
     _check_bits(op, kind)
     if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
         from weft.dsl.numpy_face import call_numpy
@@ -204,13 +206,15 @@ def mean(
     kind, result = _mean_dtypes(values.dtype, dtype)
     total = reduce("add", values, axis, kind, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
+    if isinstance(count, int) and not count:
+        warn_user("Mean of empty slice", RuntimeWarning)
     quotient = map_("divide", [expr_of(total), _as_count(count, kind)])
     return deliver("divide", cast(quotient, result), out, casting="unsafe")
 
 
 def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
     if dtype is not None:
-        return np.dtype(dtype), np.dtype(dtype)
+        return as_dtype(dtype), as_dtype(dtype)
     if own.kind in "biu":
         return np.dtype(np.float64), np.dtype(np.float64)
     return widened(own), own
@@ -244,6 +248,8 @@ def var(
     """Variance: the mean of the squared distances from the mean, in two passes."""
     location = start()
     values = as_array(a)
+    if correction is not None and ddof:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
     ddof = ddof if correction is None else correction
     kind, result = _mean_dtypes(values.dtype, dtype)
     typed = cast(expr_of(values), kind)
@@ -268,6 +274,8 @@ def var(
         below = cast(less, squares.dtype)
     else:
         rest = count - ddof
+        if rest <= 0:
+            warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
         below = constant(rest if rest > 0 else 0, squares.dtype)
     quotient = map_("divide", [expr_of(folded), below], location=location)
     real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" else result
@@ -418,4 +426,5 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return mean(a, axis, keepdims=keepdims)
     from weft.dsl.numpy_face import call_numpy
 
-    return call_numpy(np.average, (a,), {"axis": axis, "weights": weights, "returned": returned})
+    kept = {} if keepdims is _NO_VALUE else {"keepdims": bool(keepdims)}
+    return call_numpy(np.average, (a,), {"axis": axis, "weights": weights, "returned": returned, **kept})

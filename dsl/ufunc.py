@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, OpDef, find_op, identity_of, resolve_dtypes
+from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_dtypes
 from weft.dsl.array import (
     Array,
     UnsupportedDtypeError,
@@ -22,6 +22,7 @@ from weft.dsl.array import (
     user_location,
     write,
 )
+from weft.dsl.creation import as_dtype
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
 
@@ -69,16 +70,19 @@ class UFunc:
                 return apply(self.row.name, *operands, location=user_location(2))
             start()
             pairs = [as_operand(value) for value in operands]
-            loop = None if dtype is None else np.dtype(dtype)
+            loop = None if dtype is None else as_dtype(dtype)
             node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
             return deliver(self.row.name, node, out, where, casting)
-        except UnsupportedDtypeError:
-            if not self.row.ufunc:
+        except (UnsupportedDtypeError, NoLoopError):
+            theirs = getattr(np, self.row.ufunc or self.row.name, None)
+            if theirs is None:
                 raise
             from weft.dsl.numpy_face import call_numpy
 
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
-            return call_numpy(getattr(np, self.row.ufunc), operands, {"where": where, "casting": casting, **options})
+            if isinstance(theirs, np.ufunc):
+                options |= {"where": where, "casting": casting}
+            return call_numpy(theirs, operands, options)
 
     def reduce(
         self,

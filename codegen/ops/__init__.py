@@ -3,6 +3,7 @@
 from weft.codegen.ops.definition import OpDef
 from weft.codegen.ops.table import (
     OPS,
+    NoLoopError,
     accumulators,
     add_function_row,
     add_row,
@@ -15,6 +16,7 @@ from weft.codegen.ops.table import (
 
 __all__ = [
     "OPS",
+    "NoLoopError",
     "OpDef",
     "accumulators",
     "add_function_row",

@@ -19,6 +19,10 @@ _ALIASES: dict[str, OpDef] = {}
 Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python scalar
 
 
+class NoLoopError(TypeError):
+    """A row does not compute with operands of these dtypes."""
+
+
 def add_row(row: OpDef) -> OpDef:
     """Add a row. Raises ValueError where its name is taken."""
     for name in (row.name, *row.aliases):
@@ -68,8 +72,9 @@ def resolve_dtypes(
         forced = {} if dtype is None else {"signature": (None,) * op.arity + (dtype,)}
         found = ufunc.resolve_dtypes((*operands, None), **forced)
         chosen = tuple(np.dtype(d.newbyteorder("=")) for d in found)
-        if not all(map(is_supported, chosen)):
-            raise TypeError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
+        half = op.name == "nextafter" and chosen[-1].itemsize == 2  # (no target has it)
+        if half or not all(map(is_supported, chosen)):
+            raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
         return chosen[:-1], chosen[-1]
     return _resolve_loops(op, operands, dtype)
 
@@ -98,7 +103,7 @@ def _resolve_loops(
         fits = all(w or np.can_cast(a, d, "safe") for a, d, w in zip(wanted, own, weak, strict=True))
         if fits and (dtype is None or result == dtype):
             return tuple(own), result
-    raise TypeError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
+    raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import weft.runtime as runtime
+from weft.codegen import obtain_function
 from weft.dsl.cuda.streams import Event, Stream, default_stream, event, external_stream, stream
 from weft.fusion import flush
 from weft.runtime import default_device, get_device
@@ -205,12 +206,12 @@ class Context:
 
 
 def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """What the device launches, from a compiled kernel that was launched there. Raises ValueError where it was not."""
+    """What the device launches, from a compiled kernel."""
     functions = getattr(kernel, "functions", None)
     if functions is None:
         return kernel
     if device not in functions:
-        raise ValueError(f"this kernel was not launched on {device.name} yet: launch it once, then ask")
+        functions[device] = obtain_function(device, kernel.kernel)
     return functions[device]
 
 

@@ -28,7 +28,7 @@ from weft.dsl.kernel.ready import Ready, signature_of
 from weft.dsl.kernel.sanitizer_watch import Watch
 from weft.dsl.kernel.source import source_of
 from weft.dsl.kernel.specialise import Options, Specialisation, specialise
-from weft.dsl.kernel.types import Signature, as_signatures
+from weft.dsl.kernel.types import Signature, Type, as_signatures
 from weft.runtime import default_device, setting
 
 MAX_THREADS = 1024
@@ -236,8 +236,16 @@ class Kernel(KernelFunction, Inspection):
         raise KernelTypeError(f"{self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> Kernel:
-        """The kernel for the types of these arguments alone; the same one for the same types."""
-        device, values = self.described(arguments)
+        """The kernel for the types of these arguments, or for these types, alone; the same one for the same types.
+
+        Raises RuntimeError where the kernel is for certain types already.
+        """
+        if not self._compiling:
+            raise RuntimeError(f"{self.__name__} is already specialized: it was compiled for its types alone")
+        if arguments and all(isinstance(kind, Type) for kind in arguments):
+            device, values = default_device(), tuple(map(args.from_type, arguments))
+        else:
+            device, values = self.described(arguments)
         found = self.specializations.get((values, device.target))
         if found is None:
             found = self.specializations[values, device.target] = Kernel(self.py_func, options=self.options)

@@ -85,6 +85,7 @@ class GeneralizedFunction:
             raise ValueError(f"outputs of {self.__name__} are given behind the inputs and as out")
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
+        given = tuple(convert(t) if hasattr(t, "__cuda_array_interface__") else t for t in given)
         arrays = [value if isinstance(value, Array) else convert(value) for value in operands[:count]]
         dtypes_in, dtypes_out, signature = self._dtypes(arrays, given)
         arrays = [a if d is None or a.dtype == d else a.astype(d) for a, d in zip(arrays, dtypes_in, strict=True)]  # type: ignore[attr-defined]

@@ -111,10 +111,10 @@ def _is_nan(x: Any) -> Any:
 
 
 def _is_infinite(x: Any) -> Any:
-    found = 0
+    found = np.int32(0)
     if x & 0x7FFF == 0x7F80:
-        found = 1 - 2 * (np.int32(x) >> 15)
-    return np.int32(found)
+        found = np.int32(1 - 2 * (np.int32(x) >> 15))
+    return found
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:

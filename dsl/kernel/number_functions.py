@@ -237,7 +237,10 @@ def _frexp(call: Call, x: Any) -> Any:
 @handles(math.remainder)
 def _ieee_remainder(call: Call, x: Any, y: Any) -> Any:
     c = call.c
-    return c.call(call.frame, call.node, Constant(_exact_remainder), [c.number(x), c.number(y)], {})
+    numbers = [c.number(v) for v in (x, y)]
+    if all(np.dtype(c.kind(v)).kind in "biu" for v in numbers):
+        numbers = [c.cast(v, np.float64) for v in numbers]
+    return c.call(call.frame, call.node, Constant(_exact_remainder), numbers, {})
 
 
 def _exact_remainder(x: float, y: float) -> float:

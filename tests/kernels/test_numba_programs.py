@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any
@@ -269,6 +270,31 @@ def test_how_many_blocks_can_wait_for_one_another() -> None:
     (found,) = meet.overloads.values()
     assert found.cooperative
     assert found.max_cooperative_grid_blocks(64) >= found.max_cooperative_grid_blocks((16, 16)) > 0
+    (before,) = cuda.jit("void(float64[::1])")(meet.py_func).overloads.values()
+    assert before.max_cooperative_grid_blocks(64) > 0
+
+
+def test_remainders_of_integers_are_floats() -> None:
+    @cuda.jit
+    def rest(out: Any, x: Any, y: Any) -> None:
+        out[0] = math.remainder(x, y)
+
+    out = np.zeros(1)
+    for x, y, wanted in ((0, 0, np.nan), (7, 4, -1), (7.5, 4, -0.5)):
+        rest[1, 1](out, x, y)
+        np.testing.assert_array_equal(out[0], wanted)
+
+
+def test_outputs_that_other_libraries_own() -> None:
+    values, out = np.arange(4.0), np.zeros(4)
+
+    @cuda.guvectorize(["void(float64[:], float64[:])"], "(n)->(n)")
+    def double(x: Any, y: Any) -> None:
+        for k in range(len(x)):
+            y[k] = 2 * x[k]
+
+    double(values, out=Foreign(out))
+    np.testing.assert_array_equal(out, 2 * values)
 
 
 def test_python_floats_take_no_integer_signature() -> None:
@@ -363,6 +389,11 @@ def test_one_specialisation_for_the_same_types() -> None:
     assert len(copy.specializations) == 2
     assert first.specialized
     assert not copy.specialized
+    assert copy.specialize(cuda.float64[::1], cuda.float64[::1]) is copy.specialize(
+        cuda.float64[::1], cuda.float64[::1]
+    )
+    with pytest.raises(RuntimeError, match="already specialized"):
+        first.specialize(np.ones(1), np.ones(1))
 
 
 def test_launches_of_wrong_types() -> None:

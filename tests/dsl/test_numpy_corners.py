@@ -1,0 +1,221 @@
+"""Corners of NumPy's behaviour that its own tests look at: each program on NumPy and on weft."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.numpy_face import NUMPY
+
+
+def zero_axes_in_place(m: Any) -> list[Any]:
+    found = []
+    for x in (m.zeros(()), m.ones(()), m.full((), 2.0), m.zeros_like(m.array(1.0))):
+        y = x
+        y += 1
+        found.append(float(x))
+    x = m.array(5.0)
+    number = x[()]
+    x[...] = 6
+    return [*found, float(number), float(x)]
+
+
+def parts_with_infinities(m: Any) -> Any:
+    a = m.zeros(6, dtype=complex)
+    a.real += [0, 1, np.nan, np.inf, 2, 3]
+    a.imag += [np.nan, np.inf, 0, 1, -np.inf, 5]
+    a[:1].imag = [-0.0]
+    return [str(v) for v in a]
+
+
+def orders(m: Any) -> list[Any]:
+    across = m.ones((3, 2)).T
+    made = [
+        m.zeros((2, 3), order="F"), m.full((2, 3), [1, 2, 3], order="F"), m.array([[1, 2], [3, 4]], order="F"),
+        m.asfortranarray(m.arange(6).reshape(2, 3)), m.arange(6).reshape(2, 3).copy(order="F"), across.copy("F"),
+        across.copy("K"), across.copy(), m.zeros_like(across), m.ones_like(across, order="C"), across,
+        m.asarray(m.arange(6).reshape(2, 3), order="F"), m.zeros(3, order="F"),
+    ]  # fmt: skip
+    return [(a.flags["F"], a.flags.c_contiguous, a.strides, a.sum().item()) for a in made if a.size < 20]
+
+
+def positional_out(m: Any) -> list[Any]:
+    holds, best = m.zeros(3, dtype=bool), m.zeros((), dtype=int)
+    m.isposinf(m.array([1.0, np.inf, 0]), holds)
+    m.nanargmax(m.array([1.0, 5, 2]), None, best)
+    middle = m.zeros(())
+    m.percentile(m.arange(10.0), 50, out=middle)
+    return [holds.tolist(), int(best), float(middle)]
+
+
+def polynomials(m: Any) -> list[Any]:
+    p, q = m.poly1d([1, 2, 3.0]), m.poly1d([3.0, 2, 1])
+    p[3] = 4
+    shown = [str(f) for f in (p * q, p + q, p - q, p**2, -p, p(q), p.deriv(), 2 * p, m.polydiv(p, q)[0])]
+    return [*shown, repr(p), len(p), p == q, p[1], m.asarray(p).tolist(), p(m.arange(3.0)).tolist()]
+
+
+def keywords(m: Any) -> list[Any]:
+    x = m.array([[1, 2, 5], [1, 6, 11]])
+    return [
+        m.average(x, axis=0, weights=[1, 3], keepdims=True).tolist(),
+        m.average(x, weights=x, keepdims=True).shape,
+        m.size(m.ones((2, 3, 4)), (0, 1)),
+        m.median(m.array([3.0, 1, 2]), overwrite_input=True).item(),
+        m.array(object=[1, 2]).tolist(),
+        m.moveaxis(m.ones((1, 2, 3)), range(2), range(1, 3)).shape,
+        m.arange(3, dtype="i2").byteswap().tolist(),
+        m.real(3), m.imag(2 + 1j), type(m.real(2.5)),
+        m.nextafter(m.array([1.0, 0.0], dtype="f2"), m.array([2.0, 1.0], dtype="f2")).tolist(),
+        str(m.sinc(m.array([1j, 0.5], dtype="F")).dtype),
+        m.arange(4).view("S8").tolist(),
+        m.arange(3).view("m8[s]").tolist(),
+    ]  # fmt: skip
+
+
+def large_numbers(m: Any) -> list[Any]:
+    a, huge = m.arange(3, dtype="i4"), 10**30
+    compared = [a < huge, a > -huge, a == huge, a != huge, a >= huge, huge > a]
+    return [*(c.tolist() for c in compared), (m.arange(3.0) + 2**100).tolist(), m.array([1.0]).dtype.name]
+
+
+def objects_with_arrays(m: Any) -> list[Any]:
+    class Held:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return m.arange(3)
+
+    return [m.intersect1d(Held(), Held()).tolist(), (m.asarray(Held()) + 1).tolist(), m.sum(Held()).item()]
+
+
+PROGRAMS = (
+    zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
+    objects_with_arrays,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_as_numpy(program: Callable[[Any], Any]) -> None:
+    with np.errstate(all="ignore"):
+        assert program(NUMPY) == program(np)
+
+
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "reshape by bools": lambda m: m.reshape(m.ones((1, 1)), (True, -1)),
+    "reshape to nothing": lambda m: m.reshape(m.arange(3)),
+    "one bound": lambda m: m.clip(m.arange(3), 2),
+    "other bound": lambda m: m.clip(m.arange(3), a_max=2),
+    "bounds twice": lambda m: m.clip(m.arange(3), 1, 2, min=1),
+    "two corrections": lambda m: m.var(m.arange(3.0), ddof=1, correction=0),
+    "rollaxis": lambda m: m.rollaxis(m.ones((1, 2)), 0, 5),
+    "kind of sort": lambda m: m.arange(3).sort(kind="nonsense"),
+    "kind of partition": lambda m: m.arange(3).partition(1, kind="nonsense"),
+    "diagonal": lambda m: m.eye(3).diagonal().__setitem__(0, 5),
+    "broadcast": lambda m: m.broadcast_to(m.arange(3), (3,)).__setitem__(0, 5),
+    "generator": lambda m: m.dstack(m.ones(2) for _ in range(2)),
+    "too large": lambda m: m.arange(3, dtype="u1") + 300,
+    "read-only out": lambda m: m.choose([0, 1, 1], [m.arange(3)] * 3, out=m.broadcast_to(m.arange(3), (3,))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_as_by_numpy(name: str) -> None:
+    with pytest.raises(Exception) as theirs:
+        REFUSED[name](np)
+    with pytest.raises(type(theirs.value)):
+        REFUSED[name](NUMPY)
+
+
+WARNED: dict[str, Callable[[Any], Any]] = {
+    "mean of nothing": lambda m: m.mean(m.array([])),
+    "variance of one": lambda m: m.var(m.ones(1), ddof=1),
+    "cast": lambda m: m.array([1j]).astype(float),
+    "assigned": lambda m: m.zeros(3).__setitem__(slice(1, None), m.array([1j, 2])),
+    "gathered": lambda m: m.zeros(3).__setitem__(m.array([0]), m.array([1j])),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_warns_at_the_users_line(name: str) -> None:
+    with warnings.catch_warnings(record=True) as theirs, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        WARNED[name](np)
+    with warnings.catch_warnings(record=True) as ours:
+        warnings.simplefilter("always")
+        WARNED[name](wf)
+    assert theirs[0].category in [w.category for w in ours if w.filename == __file__]
+    assert str(theirs[0].message) in [str(w.message) for w in ours]
+
+
+def test_masks_are_not_lost() -> None:
+    masked = np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
+    assert float(wf.mean(masked)) == 2 and float(wf.sum(masked)) == 4
+    assert isinstance(wf.sqrt(masked), np.ma.MaskedArray)
+    assert (wf.arange(3.0) + masked).tolist() == [1, None, 5]
+    assert wf.asarray(masked).tolist() == np.asarray(masked).tolist()
+    assert wf.sum(np.ma.array([1.0, 2])).item() == 3
+
+
+def test_arrays_are_of_the_class_that_programs_ask_for() -> None:
+    x = wf.arange(3)
+    assert type(x) == NUMPY.ndarray and NUMPY.ndarray == np.ndarray and {NUMPY.ndarray: 1}[type(x)] == 1  # noqa: E721
+    assert NUMPY.ndarray(3, "i4", b"abcdefghijkl").tolist() == np.ndarray(3, "i4", b"abcdefghijkl").tolist()
+
+
+def test_functions_made_by_vectorize_take_arrays() -> None:
+    @NUMPY.vectorize
+    def double(x: Any) -> Any:
+        """Twice."""
+        return x * 2
+
+    summed = NUMPY.vectorize(otypes=["f4"], signature="(n)->()")(lambda row: row.sum())
+    found = double(wf.arange(3))
+    assert isinstance(found, wf.Array) and found.tolist() == [0, 2, 4] and double.__doc__ == "Twice."
+    assert isinstance(summed(wf.ones((2, 3))), wf.Array) and summed(wf.ones((2, 3))).tolist() == [3, 3]
+
+
+def test_copies_by_a_texts_shape() -> None:
+    with pytest.raises(ValueError, match=r"from shape \(2,3\) into shape \(4,\)"):
+        wf.zeros(4)[:] = wf.ones((2, 3))
+
+
+def parts_written_to(m: Any) -> list[Any]:
+    a = m.arange(5) + 0j
+    a.imag[0] = 3
+    a.imag[2:] = 7
+    part = a.real
+    part += 1
+    part *= 2
+    part[3:] += 1
+    part[:1].fill(9)
+    a.real[a.real > 6] = 0
+    a.imag -= 1
+    inner = a[1:3]
+    inner.real[:] = -1
+    return [str(v) for v in a] + [(a.real * a.imag).sum().item(), a.real.dtype.name]
+
+
+def written_by_a_function(m: Any) -> list[Any]:
+    def tens(vector: Any, width: Any, axis: int, options: Any) -> None:
+        vector[: width[0]] = 10
+        vector[-width[1] :] = 10
+
+    across = m.pad(m.ones((2, 2)), {-1: 1}, mode="edge")
+    return [m.pad(m.arange(6).reshape(2, 3), 2, tens).tolist(), m.pad(m.arange(3), {0: (1, 2)}).tolist(), across.shape]
+
+
+@pytest.mark.parametrize("program", (parts_written_to, written_by_a_function), ids=lambda f: f.__name__)
+def test_what_is_written_arrives(program: Callable[[Any], Any]) -> None:
+    assert program(NUMPY) == program(np)
+
+
+@pytest.mark.parametrize("width", ["3", 1.5, -2, [(1, -1)], {0: -1}])
+def test_pad_widths_that_numpy_refuses(width: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as theirs:
+        np.pad(np.arange(3), width)
+    with pytest.raises(type(theirs.value), match=str(theirs.value)):
+        wf.pad(wf.arange(3), width)
