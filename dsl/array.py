@@ -261,10 +261,9 @@ class Scalar(Array):
 
 
 class Part(Array):
-    """The real or imaginary part of an array, as it was when it was asked for; what is written to it goes to that array."""
+    """A real or imaginary part, as it was when it was asked for; what is written to it (not to its views) goes to its array."""
 
     __slots__ = ("_name", "_owner")
-
     _name: str
     _owner: Array
 

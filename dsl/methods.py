@@ -71,6 +71,8 @@ def fill(self: Array, value: Any) -> None:
     start()
     node, weak = indexing.value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
+    if isinstance(self, Part):
+        hand_on(self)
 
 
 def _shape_arguments(shape: tuple[Any, ...]) -> Any:
