@@ -72,8 +72,7 @@ def resolve_dtypes(
         forced = {} if dtype is None else {"signature": (None,) * op.arity + (dtype,)}
         found = ufunc.resolve_dtypes((*operands, None), **forced)
         chosen = tuple(np.dtype(d.newbyteorder("=")) for d in found)
-        half = op.name == "nextafter" and chosen[-1].itemsize == 2  # (no target has it)
-        if half or not all(map(is_supported, chosen)):
+        if not all(map(is_supported, chosen)):
             raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
         return chosen[:-1], chosen[-1]
     return _resolve_loops(op, operands, dtype)
