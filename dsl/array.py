@@ -22,6 +22,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported
+from weft.dsl.kept_code import keep_equal_code
 from weft.dsl.numbers import (
     SLOT_TYPES,
     SlotKey,
@@ -503,31 +504,17 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
         # keys name the code by its id, which stays its own as long as the node keeps it
         if kept is not None and kept.location is None and kept.operands:
             kept = kept.operands[-1]
-    if kept is None or kept.location is None or not (kept.location[0] is code or _keep(code, kept.location[0])):
+    if (
+        kept is None
+        or kept.location is None
+        or not (kept.location[0] is code or keep_equal_code(code, kept.location[0]))
+    ):
         return
     if type(key) is SlotKey:
         remember_slotted(key, node, epoch)
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (else the key has the number, which has just turned out to change)
         INTERNED[key] = node
-
-
-# Code that is equal to code met before: a cell of a notebook or a script that is run again, a function that is made again.
-_again: dict[int, CodeType] = {}
-_AGAIN_LIMIT = 20_000
-
-
-def _keep(code: CodeType, first: CodeType) -> bool:
-    """Whether `code` is kept here, whose nodes keep an equal one."""
-    return id(code) in _again or (code == first and keep_code(code))
-
-
-def keep_code(code: CodeType) -> bool:
-    """Keep a code object, so that its id stays its own; whether there was room."""
-    if id(code) not in _again and len(_again) >= _AGAIN_LIMIT:
-        return False
-    _again[id(code)] = code
-    return True
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
