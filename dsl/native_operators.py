@@ -11,10 +11,11 @@ from functools import cache
 from typing import Any
 
 from weft.dsl.array import Array, Scalar, bind_memory
-from weft.fusion import INTERNED, Epoch, Expr, Storage, recording
-from weft.runtime import Builtin, CompileError, Text, python_function, slots_of
+from weft.fusion import INTERNED, Epoch, Expr, Storage, recording, uneven
+from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 
 NAME = "weft_record_again"
+TYPE = 8  # where an object has its type
 _FUNCTIONS = (
     "PyEval_GetFrame",
     "PyFrame_GetCode",
@@ -27,6 +28,9 @@ _FUNCTIONS = (
     "PyTuple_Size",
     "PyLong_FromVoidPtr",
     "PyDict_GetItemWithError",
+    "PyDict_SetItem",
+    "PyNumber_Add",
+    "PySet_Size",
     "PyType_GenericAlloc",
     "Py_IncRef",
 )
@@ -36,6 +40,8 @@ _SHARED: dict[str, Any] = {
     "attribute": "epoch",
     "interned": INTERNED,
     "bind": bind_memory,
+    "uneven": uneven,
+    "name": "name",
     "None": None,
     "Array": Array,
     "Scalar": Scalar,
@@ -46,6 +52,7 @@ _SHARED: dict[str, Any] = {
 _OWN = ("op", "way", "function")
 # What a call holds references to until it ends.
 _HELD = ("code", "at", "number", "epoch", "left", "right", "key", "node", "storage")
+_BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
 
 
 def quicken_all() -> None:
@@ -74,16 +81,21 @@ def quicken(op: str, way: int, function: Callable[..., Any]) -> Any:
 @cache
 def operator_text() -> str:
     """LLVM text of ``call(self, other)``: no outside symbol, no constant in memory."""
-    at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Epoch, Expr) for name, k in slots_of(kind).items()}
+    at = {
+        f"{kind.__name__}.{name}": k
+        for kind in (Array, Storage, Epoch, Expr, Buffer)
+        for name, k in slots_of(kind).items()
+    }
     return _Operator(at).text()
 
 
 class _Operator:
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
+        self._leaf: dict[str, str] = {}
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_SHARED, *_OWN))
-        self._held = {name: t.new("alloca ptr") for name in _HELD}
+        self._held = {name: t.new("alloca ptr") for name in (*_HELD, *_BINDING)}
         self._result = t.new("alloca ptr")
         self._given = t.new("alloca ptr, i64 4")
         for where in (*self._held.values(), self._result):
@@ -93,13 +105,15 @@ class _Operator:
         """All of it."""
         t, known = self._t, self._known
         first, other = (t.load("%given", k, "ptr") for k in range(2))
-        t.branch("icmp eq i64 %count, 2", "begin", "slow")
+        t.branch("icmp eq i64 %count, 2", "two", "slow")
+        t.label("two")
+        self._go_where("own", self._type(first), {"Array": "begin", "Scalar": "begin"})
         t.label("begin")
         pending = self._look_around()
         left = self._operand("left", first)
         view = self._field(first, "Array._view")
-        kind = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {other}, i64 8')}")
-        self._go_where(kind, {"Array": "array", "Scalar": "array", "float": "number", "int": "number"})
+        kind = self._type(other)
+        self._go_where("kind", kind, {"Array": "array", "Scalar": "array", "float": "number", "int": "number"})
         t.label("array")
         right = self._operand("right", other)
         place = [t.load(self._held[name], 0, "ptr") for name in ("number", "at")]
@@ -152,10 +166,13 @@ class _Operator:
         given = ", ".join(f"ptr {item}" for item in items)
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
-    def _go_where(self, kind: str, places: Mapping[str, str]) -> None:
-        """On by what type something has."""
+    def _type(self, thing: str) -> str:
+        return self._t.new(f"load ptr, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {TYPE}')}")
+
+    def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
+        """On by what type something has; what has none of these is none of this function's."""
         for k, (name, label) in enumerate(places.items()):
-            behind = f"kind.{k}" if k + 1 < len(places) else "slow"
+            behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
             if behind != "slow":
                 self._t.label(behind)
@@ -198,6 +215,9 @@ class _Operator:
         found = self._share(self._field(storage, "Storage.expr"))
         t.do(f"br label %{name}.found")
         t.label(f"{name}.bind")
+        self._bind(name, storage, epoch)
+        t.label(f"{name}.call")
+        self._release()
         place = [t.load(self._held[which], 0, "ptr") for which in ("code", "at")]
         for k, value in enumerate((storage, epoch, *place)):
             t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
@@ -205,11 +225,78 @@ class _Operator:
         self._check(bound, f"{name}.bound", "leave")
         t.do(f"br label %{name}.found")
         t.label(f"{name}.found")
-        node = t.new(f"phi ptr [ {found}, %{name}.known ], [ {bound}, %{name}.bound ]")
+        leaf = self._leaf[name]
+        node = t.new(f"phi ptr [ {found}, %{name}.known ], [ {leaf}, %{name}.done ], [ {bound}, %{name}.bound ]")
         self._hold(name, node)
         t.branch(f"icmp eq ptr {node}, {known['None']}", "slow", f"{name}.there")
         t.label(f"{name}.there")
         return node
+
+    def _bind(self, name: str, storage: str, epoch: str) -> None:
+        """As `bind_memory` does it: on to ``found``, or to ``call``, which begins again, where it meets something unusual."""
+        t, known = self._t, self._known
+        call, leave = f"{name}.call", "leave"
+        buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
+        t.branch(f"icmp eq ptr {buffer}, {known['None']}", call, f"{name}.real")
+        t.label(f"{name}.real")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {device}", f"{name}.home", call)
+        t.label(f"{name}.home")
+        first = self._field(epoch, "Epoch.first")
+        t.branch(f"icmp eq ptr {first}, {known['None']}", f"{name}.begin", f"{name}.begun")
+        t.label(f"{name}.begin")
+        odd = self._call("i64", "PySet_Size", f"ptr {known['uneven']}")
+        t.branch(f"icmp eq i64 {odd}, 0", f"{name}.even", call)
+        t.label(f"{name}.even")
+        where = self._pack(*(t.load(self._held[which], 0, "ptr") for which in ("code", "at")))
+        self._check(self._hold("first", where), f"{name}.first", leave)
+        self._exchange(epoch, {"Epoch.first": where})
+        t.do(f"br label %{name}.begun")
+        t.label(f"{name}.begun")
+        address = self._hold("address", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {buffer}"))
+        self._check(address, f"{name}.address", leave)
+        slot_of, slots = self._field(epoch, "Epoch.slot_of"), self._field(epoch, "Epoch.slots")
+        there = self._call("ptr", "PyDict_GetItemWithError", f"ptr {slot_of}, ptr {address}")
+        t.branch(f"icmp eq ptr {there}, null", f"{name}.new", call)
+        t.label(f"{name}.new")
+        count = self._call("i64", "PyList_Size", f"ptr {slots}")
+        slot = self._hold("slot", self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"))
+        self._check(slot, f"{name}.slot", leave)
+        device_name = self._call("ptr", "PyObject_GetAttr", f"ptr {device}, ptr {known['name']}")
+        self._check(self._hold("name", device_name), f"{name}.name", leave)
+        parts = (slot, device_name, self._field(storage, "Storage.shape"), self._field(storage, "Storage.dtype"))
+        key = self._hold("leaf", self._pack(*parts))
+        self._check(key, f"{name}.key", leave)
+        leaf = self._leaf[name] = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['interned']}, ptr {key}")
+        self._check(leaf, f"{name}.leaf", call)
+        old, size = self._field(epoch, "Epoch.bytes_held"), self._field(buffer, "Buffer.nbytes")
+        total = self._hold("total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
+        self._check(total, f"{name}.total", leave)
+        # from here on it is bound
+        wrong = self._call("i32", "PyList_Append", f"ptr {slots}, ptr {buffer}")
+        t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.listed", leave)
+        t.label(f"{name}.listed")
+        wrong = self._call("i32", "PyDict_SetItem", f"ptr {slot_of}, ptr {address}, ptr {slot}")
+        t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.done", leave)
+        t.label(f"{name}.done")
+        self._exchange(epoch, {"Epoch.bytes_held": total})
+        self._exchange(buffer, {"Buffer.unwritten": known["None"]})
+        self._exchange(storage, {"Storage.expr": self._share(leaf), "Storage.epoch": epoch})
+        self._release()
+        t.do(f"br label %{name}.found")
+
+    def _release(self) -> None:
+        """What binding held."""
+        for name in _BINDING:
+            self._drop(self._t.load(self._held[name], 0, "ptr"))
+            self._t.do(f"store ptr null, ptr {self._held[name]}")
+
+    def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
+        """Other values of attributes, all of them before anybody else comes to them."""
+        old = [self._field(thing, name) for name in values]
+        for name, value in values.items():
+            self._set(thing, name, self._share(value))
+        for value in old:
+            self._drop(value)
 
     def _find(self, key: str) -> str:
         """What was made before; with a reference."""

@@ -29,7 +29,7 @@ from weft.fusion.expr import (
 from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
-from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording
+from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording, uneven
 from weft.fusion.symbolic import Program, entries_of, take_apart
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "show_seconds",
     "statistics",
     "take_apart",
+    "uneven",
     "update",
     "view",
     "with_operand",

@@ -102,6 +102,8 @@ def test_what_an_operator_does_not_take() -> None:
         Array.__add__(x)  # type: ignore[operator]
     with pytest.raises(TypeError):
         Array.__add__(x, x, x)  # type: ignore[operator]
+    with pytest.raises(AttributeError):
+        Array.__add__(5, x)  # type: ignore[operator]
     assert not (x == "text").any()
     with pytest.raises(DeviceMismatchError):
         x + wf.asarray(np.arange(4.0)).to("null")  # type: ignore[attr-defined]
