@@ -386,8 +386,7 @@ def convert(value: Any) -> Array:
 
 def from_protocol(value: Any) -> Any:
     """What an object's ``__array__`` gives, where that is one of weft's arrays; else the object."""
-    kind = type(value)
-    if kind is np.ndarray or not hasattr(kind, "__array__") or isinstance(value, (Array, np.generic, np.ndarray)):
+    if not hasattr(type(value), "__array__") or isinstance(value, (np.ndarray, Array, np.generic)):
         return value
     found = value.__array__()
     return found if isinstance(found, Array) else value
@@ -593,9 +592,8 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 def accepts(value: Any) -> bool:
     """Whether an operator takes `value` (else Python asks the other operand)."""
-    if not isinstance(value, (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple)):
-        return False
-    return not hasattr(value, "_sharedmask")  # numpy.ma's arrays know better
+    kinds = (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple)
+    return isinstance(value, kinds) and not hasattr(value, "_sharedmask")  # numpy.ma's arrays know better
 
 
 __all__ = ["Array", "apply", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]
