@@ -33,7 +33,7 @@ from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
-from weft.fusion.sizes import Size
+from weft.fusion.sizes import Size, greatest
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.fusion.stored import is_window
@@ -68,9 +68,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
-        # a GPU's kernels know how the addresses of their arrays are aligned
-        make = _plan_movable if epoch.device.name == "cpu" else _plan_new
-        plan = make(epoch, versions, wanted)
+        plan = _plan_movable(epoch, versions, wanted)
         place_of = dict(plan.outputs)
         plan.handed = [place_of.get(version, -1) for version in versions]
         plan.complete = -1 not in plan.handed
@@ -86,9 +84,10 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 
 def _plan_movable(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan:
     """A plan found for other sizes and positions, or a new one."""
-    form = resized.find_form(versions, wanted, epoch.results)
+    form = resized.find_form(epoch.device.name, versions, wanted, epoch.results)
     plan = resized.find(form)
-    if plan is None and resized.is_worth_keeping(form):
+    # (on a GPU the first sizes are compiled in, and help no others)
+    if plan is None and resized.is_worth_keeping(form, at_once=epoch.device.name == "cpu"):
 
         def make(results: dict[Expr, Expr], roots: list[Expr]) -> Plan:
             return make_plan(epoch.device, results, len(epoch.slots), roots, wanted)
@@ -245,7 +244,7 @@ class PlanWriter:
                         self.board = self.places, 0
                         self.places += 1
                     place, nbytes = self.board
-                    self.board = place, max(nbytes, value)
+                    self.board = place, greatest(nbytes, value)
                     patches.append((k, place, 0))
                 case "scalar":
                     scalars.append((k, value))

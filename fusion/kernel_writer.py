@@ -86,13 +86,10 @@ class KernelWriter:
         found = self.pointers.get(key)
         if found is None:
             alone = not writable and node not in self.overwritten
-            offset = start * node.dtype.itemsize
-            # (only a GPU's kernels make use of it, which are planned for their own sizes)
-            align = node.dtype.itemsize if type(offset) is Size or offset % 16 else 16
             found = self.pointers[key] = self.builder.pointer(
-                f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=align
+                f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=node.dtype.itemsize
             )
-            self.bindings.append(("buffer", node, offset))
+            self.bindings.append(("buffer", node, start * node.dtype.itemsize))
         return found
 
     def integer(self, value: int, key: object) -> Value:

@@ -32,6 +32,8 @@ _met: set[str] = set()
 _MET_LIMIT = 50_000
 # Bytes a launch moves from where on a faster schedule is worth a compilation.
 _LARGE = 16 << 20
+# Bytes of a vector. All memory begins at a multiple of it.
+ALIGNED = 16
 # Elements of a row of a sweep's part.
 LONG_ROW = 1 << 10
 
@@ -54,6 +56,8 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
         special = lower_for(device.target, group, special=True)
         if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
             chosen = special
+            if trace is not None:
+                trace.alone |= any("exact" in lowered.kernel.attributes for lowered in special)
         elif trace is not None:
             trace.forget(before)  # what it found out about the numbers that it would be for alone
     functions = [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
@@ -80,17 +84,17 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     """
     kind = target.scheduled_for.kind
     found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
+    for lowered in found if kind == "cuda" else ():
+        _set_alignment(lowered, known=True)
     if kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
         found = [_joined(*found)]
     elif kind == "cuda":
         for lowered in found:
             _share_rows(lowered)
     for lowered in found:
-        if kind == "cpu":
-            _forget_alignment(lowered)
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
         if not special and not lowered.kernel.attributes.keys() & {"vectors", "joined", "lookback"}:
-            _forget_alignment(lowered)
+            _set_alignment(lowered, known=False)
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
@@ -101,11 +105,12 @@ def _in_long_rows(group: Group) -> bool:
     return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
 
 
-def _forget_alignment(lowered: Lowered) -> None:
-    """Make kernels alike that differ in the alignment of pointers alone, which they make no use of."""
-    for parameter in lowered.kernel.parameters:
-        if isinstance(parameter.value.type, Pointer):
-            parameter.align = parameter.value.type.dtype.itemsize
+def _set_alignment(lowered: Lowered, *, known: bool) -> None:
+    """Say how pointers are aligned; or no more than their dtypes ask for, so that kernels are alike that make no use of it."""
+    for parameter, (kind, _, offset) in lowered.bound():
+        if isinstance(parameter.value.type, Pointer) and kind in ("buffer", "partial"):
+            aligned = known and offset % ALIGNED == 0
+            parameter.align = ALIGNED if aligned else parameter.value.type.dtype.itemsize
 
 
 def _share_rows(lowered: Lowered) -> None:

@@ -7,7 +7,7 @@ shape, whatever runs it), or where threads share the rows of running folds.
 
 from __future__ import annotations
 
-from math import isqrt, prod
+from math import prod
 
 from weft.fusion.block_writer import BlockWriter
 from weft.fusion.body import Loop
@@ -18,6 +18,7 @@ from weft.fusion.group import Group, Placed
 from weft.fusion.kernel_writer import KernelWriter, Lowered
 from weft.fusion.nest import Nest, goes_across, make_nest
 from weft.fusion.parts import chunk_length
+from weft.fusion.sizes import square_root
 from weft.fusion.split_writer import Split, SplitWriter
 from weft.fusion.sweep import Sweep
 from weft.fusion.sweep_writer import SweepWriter
@@ -110,7 +111,7 @@ def scan_length(group: Group, nest: Nest, *, by_threads: bool, for_gpu: bool) ->
         columns = prod(loop.extent for loop in nest.outer)
         if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_BAND or not goes_across(group, nest):
             return 0
-        bands = min(SCANNING // columns, isqrt(extent))
+        bands = min(SCANNING // columns, square_root(extent))
         return max(LEAST_BAND, -(-extent // bands)) if bands > 1 else 0
     return 0
 

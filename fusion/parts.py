@@ -37,9 +37,10 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool = False) -> int:
         length = _band_on_gpu(nest.inner[0].extent, rows) if for_gpu else _band(nest.inner[0].extent, rows)
         if length or for_gpu:
             return length
-    if for_gpu and rows >= FULL // 2:
-        return 0  # the last block has something to do for each row
-    return max(1, CHUNK // inside) if row_size(group) > (2 * CHUNK if rows < MANY_ROWS else LONG_ROW) else 0
+    size = row_size(group)
+    if size <= 2 * CHUNK or (for_gpu and rows >= FULL // 2):
+        return 0  # (many rows: the last block would have something to do for each)
+    return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
 def _band(extent: int, columns: int) -> int:

@@ -60,8 +60,8 @@ _known: OrderedDict[Any, Known] = OrderedDict()
 _lock = threading.Lock()
 
 
-def find_form(versions: list[Expr], wanted: tuple[int, ...] | None, results: dict[Expr, Expr]) -> Form:
-    """The form of these versions, of which `results` are in memory already."""
+def find_form(device: str, versions: list[Expr], wanted: tuple[int, ...] | None, results: dict[Expr, Expr]) -> Form:
+    """The form of these versions on a device, where `results` are in memory already."""
     nodes = topological(versions, results.__contains__)
     spell = Spelling()
     numbers: dict[Expr, int] = {}
@@ -80,7 +80,7 @@ def find_form(versions: list[Expr], wanted: tuple[int, ...] | None, results: dic
                 attrs = (spell.constant(attrs[0]),)
         numbers[node] = len(numbers)
         parts.append((kind, node.op, operands, attrs, spell(node.shape), node.dtype))
-    return Form((tuple(parts), tuple([numbers[v] for v in versions]), wanted), nodes, spell)
+    return Form((device, tuple(parts), tuple([numbers[v] for v in versions]), wanted), nodes, spell)
 
 
 class Spelling:
@@ -161,8 +161,9 @@ def find(form: Form) -> Plan | None:
     return None
 
 
-def is_worth_keeping(form: Form) -> bool:
-    """Whether a plan for these versions should be made with sizes that remember."""
+def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
+    """Whether a plan for these versions should be made with sizes that remember: the first one of a form, if `at_once` and it is
+    short, the next ones else."""
     known = _known.get(form.key)
     if known is not None:
         return known.traceable and len(known.templates) < VARIANTS
@@ -172,7 +173,7 @@ def is_worth_keeping(form: Form) -> bool:
         _known[form.key] = Known()
         if len(_known) > FORMS_LIMIT:
             _known.popitem(last=False)
-    return len(form.nodes) <= AT_ONCE
+    return at_once and len(form.nodes) <= AT_ONCE
 
 
 def trace_plan(
@@ -204,9 +205,9 @@ def trace_plan(
     template = _template(plan, trace, [copies[node] for node in form.nodes])
     numbers = template.compute(form.spelling.values)
     assert numbers is not None, "conditions hold for the sizes that they were found with"
-    with _lock:
-        known = _known.setdefault(form.key, Known())
-        known.templates.append(template)
+    if not trace.alone:
+        with _lock:
+            _known.setdefault(form.key, Known()).templates.append(template)
     return template.build(numbers, form.nodes)
 
 
@@ -235,10 +236,12 @@ def _template(plan: Plan, trace: Trace, nodes: list[Expr]) -> Template:
     where = {node: k for k, node in enumerate(nodes)}
     makers = [_maker(step, at, where) for step in plan.steps]
     outputs = [(where[node], place) for node, place in plan.outputs]
+    board = plan.board and (plan.board[0], at(plan.board[1]))
 
     def build(numbers: Sequence[int], own: list[Expr]) -> Plan:
         steps = [make(numbers, own) for make in makers]
-        return replace(plan, steps=steps, outputs=[(own[k], place) for k, place in outputs])
+        noted = board and (board[0], numbers[board[1]])
+        return replace(plan, steps=steps, outputs=[(own[k], place) for k, place in outputs], board=noted)
 
     return Template(trace.finish(results), build)
 

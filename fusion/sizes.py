@@ -28,6 +28,7 @@ _OPERATORS: dict[str, Callable[[int, int], Any]] = {
     "gcd": math.gcd,
     "min": min,
     "max": max,
+    "isqrt": lambda value, _: math.isqrt(value),
     "<": operator.lt,
     "<=": operator.le,
     "==": operator.eq,
@@ -145,6 +146,7 @@ class Trace:
         self.salt = hash(("size", self.number))
         self.sizes = [Size(self, f"x{k}", value) for k, value in enumerate(values)]
         self.open = True
+        self.alone = False  # whether what is computed with them is for these numbers alone
         self._made: dict[tuple[str, Any, Any], Any] = {}  # (operator, names or numbers of operands) -> result
         self._decided: dict[tuple[str, Any, Any], int] = {}  # the same of comparisons -> which line
         self._lines: list[tuple[str, str, Any, Any]] = []  # (result, operator, operands); without a result: a condition
@@ -257,6 +259,11 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 def common_divisor(*numbers: Any) -> Any:
     """`math.gcd`."""
     return _folded("gcd", math.gcd, numbers)
+
+
+def square_root(number: Any) -> Any:
+    """`math.isqrt`."""
+    return number.trace.compute("isqrt", number, 0) if type(number) is Size else math.isqrt(number)
 
 
 def least(*numbers: Any) -> Any:

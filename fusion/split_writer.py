@@ -297,7 +297,7 @@ class SplitWriter(KernelWriter):
         found = self.pointers.get(("partial", split.base + k))
         if found is None:
             found = self.pointers["partial", split.base + k] = self.builder.pointer(
-                f"p{len(self.pointers)}", dtype, writable=writable, noalias=True, align=64
+                f"p{len(self.pointers)}", dtype, writable=writable, noalias=True, align=dtype.itemsize
             )
             self.bindings.append(("partial", split.base + k, 0))
             self.partials.append((split.base + k, split.chunks * prod(split.rows) * dtype.itemsize))

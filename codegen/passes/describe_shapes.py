@@ -68,5 +68,5 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     if not found:
         found = describe_line(inlined, nest, sizes)
     elif exact:
-        found["exact"] = tuple(x for name in sorted(sizes) for x in (name, sizes[name]))
+        found["exact"] = tuple(x for name in sorted(sizes) for x in (name, int(sizes[name])))
     return replace(kernel, attributes={**kernel.attributes, **{k: v for k, v in found.items() if v}})

@@ -1,35 +1,61 @@
-"""Which power of two each index is a multiple of: what decides whether an access is aligned.
+"""Which indices are multiples of a vector's elements: what decides whether an access is aligned.
 
-In: operations of a logical kernel, and what is known of values from outside. Out: for index values a divisor, 16 at most.
+In: a logical kernel and the values of its index parameters. Out: whether an index value is certainly a multiple of a power of
+two. Always true: no size is looked at that the answer does not depend on, so that many sizes have it in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import gcd
+from collections.abc import Mapping, Sequence
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps, program_order
 
-MOST = 16
 ACCESS_BYTES = 16  # of the widest access of a thread
 
 
-def known_multiples(operations: Iterable[Operation], known: Mapping[Value, int]) -> dict[Value, int]:
-    """The divisors of what is computed from `known` (parameters, loop indices: value -> divisor). Others have 1."""
-    found = {value: gcd(divisor, MOST) for value, divisor in known.items()}
-    for o in program_order(operations):
-        if not o.results:
-            continue
-        parts = [found.get(v, 1) for v in o.operands]
-        match o.opcode:
+class Multiples:
+    """What the values of a kernel are multiples of.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    sizes : mapping
+        The values of index parameters by name.
+    known : mapping, optional
+        Other values, loop indices say, and a number that each is a multiple of.
+    """
+
+    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], known: Mapping[Value, int] | None = None) -> None:
+        self._known = {p.value: sizes[p.value.name] for p in kernel.parameters if p.value.name in sizes} | dict(
+            known or {}
+        )
+        self._made = {v: o for o in program_order(kernel.body.operations) for v in o.results}
+        self._found: dict[tuple[Value, int], bool] = {}
+
+    def hold(self, value: Value, divisor: int) -> bool:
+        """Whether a value is a multiple of this power of two, as far as is known."""
+        if divisor == 1:
+            return True
+        found = self._found.get((value, divisor))
+        if found is None:
+            found = self._found[value, divisor] = self._ask(value, divisor)
+        return found
+
+    def _ask(self, value: Value, divisor: int) -> bool:
+        if value in self._known:
+            return self._known[value] % divisor == 0
+        o = self._made.get(value)
+        match o.opcode if o is not None else "":
             case "constant" if o.results[0].type.kind in "iu":  # type: ignore[union-attr]
-                found[o.results[0]] = gcd(int(o.attributes["value"]), MOST)
+                return int(o.attributes["value"]) % divisor == 0  # type: ignore[union-attr]
             case "add" | "subtract" | "minimum" | "maximum":
-                found[o.results[0]] = gcd(*parts)
+                return all(self.hold(v, divisor) for v in o.operands)  # type: ignore[union-attr]
             case "multiply":
-                found[o.results[0]] = gcd(parts[0] * parts[1], MOST)
-    return {value: divisor for value, divisor in found.items() if divisor > 1}
+                first, second = o.operands  # type: ignore[union-attr]
+                parts = [1 << k for k in range(divisor.bit_length())]
+                return any(self.hold(first, part) and self.hold(second, divisor // part) for part in parts)
+        return False
 
 
 def aligned_pointers(
@@ -46,8 +72,7 @@ def aligned_pointers(
     good: set[str] = set()
     bad: set[str] = set()
     for operations, index in walks:
-        known = {p.value: sizes.get(p.value.name, 1) or lanes for p in kernel.parameters} | {index: lanes}
-        multiples = known_multiples(kernel.body.operations, known)
+        multiples = Multiples(kernel, sizes, {index: lanes})
         steps = index_steps(operations, index)
         for o in operations:
             if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
@@ -55,6 +80,6 @@ def aligned_pointers(
             pointer = o.operands[0]
             assert isinstance(pointer.type, Pointer)
             wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
-            fits = multiples.get(o.operands[1], 1) % lanes == 0 and align[pointer] % wanted == 0
-            (good if fits and pointer.type.dtype.kind != "c" else bad).add(pointer.name)
+            possible = pointer.type.dtype.kind != "c" and align[pointer] % wanted == 0
+            (good if possible and multiples.hold(o.operands[1], lanes) else bad).add(pointer.name)
     return tuple(sorted(good - bad))

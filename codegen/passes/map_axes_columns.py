@@ -45,9 +45,9 @@ def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
     if row is None:
         return {}
     index, count = nest.levels[-1].index, sizes[nest.levels[-1].extent.name]
-    lanes = min(_columns_of(row, index), _power_of_two(count))
+    lanes = _power_of_two(count, _columns_of(row, index))
     items = prod(sizes[level.extent.name] for level in nest.levels)
-    side = min(WARP, _power_of_two(-(-count // lanes)))
+    side = _power_of_two(-(-count // lanes), WARP)
     while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
         side //= 2
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
@@ -80,9 +80,12 @@ def _columns_of(row: RowNest, index: Value) -> int:
     return lanes_of(program_order((*row.head, *row.tail)), index)
 
 
-def _power_of_two(number: int) -> int:
-    """The least that is not less."""
-    return 1 << max(number - 1, 0).bit_length()
+def _power_of_two(number: int, most: int) -> int:
+    """The least that is not less than a number, or the most."""
+    found = 1
+    while found < most and found < number:
+        found *= 2
+    return found
 
 
 def map_columns(kernel: Kernel, nest: Nest) -> Kernel:

@@ -14,7 +14,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.passes.join_kernels import TICKET
-from weft.codegen.passes.known_multiples import MOST, aligned_pointers, known_multiples
+from weft.codegen.passes.known_multiples import Multiples, aligned_pointers
 from weft.codegen.passes.map_axes_columns import find_columns
 from weft.codegen.passes.map_axes_nest import Nest, find_nest
 from weft.codegen.passes.map_axes_rows import (
@@ -63,11 +63,10 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
-    known = {p.value: sizes.get(p.value.name, 1) or MOST for p in kernel.parameters}
-    multiples = known_multiples(kernel.body.operations, known)
+    multiples = Multiples(kernel, sizes)
     found: dict[str, Any] = {}
     vectors: tuple[str, ...] = ()
-    if not any(multiples.get(v, 1) % chunk.lanes() for v in (chunk.start, chunk.stop)):
+    if all(multiples.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop)):
         found["whole"] = True
         vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
     parts = _chunk_parts(chunk)

@@ -156,21 +156,20 @@ def _kept(row: RowNest) -> int:
 def _share(row: RowNest, length: int, exact: bool) -> tuple[int, int]:
     """Threads that share a row of this length, and vectors that each keeps."""
     threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
-    least = vectors_kept(row, length, threads)
-    if not exact and least:
-        for slots in COMMON_SLOTS[threads]:
-            if slots >= least and _fits(row, slots):
-                return threads, slots
-    return threads, least
+    for slots in () if exact else COMMON_SLOTS[threads]:
+        if _fits(row, slots) and length <= slots * threads * row.lanes():
+            return threads, slots
+    return threads, vectors_kept(row, length, threads)
 
 
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = KEPT_REGISTERS) -> int:
     """Vectors of a row that each of its threads keeps in so many registers: a power of two, or 0 where they are too many."""
-    vectors = -(-length // (threads * row.lanes()))
     slots = 1
-    while slots < vectors:
+    while _fits(row, slots, registers):
+        if length <= slots * threads * row.lanes():
+            return slots
         slots *= 2
-    return slots if _fits(row, slots, registers) else 0
+    return 0
 
 
 def _fits(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:

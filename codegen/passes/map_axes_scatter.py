@@ -24,6 +24,7 @@ THREADS = 256
 MOST_BLOCKS = 1 << 10
 # Of shared memory, which six blocks of a multiprocessor share; and elements a place from which on places of one's own pay.
 MOST_BYTES = 1 << 15
+LEAST_ROOM = 32  # places
 LEAST_ELEMENTS = 4
 _COUNT = np.dtype(np.uint32)
 
@@ -42,10 +43,10 @@ def describe_scatter(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
     if atomic is None or "places" not in kernel.attributes:
         return {}
     places, elements = sizes[kernel.attributes["places"]], sizes[nest.levels[0].extent.name]
-    room = 1 << max(5, (places - 1).bit_length())
-    if room * _kept_as(kernel, atomic).itemsize > MOST_BYTES or elements < LEAST_ELEMENTS * places:
-        return {}
-    return {"private": room}
+    room, most = LEAST_ROOM, MOST_BYTES // _kept_as(kernel, atomic).itemsize
+    while room < places and room <= most:
+        room *= 2
+    return {"private": room} if room <= most and elements >= LEAST_ELEMENTS * places else {}
 
 
 def map_scatter(kernel: Kernel, nest: Nest) -> Kernel:

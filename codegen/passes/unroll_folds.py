@@ -19,14 +19,15 @@ SHORT = 4  # elements; a kernel is compiled for each length up to here
 
 def describe_folds(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
     """The kernel with the attribute ``short``, where it folds few elements in each turn of another loop."""
-    few = {name: int(value) for name, value in sizes.items() if value <= SHORT}
-    parameters = {p.value for p in kernel.parameters if p.value.name in few}
-    folds = [o for o in _inside(kernel.body) if _is_short(o, parameters)]
-    if not folds:
+    parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
+    # (no size is looked at that nothing depends on: plans for many sizes have the others in common)
+    wanted = {o.operands[1] for o in _inside(kernel.body) if _is_short(o, parameters)}
+    wanted = {v for v in wanted if sizes[v.name] <= SHORT}
+    if not wanted:
         return kernel
-    wanted = {o.operands[1] for o in folds}
-    wanted |= {v for o in kernel.walk() if o.opcode == "multiply" for v in o.operands if v in parameters}
-    known = tuple(x for v in sorted(wanted, key=lambda v: v.name) for x in (v.name, few[v.name]))
+    factors = {v for o in kernel.walk() if o.opcode == "multiply" for v in o.operands if v in parameters} - wanted
+    wanted |= {v for v in factors if sizes[v.name] <= SHORT}
+    known = tuple(x for v in sorted(wanted, key=lambda v: v.name) for x in (v.name, int(sizes[v.name])))
     return replace(kernel, attributes={**kernel.attributes, "short": known})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -123,3 +124,13 @@ def test_loops_that_begin_behind_other_statements_are_cut_turn_by_turn() -> None
     before = wf.statistics()["plans"]
     assert program(wf) == pytest.approx(program(np), rel=1e-12)
     assert wf.statistics()["plans"] == before
+
+
+@pytest.mark.parametrize("compare", [operator.gt, operator.le, operator.eq, operator.ne], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "uint64"])
+def test_integers_that_are_compared_leave_the_dtype(compare: Callable[[Any, Any], Any], dtype: str) -> None:
+    """What a comparison is depends on whether the dtype can hold the number: it is no argument of one kernel."""
+    source = np.arange(40).astype(dtype)
+    x = wf.asarray(source)
+    for number in (1, 2, 3, 4, 255, 256, -1, -200, 2**40, 2**63, 5):
+        assert np.array_equal(np.asarray(compare(x, number)), compare(source, number)), number

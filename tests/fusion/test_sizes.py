@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from weft.fusion.expr import Expr, is_number
 from weft.fusion.index_map import decode_view, disjoint
-from weft.fusion.sizes import Trace, common_divisor, convert, from_bytes, greatest, least
+from weft.fusion.sizes import Trace, common_divisor, convert, from_bytes, greatest, least, square_root
 
 
 def test_numbers_are_computed_from_others() -> None:
@@ -24,10 +27,11 @@ def test_numbers_are_computed_from_others() -> None:
         greatest(n, k),
         common_divisor(n, k),
         n * 0,
+        square_root(n * k),
     ]
     compute = trace.finish(results)
-    assert compute([6, 4]) == (25, 1, 2, 6, 4, 6, 2, 0)
-    assert compute([9, 10]) == (91, -1, 1, 9, 5, 10, 1, 0)
+    assert compute([6, 4]) == (25, 1, 2, 6, 4, 6, 2, 0, 4)
+    assert compute([9, 10]) == (91, -1, 1, 9, 5, 10, 1, 0, 9)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,28 @@ def test_what_was_asked_is_a_condition(ask: object, others: list[tuple[int, int]
     compute = trace.finish([])
     assert compute([6, 4]) == ()
     assert [compute(other) is not None for other in others] == kept
+
+
+ASKED = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+
+
+@pytest.mark.parametrize("ask", ASKED, ids=lambda f: f.__name__)
+def test_a_comparison_holds_for_the_numbers_that_it_holds_for(ask: Callable[[Any, Any], bool]) -> None:
+    """Also where it was found not to hold, and where the two are equal."""
+    pairs = list(product(range(2, 5), repeat=2))
+    for own in pairs:
+        forms: list[tuple[Callable[[Any, Any], bool], Trace]] = [
+            (ask, Trace(own)),
+            (lambda n, k: ask(n, 3), Trace(own)),
+            (lambda n, k: ask(3, k), Trace(own)),
+            (lambda n, k: ask(n - k, 0), Trace(own)),
+            (lambda n, k: bool(n * 2 - k * 2), Trace(own)),
+        ]
+        for form, trace in forms:
+            assert form(*trace.sizes) == form(*own)
+            compute = trace.finish([])
+            for other in pairs:
+                assert (compute(other) is not None) == (form(*other) == form(*own)), (own, other)
 
 
 def test_conditions_come_before_what_they_guard() -> None:
