@@ -5,6 +5,8 @@ In: arrays and numbers. Out: recorded arrays. `UFUNCS` has every row that users 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_dtypes
 from weft.dsl.array import (
     Array,
+    Scalar,
     UnsupportedDtypeError,
     apply,
     as_operand,
@@ -20,10 +23,26 @@ from weft.dsl.array import (
     record,
     start,
     user_location,
+    wrap,
     write,
 )
 from weft.dsl.creation import as_dtype
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+
+
+def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of ufuncs, or NumPy's where that is about a dtype that weft has no arrays of."""
+
+    @wraps(method)
+    def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
+        try:
+            return method(self, *arguments, **options)
+        except UnsupportedDtypeError:
+            from weft.dsl.numpy_face import call_numpy
+
+            return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
+
+    return called
 
 
 class UFunc:
@@ -43,6 +62,9 @@ class UFunc:
     def __repr__(self) -> str:
         return f"<weft ufunc {self.row.name!r}>"
 
+    def __reduce__(self) -> Any:
+        return find_ufunc, (self.row.name,)
+
     def __call__(
         self,
         *operands: Any,
@@ -53,7 +75,9 @@ class UFunc:
         order: Any = "K",
         subok: bool = True,
         signature: Any = None,
+        sig: Any = None,
     ) -> Any:
+        signature = sig if signature is None else signature
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
@@ -61,10 +85,13 @@ class UFunc:
                 f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
         out = out[0] if isinstance(out, tuple) else out
+        if out is ...:  # an array also of numbers
+            found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
+            return wrap(found._storage) if type(found) is Scalar else found
         if self.row.name == "power" and dtype is None:
             check_power(*operands)
         try:
-            if signature is not None:
+            if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
             if out is None and where is True and dtype is None:
                 return apply(self.row.name, *operands, location=user_location(2))
@@ -84,6 +111,7 @@ class UFunc:
                 options |= {"where": where, "casting": casting}
             return call_numpy(theirs, operands, options)
 
+    @_or_numpys
     def reduce(
         self,
         array: Any,
@@ -99,18 +127,21 @@ class UFunc:
 
         return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
 
+    @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Running fold along an axis, as `numpy.ufunc.accumulate`."""
         from weft.dsl import reductions
 
         return reductions.accumulate(self.row.name, array, axis, dtype, out)
 
+    @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Folds of stretches of an axis, as `numpy.ufunc.reduceat`, by which they are computed, on the host."""
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
         return found if out is None else deliver(self.row.name, expr_of(found), out)
 
+    @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
         """The function of every pair, as `numpy.ufunc.outer`."""
         if self.nin != 2:
@@ -122,6 +153,8 @@ class UFunc:
         """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""
         from weft.dsl import indexing
 
+        if (values is None) != (self.nin == 1):
+            raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         indexing.fold_at(self.row.name, array, indices, values)
 
 
@@ -183,5 +216,11 @@ for _row in OPS.values():
         _made = UFunc(_row)
         for _name in (_row.name, *_row.aliases):
             UFUNCS[_name] = _made
+
+
+def find_ufunc(name: str) -> UFunc:
+    """The ufunc of a row."""
+    return UFUNCS[name]
+
 
 __all__ = ["UFUNCS", "UFunc", "as_array", "check_cast", "check_power", "deliver", "identity_of", "resolve_dtypes"]

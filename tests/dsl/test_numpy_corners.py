@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -219,3 +220,21 @@ def test_pad_widths_that_numpy_refuses(width: Any) -> None:
         np.pad(np.arange(3), width)
     with pytest.raises(type(theirs.value), match=str(theirs.value)):
         wf.pad(wf.arange(3), width)
+
+
+def ufuncs_as_objects(m: Any) -> list[Any]:
+    days = np.array(["2010-01-02", "1999-03-14"], dtype="M8[D]")
+    total = m.add(2.0, 3.0, out=...)
+    total += 1
+    return [
+        str(m.maximum.reduce(days)), m.maximum.accumulate(days).tolist(), float(total),
+        m.power(1.5, 2.8, dtype=np.intp, casting="unsafe").item(), m.add(1, 2, sig="dd->d").item(),
+        pickle.loads(pickle.dumps(m.sin)) is m.sin, pickle.loads(pickle.dumps(m.add)) is m.add,
+    ]  # fmt: skip
+
+
+def test_ufuncs_as_objects() -> None:
+    assert ufuncs_as_objects(NUMPY) == ufuncs_as_objects(np)
+    for m in (NUMPY, np):
+        with pytest.raises(ValueError, match="second operand"):
+            m.add.at(m.zeros(3), [0])
