@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from math import prod
+from numbers import Number
 from types import GenericAlias
 from typing import Any
 
@@ -441,6 +442,7 @@ def install() -> None:
         setattr(Array, name, method)
     Array.__imatmul__ = _imatmul  # type: ignore[attr-defined]
     Scalar.__round__ = _round_number  # type: ignore[attr-defined]
+    Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
     ReadOnly.__setitem__ = _refuse_item  # type: ignore[index]
     Part.__setitem__ = _set_part  # type: ignore[index]
     Array.__array_function__ = _array_function  # type: ignore[attr-defined]

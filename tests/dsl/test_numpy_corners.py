@@ -238,3 +238,13 @@ def test_ufuncs_as_objects() -> None:
     for m in (NUMPY, np):
         with pytest.raises(ValueError, match="second operand"):
             m.add.at(m.zeros(3), [0])
+
+
+def test_numbers_are_equal_for_numpys_testing() -> None:
+    for found, wanted in ((wf.arange(4)[2], 2), (wf.ones(3).sum(), np.float64(3)), (wf.mean(wf.ones(2)), 1.0)):
+        assert np.isscalar(found)
+        np.testing.assert_equal(found, wanted)
+        np.testing.assert_equal(wanted, found)
+    assert not np.isscalar(wf.ones(1)) and not np.isscalar(wf.array(1.0))
+    with pytest.raises(AssertionError):
+        np.testing.assert_equal(wf.arange(4)[2], 3)
