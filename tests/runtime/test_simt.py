@@ -16,6 +16,7 @@ from weft.runtime import CompileError, get_device, override
 THREADS = 64
 X = np.random.default_rng(0).random((9, 1300)).astype("f4")
 Y = np.random.default_rng(1).random((300, 70)).astype("f4")
+Z = np.random.default_rng(2).random((7, 40, 300)).astype("f4")
 
 
 def planted(fault: str) -> Kernel:
@@ -114,6 +115,11 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "chunks": lambda: wf.sin(wf.asarray(np.arange(40000.0))).sum(),
     "transposed": lambda: wf.asarray(Y).T + wf.asarray(Y[:70, :1]),
     "scan": lambda: wf.cumsum(wf.asarray(X), axis=1),
+    "rows far apart": lambda: wf.asarray(Z).sum(axis=(0, 2)),
+    "columns of batches": lambda: wf.asarray(Z[:3, :, :70]).sum(axis=1),
+    "columns by strides": lambda: wf.asarray(Z)[::2, ::3].max(axis=(0, 1)) / wf.asarray(Z)[::2, ::3].sum(axis=(0, 1)),
+    "long scans": lambda: wf.cumsum(wf.asarray(np.arange(18_000, dtype="i4").reshape(2, -1)), axis=1),
+    "counts": lambda: wf.bincount(wf.asarray(np.arange(5_000) * 7 % 5)),
     "in place": lambda: _stepped(),
     "read by all, written by one": lambda: _overwritten(),
     "in place, backward": lambda: _turned(),

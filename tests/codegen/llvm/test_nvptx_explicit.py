@@ -106,6 +106,27 @@ def test_what_threads_do_together(arch: str) -> None:
     assert ptx.count("shfl.sync.down.b32") == 9 + 3 * 2 + 2 + 4
 
 
+def test_a_barrier_of_the_grid_waits_for_blocks_and_orders_their_memory() -> None:
+    """All threads of the block have come, what they wrote is out, the counter is read until all have come, all go on."""
+    parts = ("bar.sync 0;", "fence.sc.gpu;", "atom.global.add.u32", "ld.acquire.gpu.global.b32", "bar.sync 0;", "ret;")
+    ptx = re.sub(r"\s+", " ", ptx_of(between_threads()))
+    assert re.search(".*".join(map(re.escape, parts)), ptx)
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_atomics_that_order_memory(space: str) -> None:
+    b = Builder("ordered")
+    i = b.place()
+    for kind, name in (("I", "increment"), ("i", "add"), ("e", "fmax")):
+        pointer = b.shared(kind, 8) if space == "shared" else b.pointer(f"p_{kind}", kind, writable=True)
+        b.store(pointer, i, b.one("atomic", (pointer, i, b.cast(i, kind)), np.dtype(kind), kind=name, order="acq_rel"))
+    ptx = ptx_of(b.finish())
+    assert f"atom.acq_rel.gpu.{space}.inc.u32" in ptx
+    assert f"atom.acq_rel.gpu.{space}.add.u32" in ptx
+    # what the machine has no instruction for stands between fences
+    assert ptx.count("fence.acq_rel.gpu") == 2
+
+
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("space", ["global", "shared"])
 def test_atomics(space: str, arch: str) -> None:
