@@ -18,6 +18,7 @@ from weft.fusion.storage import (
     Storage,
     current_epoch,
     recording,
+    scattered,
     uneven,
 )
 from weft.runtime import DeviceMismatchError
@@ -82,6 +83,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         if again:
             if len(uneven) >= UNEVEN_LIMIT:
                 uneven.clear()
+                scattered.clear()
             uneven.update((epoch.first, location, *map(_place, epoch.pending)))
     elif count >= epoch.limit and location is not None:
         if epoch.turn is None:
@@ -104,18 +106,24 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 # How often in a row long recordings that began at a place found no plan; numbers that change take some turns to become slots.
 _misses: dict[Location | None, int] = {}
 MISSES = 4
+# The same of short ones, whose few forms have to be met first.
+SHORT_MISSES = 10
 
 
 def _note_search(where: Location | None, found: bool) -> None:
-    """Cut what begins at this place short, if its turns come in too many forms to find plans of long programs of them."""
+    """Cut what begins at this place short, if its turns come in too many forms to find plans of long programs of them; and turn
+    by turn, if short ones come in too many forms as well."""
     if found:
         _misses.pop(where, None)
         return
     if len(_misses) >= UNEVEN_LIMIT:
         _misses.clear()
     count = _misses[where] = _misses.get(where, 0) + 1
-    if count >= MISSES:
-        uneven.add(where)
+    if where not in uneven:
+        if count >= MISSES:
+            uneven.add(where)
+    elif count >= SHORT_MISSES:
+        scattered.add(where)
 
 
 def _is_uneven(epoch: Epoch, location: Location) -> bool:

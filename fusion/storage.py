@@ -28,6 +28,8 @@ SOFT_LIMIT = 256
 # Where turns of a loop differ in their lengths, they are cut as soon as there are as many operations: no two long programs
 # of such turns are alike, but short ones find their plan again (`resized.py`).
 SHORT_LIMIT = 16
+# Where these come in too many forms as well, each turn is cut by itself.
+TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
 
@@ -70,6 +72,8 @@ _numbers = count()
 # Places where recordings began of loops whose turns differ in their lengths. Bounded.
 uneven: set[Location | None] = set()
 UNEVEN_LIMIT = 10_000
+# Those of them whose turns are cut one by one.
+scattered: set[Location | None] = set()
 
 
 class Epoch:
@@ -112,7 +116,7 @@ class Epoch:
         self.first = where
         # (the hash of a place takes long)
         if uneven and where is not None and where in uneven:
-            self.limit = SHORT_LIMIT
+            self.limit = TURN_LIMIT if where in scattered else SHORT_LIMIT
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
         """The leaf that stands for `buffer`."""

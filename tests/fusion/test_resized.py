@@ -285,3 +285,26 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
             before = set(uneven)
             np.testing.assert_allclose(np.asarray(program(wf)), program(np))
             assert (uneven > before) == grows
+
+
+def test_lengths_of_no_order_are_planned_turn_by_turn() -> None:
+    """Six rows together have lengths that are equal, 0 or 1 in ever new ways; one row has few forms."""
+    source = np.random.default_rng(0)
+    ends = np.concatenate([[0], source.integers(0, 7, 900)]).cumsum()
+    columns, values = source.integers(0, 50, ends[-1]), source.random(ends[-1])
+
+    def product(m: ModuleType) -> Any:
+        x, a, at = m.arange(50.0), m.asarray(values), m.asarray(columns)
+        y = m.empty(900)
+        for k in range(900):
+            y[k] = a[ends[k] : ends[k + 1]] @ x[at[ends[k] : ends[k + 1]]]
+        return y
+
+    expected = product(np)
+    with wf.device("cpu"):
+        before = wf.statistics()["plans"]
+        np.testing.assert_allclose(np.asarray(product(wf)), expected)
+        assert wf.statistics()["plans"] - before < 60
+        before = wf.statistics()["plans"]
+        np.testing.assert_allclose(np.asarray(product(wf)), expected)
+        assert wf.statistics()["plans"] - before < 30
