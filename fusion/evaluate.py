@@ -22,9 +22,12 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
     With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
     """
-    asked = storages
-    if len(asked) != 1 or asked[0].buffer is not None or asked[0].epoch is None:  # (the usual case goes on at once)
-        asked = [s for s in storages if s.buffer is None and s.epoch is not None]
+    if len(storages) == 1:
+        epoch = storages[0].epoch
+        if epoch is not None and storages[0].buffer is None:
+            evaluate_epoch(epoch, storages, aside)
+        return
+    asked = [s for s in storages if s.buffer is None and s.epoch is not None]
     while asked:
         epoch = asked[0].epoch
         if epoch is None:  # another thread has just been through with it

@@ -326,13 +326,8 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     table: list[Any] = epoch.slots + plan.blank if not missing else _table(plan, epoch.slots, missing)
     if device.streaming:
         _claim(table, device)
-    if plan.ticket is not None:
-        table[plan.ticket] = device.ticket()
-    if plan.board is not None:
-        place, nbytes = plan.board
-        table[place] = device.board(nbytes)
-    for place in plan.scalars:
-        table[place] = pack_scalar(table[place])
+    if plan.asks_more:
+        _fill(table, plan, device)
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
@@ -370,6 +365,17 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
     """The table of a run whose epoch has more slots than the plan's had, or fewer."""
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
+
+
+def _fill(table: list[Any], plan: Plan, device: Device) -> None:
+    """What a table has beside memory: numbers, and what launches count in and write notes on."""
+    if plan.ticket is not None:
+        table[plan.ticket] = device.ticket()
+    if plan.board is not None:
+        place, nbytes = plan.board
+        table[place] = device.board(nbytes)
+    for place in plan.scalars:
+        table[place] = pack_scalar(table[place])
 
 
 def _do(step: Step, table: list[Any], device: Device) -> None:

@@ -64,6 +64,7 @@ class Plan:
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
     # the table behind the slots, as a run begins: nothing is there, no kernel of the step was started
     blank: list[Any] = field(default_factory=list, init=False)
+    asks_more: bool = field(default=False, init=False)  # than memory
     program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were
     # where the table holds each version that was asked about in the end (-1: nowhere), and whether it holds all of them
     handed: list[int] = field(default_factory=list, init=False)
@@ -71,3 +72,4 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.blank = [None] * (self.places - self.slots) + [0]
+        self.asks_more = bool(self.scalars) or self.ticket is not None or self.board is not None
