@@ -33,6 +33,8 @@ class BlockWriter(SweepWriter):
         self.points: list[Value] = []  # the tile's indices
         self.ring_stores: list[tuple[Value, Value, Value]] = []
         self.kept: list[tuple[Value, Value, Value, Value]] = []
+        self.over: list[int] = []  # steps that write over what they update, which stand last
+        self.writing_over = False
 
     def _place_axes(self) -> None:
         self.nest.position = {axis: 1 + axis for axis in range(self.sweep.axes)}
@@ -106,7 +108,10 @@ class BlockWriter(SweepWriter):
             self._stand([self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(places)])
             self._note_ring(node, super(SweepWriter, self)._load(node, _everywhere(node))[0])
         for number in numbers:
-            self._do_step(number)
+            if self.sweep.steps[number].statements[0].task.node in self.sweep.owner:
+                self.over.append(number)
+            else:
+                self._do_step(number)
         self.flush_stores()
         self.indices[:] = kept
         self.leave_loops(1)
@@ -150,14 +155,7 @@ class BlockWriter(SweepWriter):
     def _do_step(self, number: int) -> None:
         """One step: its values at the point, and what is copied where it has none."""
         b, step = self.builder, self.sweep.steps[number]
-        self.number = number
-        places = [self._coordinate(axis, step.lag) for axis in range(self.sweep.axes)]
-        inner = []
-        for axis, (place, origin, extent) in enumerate(zip(places, step.origin, step.extents, strict=True)):
-            with b.at(2 + axis):
-                place = b.op("subtract", place, self._size(axis, origin)) if origin else place
-            inner.append(self._clamped(place, axis, self._size(axis, extent)))
-        self._stand(inner)
+        places = self._stand_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
         self._stand([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
@@ -175,16 +173,45 @@ class BlockWriter(SweepWriter):
                 pointer = self.pointer(node, 0, writable=True)
                 self.kept.append((here, pointer, self.address(form, node)[0], value))
 
-    def _inside(self, step: Step, places: list[Value]) -> Value | None:
-        """Whether the point is in the step's box; None where all are."""
+    def _stand_in_box(self, number: int) -> list[Value]:
+        """Stand at the nearest point of a step's box; where the point itself is."""
+        b, step = self.builder, self.sweep.steps[number]
+        self.number = number
+        places = [self._coordinate(axis, step.lag) for axis in range(self.sweep.axes)]
+        inner = []
+        for axis, (place, origin, extent) in enumerate(zip(places, step.origin, step.extents, strict=True)):
+            with b.at(2 + axis):
+                place = b.op("subtract", place, self._size(axis, origin)) if origin else place
+            inner.append(self._clamped(place, axis, self._size(axis, extent)))
+        self._stand(inner)
+        return places
+
+    def _write_over(self, number: int) -> None:
+        """A step that writes over what it updates: nothing is read outside its box, where others may be writing."""
+        b, sweep = self.builder, self.sweep
+        places = self._stand_in_box(number)
+        (statement,) = sweep.steps[number].statements
+        node = statement.task.node
+        owner = sweep.owner[node]
+        index = self._place_in_ring(owner, turn_of(sweep, owner, number, (0,) * sweep.axes), 0)
+        inside = self._inside(sweep.steps[number], places, all_sides=True)
+        assert inside is not None
+        outside, self.values, self.branching, self.writing_over = self.values, dict(self.values), 1 + sweep.axes, True
+        with b.if_(inside):
+            made = self.body(statement.placed)
+            b.store(self.rings[owner][0], index, b.cast(made[statement.task.result][0], node.dtype))
+        self.values, self.branching, self.writing_over = outside, None, False
+
+    def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
+        """Whether the point, of those in the array, is in the step's box; None where all are. With `all_sides`, of any points."""
         b, found = self.builder, None
         for axis, place in enumerate(places):
             origin, extent, last = step.origin[axis], step.extents[axis], step.last[axis]
             tests = []
             with b.at(2 + axis):
-                if origin:
+                if origin or all_sides:
                     tests.append(b.op("greater_equal", place, self._size(axis, origin), dtype=bool))
-                if origin + extent < last:
+                if origin + extent < last or all_sides:
                     tests.append(b.op("less", place, self._size(axis, origin + extent), dtype=bool))
                 for test in tests:
                     found = test if found is None else b.op("logical_and", found, test)
@@ -231,14 +258,17 @@ class BlockWriter(SweepWriter):
         for here, pointer, index, value in self.kept:
             with self.builder.if_(here):
                 self.builder.store(pointer, index, value)
+        for number in self.over:
+            self._write_over(number)
         self.ring_stores.clear()
         self.kept.clear()
+        self.over.clear()
 
     # -- rings --------------------------------------------------------------------------------
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
         # (branches read memory: what they need has to be computed in front of them)
-        distance = self._distance(node, form) if self.branching is None else None
+        distance = self._distance(node, form) if self.branching is None or self.writing_over else None
         if distance is None or (node, self.number, distance) not in self.served:
             assert node not in self.sweep.homes
             return super(SweepWriter, self)._load(node, form)
@@ -248,7 +278,9 @@ class BlockWriter(SweepWriter):
     def _distance(self, node: Expr, form: Affine) -> Place | None:
         """How far from the step's points it reads a value along all its axes; None where it reads otherwise."""
         step, strides, walked = self.sweep.steps[self.number], contiguous_strides(node.shape), dict(form[1])
-        if node not in self.rings or len(walked) != sum(walked.get(a) == s for a, s in enumerate(strides)):
+        if self.sweep.owner.get(node, node) not in self.rings or len(walked) != sum(
+            walked.get(a) == s for a, s in enumerate(strides)
+        ):
             return None
         if any((axis in walked) != (extent > 1) for axis, extent in enumerate(step.extents)):
             return None
@@ -267,7 +299,8 @@ class BlockWriter(SweepWriter):
         """Where a ring has what is so far from the point."""
         behind = turn_of(self.sweep, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.sweep.rows :], self.pitches, strict=True))
-        return self.rings[node][0], self._place_in_ring(node, behind, beside)
+        owner = self.sweep.owner.get(node, node)
+        return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
 
     def _note_ring(self, node: Expr, value: Value) -> None:
         """Note what this turn leaves in a ring."""

@@ -101,6 +101,8 @@ class Sweep(Group):
         Points of a part along each axis.
     outside : dict
         On a GPU: as `readers`, for values that no step makes and that have rings too.
+    owner : dict
+        On a GPU: value that is written into another one's ring, where it differs from that -> the other one.
     tile, margin : tuple of int
         On a GPU: points that a block's threads have, along the axes of rings, and how many of them lie in front of the part.
     """
@@ -111,6 +113,7 @@ class Sweep(Group):
     rings: dict[Expr, Place] = field(default_factory=dict)
     width: Place = ()
     outside: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
+    owner: dict[Expr, Expr] = field(default_factory=dict)
     tile: Place = ()
     margin: Place = ()
     rolled: Rolled | None = None

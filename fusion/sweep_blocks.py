@@ -37,13 +37,15 @@ MANY_PARTS = 640
 LEAST_FILLS = 3
 # A kernel that moves fewer bytes has its values in the second cache anyway.
 LEAST_BYTES = 48 << 20
-MOST = (10, 8, 6, 5, 4, 3, 2)  # steps of a kernel
+MOST = (20, 15, 10, 8, 6, 5, 4, 3, 2)  # steps of a kernel; those that write borders count too
 # Costs are in instructions: of a byte of memory, and of four bytes of shared memory or the first cache, which has
 # a path of its own; of where a step is and whether a point is inside; and of a turn, for a thread.
 BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
+OVER_COST = 3  # where it writes over another one's values
 TURN_COST = 30
+LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 SECTOR = 32  # bytes that parts of long rows begin at multiples of
 
 
@@ -61,8 +63,9 @@ def lag_of(sweep: Sweep, node: Expr) -> int:
 
 
 def turn_of(sweep: Sweep, node: Expr, number: int, distance: Place) -> int:
-    """How many turns before a step reads a value it was put into its ring."""
-    return sweep.steps[number].lag - lag_of(sweep, node) - distance[0] if sweep.rows else 0
+    """How many turns ago its ring got the row that a step reads of a value."""
+    owner = sweep.owner.get(node, node)
+    return sweep.steps[number].lag - lag_of(sweep, owner) - distance[0] if sweep.rows else 0
 
 
 def turns_of(sweep: Sweep) -> tuple[int, int]:
@@ -100,10 +103,12 @@ def choose_blocks(sweep: Sweep) -> bool:
     if any(sweep.beyond(step, axis) for step in sweep.steps for axis in range(sweep.axes)):
         return False
     sweep.outside = _read_from_outside(sweep)
+    sweep.owner = _find_owners(sweep)
     _set_lags(sweep)
     rows: dict[Expr, int] = {}
     for node, number, distance in ring_readers(sweep):
-        rows[node] = max(rows.get(node, 0), turn_of(sweep, node, number, distance) + 1)
+        owner = sweep.owner.get(node, node)
+        rows[owner] = max(rows.get(owner, 0), turn_of(sweep, node, number, distance) + 1)
     found: list[tuple[int, Place, Place, Place]] = []
     for tile in TILES[max(1, sweep.axes - 1)]:
         sweep.tile = tile
@@ -139,13 +144,35 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
         yield statement.previous, statement.start
 
 
+def _find_owners(sweep: Sweep) -> dict[Expr, Expr]:
+    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write."""
+    found: dict[Expr, Expr] = {}
+    for number, step in enumerate(sweep.steps):
+        statement = step.statements[0]
+        node, previous = statement.task.node, statement.previous
+        if len(step.statements) > 1 or previous not in sweep.homes or node not in sweep.readers:
+            continue
+        if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
+            continue
+        readers = sweep.readers[previous]
+        apart = all(not any(d) or any(abs(x) >= n for x, n in zip(d, step.extents, strict=True)) for _, d in readers)
+        if apart and all(reader == number for reader, _ in readers):
+            found[node] = found.get(previous, previous)
+    return found
+
+
 def _set_lags(sweep: Sweep) -> None:
-    """Each step is a turn behind the last row that it reads."""
+    """Each step is a turn behind the last row that it reads, and behind whoever reads what it writes over."""
     reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
     for node, number, distance in ring_readers(sweep):
         reads[number].append((node, distance[0]))
     for step, found in zip(sweep.steps, reads, strict=True):
-        step.lag = max((lag_of(sweep, node) + d + 1 for node, d in found), default=0) if sweep.rows else 0
+        behind = [lag_of(sweep, node) + d + 1 for node, d in found]
+        for s in step.statements:
+            if s.task.node in sweep.owner and s.previous in sweep.owner:
+                before = sweep.homes[s.previous][0]
+                behind += [sweep.steps[before].lag - d + 1 for _, d in reads[before]]
+        step.lag = max(behind, default=0) if sweep.rows else 0
 
 
 def _span(sweep: Sweep, node: Expr, axis: int) -> tuple[int, int]:
@@ -203,9 +230,15 @@ def _together(arithmetic: int, moved: int) -> int:
 
 def joined_cost(sweep: Sweep) -> int:
     """What a joined kernel takes."""
-    tasks = [s.task for step in sweep.steps for s in step.statements]
+    # (what is written over another value is a few elements)
+    tasks = [s.task for step in sweep.steps for s in step.statements if s.task.node not in sweep.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in sweep.rings)
-    arithmetic = sum(_arithmetic(task) for task in tasks) + STEP_COST * len(sweep.steps) + 4 * len(sweep.outside)
+    arithmetic = (
+        sum(_arithmetic(task) for task in tasks)
+        + STEP_COST * len(sweep.steps)
+        - (STEP_COST - OVER_COST) * len(sweep.owner)
+        + 4 * len(sweep.outside)
+    )
     shared = sum(_reads(task) for task in tasks) + writes
     more = turns_of(sweep)[1] if sweep.rows else 0
     turns = prod(sweep.counts) * ((sweep.width[0] if sweep.rows else 1) + more)
@@ -216,7 +249,7 @@ def joined_cost(sweep: Sweep) -> int:
     read, written = traffic(sweep)
     covered = turns * prod(sweep.tile)
     moved = read * covered // max(1, prod(sweep.steps[-1].last)) + written
-    return _together(done, moved * BYTE_COST)
+    return _together(done, moved * BYTE_COST) + LAUNCH_COST
 
 
 def single_cost(group: Group) -> int:
@@ -225,4 +258,4 @@ def single_cost(group: Group) -> int:
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
     arithmetic = sum(_arithmetic(p.task) for p in group.placed)
     shared = sum(_reads(p.task) for p in group.placed) + writes
-    return _together(points * _together(arithmetic, shared), sum(traffic(group)) * BYTE_COST)
+    return _together(points * _together(arithmetic, shared), sum(traffic(group)) * BYTE_COST) + LAUNCH_COST

@@ -40,6 +40,26 @@ def brief(u: Any) -> Any:
     return u
 
 
+def closed(u: Any) -> Any:
+    """What leaves through a wall comes back: borders are written after each step, over what is there."""
+    for _ in range(4):
+        u[1:-1, 1:-1] = steps._five_points(u)
+        u[-1, :] = u[-2, :]
+        u[:, 0] = u[:, 1]
+        u[0, :] = u[1, :]
+        u[:, -1] = u[:, -3]
+        u[3, 2:7] *= 0.5
+    return u
+
+
+def closed_row(u: Any) -> Any:
+    for _ in range(4):
+        u[1:-1] = 0.5 * (u[:-2] + u[2:])
+        u[0] = u[1]
+        u[-1] = 1
+    return u
+
+
 CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (steps.jacobi, (67, 183), 1, "f4"),
     (steps.jacobi, (5, 9), 1, "f8"),
@@ -56,6 +76,8 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (steps.fixed_walls, (30, 80), 1, "f4"),
     (steps.watched, (30, 80), 1, "f4"),
     (centred, (40, 130), 2, "f4"),
+    (closed, (30, 130), 1, "f4"),
+    (closed_row, (300,), 1, "f4"),
     (steps.jacobi, (30, 80), 1, "c8"),
     (steps.jacobi, (30, 80), 1, "f2"),
 ]
@@ -81,7 +103,8 @@ def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int
 
 @pytest.mark.parametrize("device", ["simt::backward", "simt::watched"])
 @pytest.mark.parametrize(
-    ("program", "shape", "count"), [(steps.jacobi, (6, 70), 1), (steps.diffusion, (90,), 1), (brief, (4, 9, 12), 1)]
+    ("program", "shape", "count"),
+    [(steps.jacobi, (6, 70), 1), (steps.diffusion, (90,), 1), (closed, (7, 40), 1), (brief, (4, 9, 12), 1)],
 )
 def test_threads_do_not_get_in_each_others_way(
     program: Callable[..., Any], shape: tuple[int, ...], count: int, device: str
@@ -111,6 +134,14 @@ def test_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert len(_seen((4096, 4096)).kernels) <= 3
     assert len(_seen((512, 512)).kernels) == 10, "what the second cache holds"
+
+
+def test_borders_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with wf.device("simt"):
+        u = wf.zeros((4096, 4096), np.float32)
+        wf.evaluate(u)
+        assert len(wf.explain(steps.fixed_walls(u)).kernels) < 4
 
 
 def test_shared_memory_is_what_every_gpu_gives() -> None:
