@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from weft.codegen import SWEEP_THREADS, Pointer, Value
+from weft.codegen import Pointer, Value
 from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.index_map import Affine, flatten, variable
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.sweep import Place, Statement, Step, Sweep, unflatten
-from weft.fusion.sweep_blocks import pads_of, plane_sizes, ring_readers, turn_of, turns_of
+from weft.fusion.sweep_blocks import plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
 from weft.fusion.sweep_writer import SweepWriter
 
 
@@ -25,7 +25,7 @@ class BlockWriter(SweepWriter):
 
     def __init__(self, sweep: Sweep, parametric: bool) -> None:
         super().__init__(sweep, parametric)
-        self.builder.kernel.attributes["sweep"] = min(SWEEP_THREADS, prod(sweep.tile))
+        self.builder.kernel.attributes["sweep"] = threads_of(sweep)
         self.served = set(ring_readers(sweep))
         self.plane = plane_sizes(sweep)
         self.pitches = [prod(self.plane[k + 1 :]) for k in range(len(self.plane))]
@@ -63,16 +63,8 @@ class BlockWriter(SweepWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Rings of a dtype are one array, in front of which there is room to read beside the first point."""
-        plane, pads = self.plane, pads_of(self.sweep)
-        ahead = sum(pad * prod(plane[k + 1 :]) for k, pad in enumerate(pads))
-        sizes = {node.dtype: ahead for node in self.sweep.rings}
-        places: dict[Expr, int] = {}
-        for node, (rows, *_) in self.sweep.rings.items():
-            places[node] = sizes[node.dtype]
-            sizes[node.dtype] += rows * prod(plane)
-        threads = self.builder.kernel.attributes["sweep"]
-        sizes = {dtype: -(-count // threads) * threads for dtype, count in sizes.items()}
+        """Rings of a dtype are one array."""
+        places, sizes = ring_places(self.sweep)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
             for dtype, count in sizes.items()

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
+
 from weft.codegen import SWEEP_THREADS, find_op
 from weft.fusion.body import all_instructions
 from weft.fusion.expr import Expr
@@ -87,12 +89,28 @@ def plane_sizes(sweep: Sweep) -> Place:
     return tuple(n + pad for n, pad in zip(sweep.tile, pads_of(sweep), strict=True))
 
 
+def ring_places(sweep: Sweep) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
+    """Where each ring begins in the array of its dtype, and how long arrays are: in front is room to read beside a point."""
+    plane, pads = plane_sizes(sweep), pads_of(sweep)
+    sizes = dict.fromkeys(
+        (node.dtype for node in sweep.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
+    )
+    places = {}
+    for node, (rows, *_) in sweep.rings.items():
+        places[node] = sizes[node.dtype]
+        sizes[node.dtype] += rows * prod(plane)
+    threads = threads_of(sweep)
+    return places, {dtype: -(-count // threads) * threads for dtype, count in sizes.items()}
+
+
 def ring_bytes(sweep: Sweep) -> int:
     """Shared memory of a block."""
-    plane, pads = plane_sizes(sweep), pads_of(sweep)
-    ahead = sum(pad * prod(plane[k + 1 :]) for k, pad in enumerate(pads))
-    kept = sum(rows * prod(plane) * node.dtype.itemsize for node, (rows, *_) in sweep.rings.items())
-    return kept + sum(ahead * dtype.itemsize for dtype in {node.dtype for node in sweep.rings})
+    return sum(count * dtype.itemsize for dtype, count in ring_places(sweep)[1].items())
+
+
+def threads_of(sweep: Sweep) -> int:
+    """Threads of a block."""
+    return min(SWEEP_THREADS, prod(sweep.tile))
 
 
 # -- choices --------------------------------------------------------------------------------------------
