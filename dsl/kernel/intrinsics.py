@@ -339,7 +339,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 }
 
 
-def _element(call: Call, name: str, ary: Any, idx: Any) -> Array:
+def _element(call: Call, name: str, ary: Any, idx: Any, reads: bool = False) -> Array:
     """The one element that an atomic works on."""
     c = call.c
     if not isinstance(ary, Array):
@@ -347,9 +347,10 @@ def _element(call: Call, name: str, ary: Any, idx: Any) -> Array:
     view = arrays.view_of(c, ary, idx)
     if view.ndim:
         c.fail(f"cuda.atomic.{name} needs an index for each of the {ary.ndim} axes")
-    if not view.writable or view.space == "constant":
-        c.fail(f"{view.label or 'the array'} is read-only here")
-    c.written.add(view.origin)
+    if not reads:
+        if not view.writable or view.space == "constant":
+            c.fail(f"{view.label or 'the array'} is read-only here")
+        c.written.add(view.origin)
     if c.watch is not None:
         c.watch.access(view, Kind.ATOMIC, compares=name == "cas")
     return view
@@ -388,6 +389,13 @@ def _atomic(name: str) -> Handler:
 
 for _name in _ATOMICS:
     _TABLE[f"atomic.{_name}"] = _atomic(_name)
+
+
+@handles("atomic.load")
+def _atomic_load(call: Call, ary: Any, idx: Any) -> Any:
+    view = _element(call, "load", ary, idx, reads=True)
+    _check_atomic(call.c, "load", view.dtype, "iuf", (4, 8))
+    return Scalar(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
 
 
 @handles("atomic.cas")

@@ -66,6 +66,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "reduce_or_sync": ("mask, value", "`value` of the lanes of `mask`, folded with |."),
     "reduce_xor_sync": ("mask, value", "`value` of the lanes of `mask`, folded with ^."),
     # atomics: all return the old element
+    "atomic.load": ("ary, idx", "``ary[idx]`` as it is now, which other threads may be writing to by atomics."),
     "atomic.add": ("ary, idx, val", "``ary[idx] += val``."),
     "atomic.sub": ("ary, idx, val", "``ary[idx] -= val``."),
     "atomic.min": ("ary, idx, val", "``ary[idx] = val`` where `val` is less. NaN is never less."),

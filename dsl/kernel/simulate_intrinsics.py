@@ -357,6 +357,7 @@ ACTIONS: Mapping[str, Action] = {
     "reduce_and_sync": _warp_reduce("reduce_and_sync", operator.and_),
     "reduce_or_sync": _warp_reduce("reduce_or_sync", operator.or_),
     "reduce_xor_sync": _warp_reduce("reduce_xor_sync", operator.xor),
+    "atomic.load": lambda thread, ary, idx: _element("atomic.load", ary, idx)[2],
     "atomic.add": _atomic("add", operator.add, "iufc"),
     "atomic.sub": _atomic("sub", operator.sub, "iufc"),
     "atomic.min": _atomic("min", lambda old, value: value if value < old else old),

@@ -1,0 +1,158 @@
+"""Sorting on a GPU: which kernels a sort starts, with what memory.
+
+In: rows of elements in memory of a device. Out: the same memory's elements in order, or their places in that order. Always true:
+sorts are stable, NaNs come last (first where the order descends), zeros of either sign are equal: NumPy's order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import wrap
+from weft.dsl.radix_kernels import (
+    DIGITS,
+    SPAN,
+    THREADS,
+    Order,
+    make_block_sort,
+    make_clear,
+    make_count,
+    make_sweep,
+    order_of,
+)
+from weft.fusion import Storage
+from weft.runtime import Buffer, Device
+
+_UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.uint64)
+# Elements that a thread has, where rows fit into a block.
+FEW_ITEMS = 2
+
+
+def most_items(order: Order) -> int:
+    """Elements that a thread has: as many as fit into the shared memory that a block has anywhere."""
+    return 8 if order.word.itemsize == 8 else 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a sort of rows takes: how many tiles a row has (1: rows are ordered within blocks), kernels, bytes moved."""
+
+    tiles: int
+    kernels: int
+    moved: int
+
+
+def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
+    """What sorting `rows` of `n` elements takes."""
+    order = order_of(dtype, False)
+    size, count = dtype.itemsize, rows * n
+    tiles = -(-n // (THREADS * most_items(order)))
+    result = 8 if numbered else size
+    if tiles == 1:
+        return Sizes(1, 1, count * (size + result))
+    # counted, then read and written in each turn; places go along: narrow, and none to begin with
+    along = (order.turns - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.turns
+    return Sizes(tiles, 2 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
+
+
+class Rows:
+    """One sort: `rows` of `n` elements of `source`, into `out`.
+
+    Parameters
+    ----------
+    device : Device
+    source : (Buffer, int)
+        Memory, and the byte that the first element stands at.
+    out : Buffer
+        For elements, or for int64 places of elements where the sort is `numbered`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        source: tuple[Buffer, int],
+        out: Buffer,
+        rows: int,
+        n: int,
+        order: Order,
+        numbered: bool,
+    ) -> None:
+        self.device = device
+        self.source = source
+        self.out = out
+        self.rows, self.n = rows, n
+        self.order = order
+        self.numbered = numbered
+
+    def run(self) -> None:
+        """Start the kernels."""
+        items = most_items(self.order)
+        if self.n <= THREADS * items:
+            self._within_blocks(FEW_ITEMS if self.n <= THREADS * FEW_ITEMS // 2 else items)
+        else:
+            self._by_tiles(items)
+
+    def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
+        """Memory as a kernel's argument; written to where it lies."""
+        nbytes = dtype.itemsize * int(np.prod(shape, dtype=object))
+        part = Buffer(self.device, buffer.address + start, nbytes, buffer)
+        return wrap(Storage(shape, dtype, self.device, part))
+
+    def _within_blocks(self, items: int) -> None:
+        per = min(DIGITS, THREADS * items // self.n)
+        several = min(per, self.rows) > 1
+        kernel = make_block_sort(self.order, items, several or self.numbered, self.numbered)
+        shape = (self.rows * self.n,)
+        source = self._array(self.source[0], shape, self.order.word, self.source[1])
+        out = self._array(self.out, shape, _INT64 if self.numbered else self.order.word)
+        kernel[-(-self.rows // per), THREADS](source, out, self.n, per, self.order.turns + several)
+
+    def _by_tiles(self, items: int) -> None:
+        order, rows, n = self.order, self.rows, self.n
+        word, turns, shape = order.word, order.turns, (rows, n)
+        tiles = -(-n // (THREADS * items))
+        words = rows * tiles * DIGITS, -(-rows * turns * DIGITS // 2), -(-turns // 2)
+        held = self.device.allocate(8 * sum(words))
+        board = self._array(held, (rows * tiles, DIGITS), _UINT64)
+        counts = self._array(held, (rows, turns * DIGITS), _UINT32, 8 * words[0])
+        taken = self._array(held, (turns,), _UINT32, 8 * (words[0] + words[1]))
+        make_clear()[-(-sum(words) // THREADS), THREADS](self._array(held, (sum(words),), _UINT64))
+        source = self._array(self.source[0], shape, word, self.source[1])
+        chunks = -(-n // SPAN)
+        make_count(order)[rows * chunks, THREADS](source, counts, chunks)
+        keys, places = self._stages(shape)
+        for turn in range(turns):
+            ends = self.numbered and turn == turns - 1
+            kernel = make_sweep(order, items, self.numbered, turn == 0, ends)
+            kernel[rows * tiles, THREADS](
+                source if turn == 0 else keys[turn - 1],
+                places[turn - 1],
+                keys[turn],
+                places[turn],
+                counts,
+                board,
+                taken,
+                tiles,
+                turn,
+            )
+
+    def _stages(self, shape: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+        """Where elements and their places are after each turn; the last result is `out`."""
+        word, turns = self.order.word, self.order.turns
+        size = self.rows * self.n
+        if not self.numbered:
+            other = self.device.allocate(size * word.itemsize) if turns > 1 else self.out
+            both = [self._array(each, shape, word) for each in (self.out, other)]
+            keys = [both[(turns - 1 - turn) % 2] for turn in range(turns)]
+            return keys, keys
+        made = [self.device.allocate(size * width) for width in (word.itemsize, 4) for _ in range(min(2, turns - 1))]
+        if not made:
+            out = self._array(self.out, shape, _INT64)
+            return [out], [out]
+        half = len(made) // 2
+        keys = [self._array(made[turn % half], shape, word) for turn in range(turns)]
+        places = [self._array(made[half + turn % half], shape, _UINT32) for turn in range(turns - 1)]
+        return keys, [*places, self._array(self.out, shape, _INT64)]
