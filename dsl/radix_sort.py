@@ -125,13 +125,13 @@ class Rows:
         make_count(order)[rows * chunks, THREADS](source, counts, chunks)
         keys, places = self._stages(shape)
         for turn in range(turns):
-            ends = self.numbered and turn == turns - 1
-            kernel = make_sweep(order, items, self.numbered, turn == 0, ends)
+            begins, ends = turn == 0, self.numbered and turn == turns - 1
+            kernel = make_sweep(order, items, self.numbered, begins, ends)
             kernel[rows * tiles, THREADS](
-                source if turn == 0 else keys[turn - 1],
-                places[turn - 1],
-                keys[turn],
-                places[turn],
+                source if begins else keys[turn - 1],
+                places[turn - 1] if self.numbered and not begins else counts,  # what stands in for what is not used
+                counts if ends else keys[turn],
+                places[turn] if self.numbered else counts,
                 counts,
                 board,
                 taken,
@@ -140,19 +140,16 @@ class Rows:
             )
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
-        """Where elements and their places are after each turn; the last result is `out`."""
+        """Where elements, and their places, are after each turn: in two memories by turns, the last result in `out`."""
         word, turns = self.order.word, self.order.turns
         size = self.rows * self.n
         if not self.numbered:
             other = self.device.allocate(size * word.itemsize) if turns > 1 else self.out
             both = [self._array(each, shape, word) for each in (self.out, other)]
-            keys = [both[(turns - 1 - turn) % 2] for turn in range(turns)]
-            return keys, keys
-        made = [self.device.allocate(size * width) for width in (word.itemsize, 4) for _ in range(min(2, turns - 1))]
-        if not made:
-            out = self._array(self.out, shape, _INT64)
-            return [out], [out]
-        half = len(made) // 2
-        keys = [self._array(made[turn % half], shape, word) for turn in range(turns)]
-        places = [self._array(made[half + turn % half], shape, _UINT32) for turn in range(turns - 1)]
+            return [both[(turns - 1 - turn) % 2] for turn in range(turns)], []
+        between = [
+            [self._array(self.device.allocate(size * kind.itemsize), shape, kind) for _ in range(min(2, turns - 1))]
+            for kind in (word, _UINT32)
+        ]
+        keys, places = ([arrays[turn % 2] for turn in range(turns - 1)] for arrays in between)
         return keys, [*places, self._array(self.out, shape, _INT64)]
