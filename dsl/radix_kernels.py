@@ -31,6 +31,8 @@ THREADS = 256
 WARPS = THREADS // 32
 DIGITS = 256  # as many as threads: each has a digit of its own where they are counted
 FULL = 0xFFFFFFFF
+# A digit above what a warp counts of it, in one word.
+SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
 # Elements that a block counts at a time.
 SPAN = 1 << 16
 
@@ -82,17 +84,16 @@ def digit_of(order: Order) -> Any:
 
     @device
     def digit(bits: Any, shift: Any) -> Any:
-        key = wide(bits)
-        if signed:
-            key = key ^ sign
+        raw = wide(bits)
         if is_float:
-            size = key & low
-            key = selp((key & sign) != none, key ^ largest, key | sign)
-            key = selp(size == none, sign, key)
-            key = selp(size > infinity, largest, key)
-        if descending:
-            key = ~key
-        return np.uint32((key >> wide(shift)) & wide(DIGITS - 1))
+            size = raw & low
+            ordered = selp((raw & sign) != none, raw ^ largest, raw | sign)
+            key = selp(size > infinity, largest, selp(size == none, sign, ordered))
+        elif signed:
+            key = raw ^ sign
+        else:
+            key = raw
+        return np.uint32((selp(descending, ~key, key) >> wide(shift)) & wide(DIGITS - 1))
 
     return digit
 
@@ -163,7 +164,7 @@ def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> 
     block has several rows. `carries`: elements take along where they came from. `numbered`: that is the result, as int64.
     """
     word, digit, own_turns = order.word, digit_of(order), order.turns
-    size = THREADS * items
+    size, each = THREADS * items, tuple(range(items))
     moved = size if carries else 1
 
     def block_sort(source: Any, out: Any, n: Any, per: Any, turns: Any) -> None:
@@ -172,7 +173,7 @@ def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> 
         exchange = shared.array(size, word)
         carried = shared.array(moved, np.uint32)
         bits, came = local.array(items, word), local.array(items, np.uint32)
-        ranks, digits = local.array(items, np.uint32), local.array(items, np.uint32)
+        ranks = local.array(items, np.uint32)
         base = blockIdx.x * per * n
         length = np.uint32(min(per * n, source.size - base))
         warp = np.uint32(threadIdx.x) // np.uint32(32)
@@ -186,28 +187,28 @@ def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> 
         for turn in range(turns):
             clear_counters(counters)
             syncthreads()
-            for k in range(items):
+            for k in each:
                 found = digit(bits[k], 8 * turn)
                 if carries:
                     if turn == own_turns:
                         found = came[k] // np.uint32(n)
                 # what is behind the end stays there
-                digits[k] = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
-                ranks[k] = count_in_warp(counters, warp, digits[k])
+                own = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
+                ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
             syncthreads()
             place_warps(counters, sum_before(sums, sum_of_warps(counters)))
             syncthreads()
-            for k in range(items):
-                rank = ranks[k] + counters[warp * DIGITS + digits[k]]
+            for k in each:
+                rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
                 exchange[rank] = bits[k]
                 if carries:
                     carried[rank] = came[k]
             syncthreads()
-            for k in range(items):
+            for k in each:
                 bits[k] = exchange[first + np.uint32(32 * k)]
                 if carries:
                     came[k] = carried[first + np.uint32(32 * k)]
-        for k in range(items):
+        for k in each:
             place = first + np.uint32(32 * k)
             if place < length:
                 if numbered:
@@ -293,7 +294,7 @@ def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool
     they are int64, and all that is wanted.
     """
     word, digit = order.word, digit_of(order)
-    size = THREADS * items
+    size, each = THREADS * items, tuple(range(items))
     kept = size if carries else 1
 
     def sweep(
@@ -332,11 +333,11 @@ def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool
             bits[k] = word.type(0)
             if place < length:
                 bits[k] = source[row, begin + place]
-        for k in range(items):
+        for k in each:
+            # what is behind the end stays there
             inside = first + np.uint32(32 * k) < length
-            ranks[k] = count_in_warp(
-                counters, warp, selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
-            )
+            own = selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
+            ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
         syncthreads()
         total = sum_of_warps(counters)
         if within > 0:
@@ -348,10 +349,9 @@ def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool
         note(board, tile, 2 * turn + 2, before + total)
         offsets[t] = before - here
         syncthreads()
-        for k in range(items):
+        for k in each:
             place = first + np.uint32(32 * k)
-            found = selp(place < length, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
-            rank = ranks[k] + counters[warp * DIGITS + found]
+            rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
             exchange[rank] = bits[k]
             if carries:
                 if begins:

@@ -27,13 +27,22 @@ from weft.fusion import Storage
 from weft.runtime import Buffer, Device
 
 _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.uint64)
-# Elements that a thread has, where rows fit into a block.
-FEW_ITEMS = 2
 
 
-def most_items(order: Order) -> int:
-    """Elements that a thread has: as many as fit into the shared memory that a block has anywhere."""
+def tile_items(order: Order) -> int:
+    """Elements that a thread of a tile has: as many as fit into the shared memory that a block has anywhere."""
     return 8 if order.word.itemsize == 8 else 16
+
+
+def block_items(order: Order, n: int, numbered: bool) -> int:
+    """Elements that a thread has where rows are ordered within blocks; 0 where rows are too long for that.
+
+    Those that take along where they came from need registers for it.
+    """
+    if n <= THREADS:
+        return 2
+    choices = (8,) if numbered else (8, tile_items(order))
+    return next((items for items in choices if n <= THREADS * items), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,10 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
     """What sorting `rows` of `n` elements takes."""
     order = order_of(dtype, False)
     size, count = dtype.itemsize, rows * n
-    tiles = -(-n // (THREADS * most_items(order)))
     result = 8 if numbered else size
-    if tiles == 1:
+    if block_items(order, n, numbered):
         return Sizes(1, 1, count * (size + result))
+    tiles = -(-n // (THREADS * tile_items(order)))
     # counted, then read and written in each turn; places go along: narrow, and none to begin with
     along = (order.turns - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.turns
     return Sizes(tiles, 2 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
@@ -89,11 +98,11 @@ class Rows:
 
     def run(self) -> None:
         """Start the kernels."""
-        items = most_items(self.order)
-        if self.n <= THREADS * items:
-            self._within_blocks(FEW_ITEMS if self.n <= THREADS * FEW_ITEMS // 2 else items)
+        items = block_items(self.order, self.n, self.numbered)
+        if items:
+            self._within_blocks(items)
         else:
-            self._by_tiles(items)
+            self._by_tiles(tile_items(self.order))
 
     def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
         """Memory as a kernel's argument; written to where it lies."""
