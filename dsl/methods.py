@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl import creation, indexing, joining, linear, manipulation, reductions, standard
+from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, reductions, sorting, standard
 from weft.dsl.array import (
     Array,
     Part,
@@ -146,13 +146,6 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     first, second = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     rounded = map_(second, [map_("rint", [map_(first, [node, factor])]), factor])
     return deliver("rint", cast(rounded, node.dtype), out)
-
-
-def sort(self: Array, axis: int = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
-    """Sort in place (on the host)."""
-    values = np.array(self.numpy())
-    values.sort(axis, kind, order, **options)
-    write(self, expr_of(creation.asarray(values)))
 
 
 def _via_numpy(name: str) -> Any:
@@ -314,13 +307,6 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage  # type: ignore[index]
 
 
-def partition(self: Array, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-    """Sort in place as far as `numpy.ndarray.partition` does (on the host)."""
-    values = np.array(self.numpy())
-    values.partition(kth, axis, kind, order)  # type: ignore[call-overload]
-    write(self, expr_of(creation.asarray(values)))
-
-
 def _on_host(name: str) -> Any:
     """A method of NumPy's arrays that reads them."""
 
@@ -365,7 +351,7 @@ METHODS: dict[str, Any] = {
     "flatten": flatten,
     "ravel": ravel,
     "round": _round,
-    "sort": sort,
+    "sort": sorting.sort_in_place,
     "take": indexing.take,
     "nonzero": indexing.nonzero,
     "dot": linear.dot,
@@ -395,9 +381,9 @@ METHODS: dict[str, Any] = {
     "cumsum": reductions.cumsum,
     "cumprod": reductions.cumprod,
     "ptp": reductions.ptp,
-    "argsort": _via_numpy("argsort"),
-    "argpartition": _via_numpy("argpartition"),
-    "searchsorted": _via_numpy("searchsorted"),
+    "argsort": sorting.argsort,
+    "argpartition": sorting.argpartition,
+    "searchsorted": histograms.searchsorted,
     "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
     "choose": _via_numpy("choose"),
     "put": lambda self, indices, values, mode="raise": Flat(self).__setitem__(np.asarray(indices), values),
@@ -410,7 +396,7 @@ METHODS: dict[str, Any] = {
     "setflags": set_flags,
     "view": view,
     "resize": resize,
-    "partition": partition,
+    "partition": sorting.partition_in_place,
     "data": property(lambda self: self.numpy().data),
     "ctypes": property(lambda self: self.numpy().ctypes),
     "tofile": _on_host("tofile"),

@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, methods, reductions, standard
-from weft.dsl.array import (
-    Array,
-    Scalar,
-    UnsupportedDtypeError,
-    check_writable,
-    convert,
-    expr_of,
-    from_protocol,
-    user_location,
-    write,
+from weft.dsl import (
+    creation,
+    histograms,
+    indexing,
+    joining,
+    linear,
+    manipulation,
+    methods,
+    reductions,
+    sorting,
+    standard,
 )
+from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, user_location, write
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast
@@ -322,6 +323,7 @@ OWN: dict[str, Any] = {
     "nonzero": indexing.nonzero,
     "take": indexing.take,
     **{name: getattr(histograms, name) for name in histograms.__all__},
+    **{name: getattr(sorting, name) for name in sorting.__all__},
     "round": methods.round_,
     "around": methods.round_,
     "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ sorts are stable, NaNs come last (first where the order descends), zeros of eith
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class Rows:
 
     def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
         """Memory as a kernel's argument; written to where it lies."""
-        nbytes = dtype.itemsize * int(np.prod(shape, dtype=object))
+        nbytes = dtype.itemsize * prod(shape)
         part = Buffer(self.device, buffer.address + start, nbytes, buffer)
         return wrap(Storage(shape, dtype, self.device, part))
 
@@ -162,3 +163,48 @@ class Rows:
         ]
         keys, places = ([arrays[turn % 2] for turn in range(turns - 1)] for arrays in between)
         return keys, [*places, self._array(self.out, shape, _INT64)]
+
+
+@dataclass(frozen=True, slots=True)
+class RadixSort:
+    """A sort along the last axis, as a call that a plan makes: the elements in order, or their int64 places.
+
+    Attributes
+    ----------
+    descending : bool
+    numbered : bool
+        Whether places are wanted.
+    """
+
+    descending: bool
+    numbered: bool
+
+    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
+        """The same by NumPy."""
+        out[...] = host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
+
+    def enqueue(self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any) -> None:
+        """Start the kernels on rows in memory, packed, from a byte on."""
+        rows, n = prod(shape[:-1]), shape[-1]
+        Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
+
+    def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
+        """What it takes."""
+        sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
+        how = "rows within blocks" if sizes.tiles == 1 else f"{dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
+        kernels = "1 kernel" if sizes.kernels == 1 else f"{sizes.kernels} kernels"
+        return f"by radix, {how}: {kernels} that move {sizes.moved / 1e6:.3g} MB"
+
+
+def host_sort(values: Any, axis: int, descending: bool) -> Any:
+    """NumPy's stable sort."""
+    if not descending:
+        return np.sort(values, axis, "stable")
+    return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
+
+
+def host_argsort(values: Any, axis: int, descending: bool) -> Any:
+    """NumPy's stable argsort."""
+    if not descending:
+        return np.argsort(values, axis, "stable")
+    return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)

@@ -391,7 +391,9 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
     elif isinstance(step, Take):
         _take(step, table, device)
     elif isinstance(step, Call):
-        if Listening.listeners:
+        if hasattr(step.node.attrs[0], "enqueue"):
+            _call_there(step, table, device)
+        elif Listening.listeners:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
             note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
             launch_heard(device, note, partial(_call_host, step, table, device))
@@ -479,6 +481,13 @@ def _take(step: Take, table: list[Any], device: Device) -> None:
     fresh = device.allocate(step.nbytes)
     device.copy(table[step.source], fresh, step.nbytes)
     table[step.place] = fresh
+
+
+def _call_there(step: Call, table: list[Any], device: Device) -> None:
+    """A call that starts kernels of its own."""
+    ((place, node, window),) = step.operands
+    start = node.attrs[1] * node.dtype.itemsize if window else 0
+    step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
 
 
 def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:

@@ -311,7 +311,10 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
     arguments = ", ".join(names(base_of(c)) + ("[view]" if base_of(c) is not c else "") for c in node.operands)
     read = sum(c.nbytes for c in node.operands)
     work = f"{show_count(node.size * node.operands[0].shape[-1])} multiply-adds " if node.op == "matmul" else ""
-    if device is None or not device.name.startswith("cuda"):
+    describe = getattr(node.attrs[0], "describe", None)
+    if describe is not None:
+        where = describe(node.operands[0].shape, node.operands[0].dtype)
+    elif device is None or not device.name.startswith("cuda"):
         where = "by NumPy"
     elif node.op == "matmul":
         where = "by cuBLAS (where it is not installed: by NumPy, by way of the host)"

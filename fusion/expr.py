@@ -319,6 +319,9 @@ def opaque(
 
     `call` has to be the same object each time for a plan to be found again: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
+
+    A call with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts kernels of its own, on one operand that is packed
+    from a byte of its memory on; ``describe(shape, dtype)`` says which.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 

@@ -1,0 +1,250 @@
+"""Sorting: NumPy's functions that put elements in order, on a GPU by its own kernels.
+
+In: arrays. Out: recorded arrays; only how many different values there are has to be looked at. Always true: sorts are stable on a
+GPU whatever kind is asked for, NaNs come last; what lies in the host's memory is left to NumPy, which sorts with the widest vectors
+that the machine has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind
+from weft.dsl.array import Array, as_operand, expr_of, record, start, write
+from weft.dsl.creation import empty
+from weft.dsl.joining import concatenate, diff
+from weft.dsl.manipulation import moveaxis, ravel, reshape, where
+from weft.dsl.masks import find_true
+from weft.dsl.places import is_gpu
+from weft.dsl.reductions import cumsum, mean, normalize_axis
+from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque, scatter
+from weft.runtime import device
+
+# Elements along an axis up to which kernels count.
+MOST = 2**31 - 1
+_INT64 = np.dtype(np.int64)
+_FLAT = ((0, (), 0),)
+
+
+def _is_ours(a: Any, axis: Any, kinds: str = "biufc") -> bool:
+    """Whether these are values that kernels sort along an axis (None: all of them)."""
+    if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:  # type: ignore[attr-defined]
+        return False
+    if axis is None:
+        return a.size <= MOST
+    return a.ndim > 0 and a.shape[normalize_axis(axis, a.ndim)] <= MOST
+
+
+def _on_host(function: Any, *arguments: Any, **options: Any) -> Any:
+    from weft.dsl.numpy_face import call_numpy
+
+    return call_numpy(function, arguments, options)
+
+
+# -- recording ----------------------------------------------------------------------------------
+
+
+def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
+    """Elements, or their places, in order along the last axis."""
+    from weft.dsl.radix_sort import RadixSort  # which brings the kernel language along
+
+    if dtype_kind(node.dtype) == "c":
+        # NaNs part numbers into four classes, within which the real part counts first
+        real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
+        bits = [cast(map_("isnan", [part]), np.uint8) for part in (real, imag)]
+        kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
+        places = _lexical([imag, real, kinds], descending, location)
+        return places if numbered else _along_rows(node, places)
+    name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
+    return opaque(RadixSort(descending, numbered), [_packed(node)], node.shape, kind, name, location)
+
+
+def _packed(node: Expr) -> Expr:
+    """The elements as they lie in memory, side by side: a view that has gaps, or steps back, is a copy."""
+    if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
+        return node
+    return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
+
+
+def _along_rows(node: Expr, places: Expr) -> Expr:
+    """Elements of each row at these places in it."""
+    steps = contiguous_strides(node.shape)
+    before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
+    return gather(node, [places], ((0, before, 0),), places.shape)
+
+
+def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
+    """Places in the order of the last key, where that is equal of the one before it, and so on."""
+    places = _ordered(keys[0], descending, True, location)
+    for key in keys[1:]:
+        nearer = _ordered(_along_rows(key, places), descending, True, location)
+        places = _along_rows(places, nearer)
+    return places
+
+
+def _along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
+    """Elements, or their places, in order along an axis (None: all in one)."""
+    location = start()
+    flat = ravel(a) if axis is None else a
+    which = 0 if axis is None else normalize_axis(axis, a.ndim)
+    with device(a.device):  # type: ignore[attr-defined]
+        rows = moveaxis(flat, which, -1)
+        return moveaxis(record(_ordered(expr_of(rows), descending, numbered, location)), -1, which)
+
+
+# -- order ------------------------------------------------------------------------------------------
+
+
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False) -> Any:
+    """The elements in order along an axis, as `numpy.sort`; with `descending` the greatest come first, as in the array API.
+
+    On a GPU it is stable, by radix; NaNs are greater than everything.
+    """
+    if order is None and _is_ours(a, axis):
+        return _along(a, axis, bool(descending), False)
+    if not descending:
+        return _on_host(np.sort, a, axis, kind, order, stable=stable)
+    from weft.dsl.radix_sort import host_sort
+
+    return _on_host(host_sort, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+
+
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
+) -> Any:
+    """The places of the elements in order along an axis, as `numpy.argsort`; with `descending` as in the array API.
+
+    On a GPU it is stable, by radix; NaNs are greater than everything.
+    """
+    if order is None and _is_ours(a, axis):
+        return _along(a, axis, bool(descending), True)
+    if not descending:
+        return _on_host(np.argsort, a, axis, kind, order, stable=stable)
+    from weft.dsl.radix_sort import host_argsort
+
+    return _on_host(host_argsort, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+
+
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """Places in the order of the last key, where that is equal of the one before it, and so on, as `numpy.lexsort`."""
+    several = [keys[k] for k in range(len(keys))] if isinstance(keys, (Array, tuple, list)) and len(keys) else []
+    alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
+    if not alike or not all(_is_ours(key, axis) and key.device is several[0].device for key in several):
+        return _on_host(np.lexsort, keys, axis)
+    location = start()
+    which = normalize_axis(axis, several[0].ndim)
+    with device(several[0].device):
+        nodes = [expr_of(moveaxis(key, which, -1)) for key in several]
+        return moveaxis(record(_lexical(nodes, False, location)), -1, which)
+
+
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """Elements so that those at `kth` are where a sort would have them, as `numpy.partition`: on a GPU all are."""
+    if order is not None or not _is_ours(a, axis):
+        return _on_host(np.partition, a, kth, axis, kind, order)
+    _check_kth(a, kth, axis)
+    return _along(a, axis, False, False)
+
+
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """Places of elements so that those at `kth` are where a sort would have them, as `numpy.argpartition`: on a GPU all are."""
+    if order is not None or not _is_ours(a, axis):
+        return _on_host(np.argpartition, a, kth, axis, kind, order)
+    _check_kth(a, kth, axis)
+    return _along(a, axis, False, True)
+
+
+def _check_kth(a: Array, kth: Any, axis: Any) -> None:
+    """Raise what NumPy raises for a place that there is not."""
+    n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
+    for place in np.atleast_1d(np.asarray(kth)).ravel():
+        if not -n <= place < n:
+            raise ValueError(f"kth(={place + n if place < 0 else place}) out of bounds ({n})")
+
+
+# -- what follows from it ----------------------------------------------------------------------------
+
+
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """The middle element along an axis, or the mean of the two, as `numpy.median`; NaN where there is one."""
+    single = axis is None or (isinstance(axis, (int, np.integer)) and not isinstance(axis, bool))
+    if out is not None or not single or not _is_ours(a, axis, "iuf"):
+        return _on_host(np.median, a, axis, out, overwrite_input, keepdims)
+    which = 0 if axis is None else normalize_axis(axis, a.ndim)
+    ordered = moveaxis(_along(a, axis, False, False), which, -1)
+    n = ordered.shape[-1]
+    found = mean(ordered[..., (n - 1) // 2 : n // 2 + 1], axis=-1)  # type: ignore[index]
+    if dtype_kind(a.dtype) == "f":
+        last = ordered[..., n - 1]  # type: ignore[index]
+        found = where(last != last, last, found)
+    if not keepdims:
+        return found
+    return reshape(found, (1,) * a.ndim if axis is None else (*a.shape[:which], 1, *a.shape[which + 1 :]))
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """The different values in order, as `numpy.unique`; how many there are is looked at."""
+    if axis is not None or not _is_ours(ar, None, "biuf"):
+        options = {} if sorted else {"sorted": False}
+        return _on_host(
+            np.unique, ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, **options
+        )
+    n, places = ar.size, None
+    if return_index or return_inverse:
+        places = _along(ar, None, False, True)
+        start()
+        values = record(gather(expr_of(ravel(ar)), [expr_of(places)], _FLAT, (n,)))
+    else:
+        values = _along(ar, None, False, False)
+    with device(ar.device):
+        following, before = values[1:], values[:-1]  # type: ignore[index]
+        differ = following != before
+        if equal_nan and dtype_kind(ar.dtype) == "f":
+            differ = differ & (before == before)  # (what is behind a NaN is one)
+        begins = concatenate([np.ones(1, bool), differ])
+        (first,) = find_true(begins)
+        found = [values[first]]  # type: ignore[index]
+        if places is not None and return_index:
+            found.append(places[first])  # type: ignore[index]
+        if places is not None and return_inverse:
+            found.append(_inverse(begins, places, ar.shape))
+        if return_counts:
+            found.append(diff(first, append=n))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
+    """Which of the different values each element is."""
+    number = cumsum(begins, dtype=np.int64) - 1
+    start()
+    node = scatter(expr_of(empty(places.shape, np.int64)), expr_of(number), [expr_of(places)], _FLAT, places.shape, "same")
+    return reshape(record(node), shape)
+
+
+# -- methods -------------------------------------------------------------------------------------------
+
+
+def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
+    """Put the elements in order along an axis."""
+    normalize_axis(axis, self.ndim)
+    write(self, as_operand(sort(self, axis, kind, order, **options))[0])
+
+
+def partition_in_place(self: Array, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
+    """Put the elements in order as far as `numpy.ndarray.partition` does."""
+    normalize_axis(axis, self.ndim)
+    write(self, as_operand(partition(self, kth, axis, kind, order))[0])
+
+
+__all__ = ["argpartition", "argsort", "lexsort", "median", "partition", "sort", "unique"]
