@@ -192,8 +192,8 @@ class RadixSort:
         """What it takes."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
         how = "rows within blocks" if sizes.tiles == 1 else f"{dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
-        kernels = "1 kernel" if sizes.kernels == 1 else f"{sizes.kernels} kernels"
-        return f"by radix, {how}: {kernels} that move {sizes.moved / 1e6:.3g} MB"
+        kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move"
+        return f"by radix, {how}: {kernels} {sizes.moved / 1e6:.3g} MB"
 
 
 def host_sort(values: Any, axis: int, descending: bool) -> Any:
