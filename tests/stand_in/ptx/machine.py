@@ -319,7 +319,8 @@ class Run:
 
     def _next(self) -> tuple[int, np.ndarray]:
         at = min(self.ready)
-        if len(self.ready) > 1 and self.turns % 8 == 7:
+        # (by chance: turns are counted in steps that a loop may never leave)
+        if len(self.ready) > 1 and self.grid.random.random() < 1 / 8:
             at = int(self.grid.random.choice(list(self.ready)))
         parts = self.ready.pop(at)
         lanes = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
