@@ -181,9 +181,13 @@ class RadixSort:
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
         """The same by NumPy."""
-        out[...] = host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
+        out[...] = (
+            host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
+        )
 
-    def enqueue(self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any) -> None:
+    def enqueue(
+        self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
+    ) -> None:
         """Start the kernels on rows in memory, packed, from a byte on."""
         rows, n = prod(shape[:-1]), shape[-1]
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
@@ -191,7 +195,9 @@ class RadixSort:
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
         """What it takes."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
-        how = "rows within blocks" if sizes.tiles == 1 else f"{dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
+        how = (
+            "rows within blocks" if sizes.tiles == 1 else f"{dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
+        )
         kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move"
         return f"by radix, {how}: {kernels} {sizes.moved / 1e6:.3g} MB"
 

@@ -97,7 +97,9 @@ def _along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 # -- order ------------------------------------------------------------------------------------------
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False) -> Any:
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
+) -> Any:
     """The elements in order along an axis, as `numpy.sort`; with `descending` the greatest come first, as in the array API.
 
     On a GPU it is stable, by radix; NaNs are greater than everything.
@@ -228,7 +230,9 @@ def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
     """Which of the different values each element is."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
-    node = scatter(expr_of(empty(places.shape, np.int64)), expr_of(number), [expr_of(places)], _FLAT, places.shape, "same")
+    node = scatter(
+        expr_of(empty(places.shape, np.int64)), expr_of(number), [expr_of(places)], _FLAT, places.shape, "same"
+    )
     return reshape(record(node), shape)
 
 
