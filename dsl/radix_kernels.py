@@ -20,12 +20,21 @@ import numpy as np
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.kernel.device_function import device
 from weft.dsl.kernel.dispatcher import Kernel
-from weft.dsl.kernel.names import NAMES
-
-atomic, local, shared = NAMES["atomic"], NAMES["local"], NAMES["shared"]
-blockIdx, threadIdx, laneid = NAMES["blockIdx"], NAMES["threadIdx"], NAMES["laneid"]
-match_any_sync, shfl_up_sync, lanemask_lt = NAMES["match_any_sync"], NAMES["shfl_up_sync"], NAMES["lanemask_lt"]
-popc, selp, syncthreads, syncwarp = NAMES["popc"], NAMES["selp"], NAMES["syncthreads"], NAMES["syncwarp"]
+from weft.dsl.kernel.names import (
+    atomic,
+    blockIdx,
+    laneid,
+    lanemask_lt,
+    local,
+    match_any_sync,
+    popc,
+    selp,
+    shared,
+    shfl_up_sync,
+    syncthreads,
+    syncwarp,
+    threadIdx,
+)
 
 THREADS = 256
 WARPS = THREADS // 32
@@ -71,6 +80,10 @@ def order_of(dtype: np.dtype, descending: bool) -> Order:
     if kind == "f":
         infinity = 0x7F80 if is_bfloat16(dtype) else int(np.array(np.inf, dtype).view(word))
     return Order(word, "u" if kind == "b" else kind, infinity, descending)
+
+
+def _kernel(function: Any) -> Kernel:
+    return Kernel(function)
 
 
 @cache
@@ -216,7 +229,7 @@ def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> 
                 else:
                     out[base + place] = bits[k]
 
-    return Kernel(block_sort)
+    return _kernel(block_sort)
 
 
 @cache
@@ -228,7 +241,7 @@ def make_clear() -> Kernel:
         if place < words.size:
             words[place] = np.uint64(0)
 
-    return Kernel(clear)
+    return _kernel(clear)
 
 
 @cache
@@ -257,7 +270,7 @@ def make_count(order: Order) -> Kernel:
             if found[k * DIGITS + t] != 0:
                 atomic.add(counts, (row, k * DIGITS + t), found[k * DIGITS + t])
 
-    return Kernel(count)
+    return _kernel(count)
 
 
 @device
@@ -368,4 +381,4 @@ def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool
                 if carries:
                     moved[row, there] = carried[place]
 
-    return Kernel(sweep)
+    return _kernel(sweep)

@@ -24,6 +24,7 @@ from weft.dsl.radix_kernels import (
     make_sweep,
     order_of,
 )
+from weft.dsl.sorting import host_argsort, host_sort
 from weft.fusion import Storage
 from weft.runtime import Buffer, Device
 
@@ -200,17 +201,3 @@ class RadixSort:
         )
         kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move"
         return f"by radix, {how}: {kernels} {sizes.moved / 1e6:.3g} MB"
-
-
-def host_sort(values: Any, axis: int, descending: bool) -> Any:
-    """NumPy's stable sort."""
-    if not descending:
-        return np.sort(values, axis, "stable")
-    return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
-
-
-def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """NumPy's stable argsort."""
-    if not descending:
-        return np.argsort(values, axis, "stable")
-    return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)

@@ -7,6 +7,7 @@ that the machine has.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,6 @@ def _on_host(function: Any, *arguments: Any, **options: Any) -> Any:
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
     """Elements, or their places, in order along the last axis."""
-    from weft.dsl.radix_sort import RadixSort  # which brings the kernel language along
-
     if dtype_kind(node.dtype) == "c":
         # NaNs part numbers into four classes, within which the real part counts first
         real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
@@ -57,8 +56,10 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
         kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
         places = _lexical([imag, real, kinds], descending, location)
         return places if numbered else _along_rows(node, places)
+    # (which brings the kernel language along, and that all else)
+    call = import_module("weft.dsl.radix_sort").RadixSort(descending, numbered)
     name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
-    return opaque(RadixSort(descending, numbered), [_packed(node)], node.shape, kind, name, location)
+    return opaque(call, [_packed(node)], node.shape, kind, name, location)
 
 
 def _packed(node: Expr) -> Expr:
@@ -108,8 +109,6 @@ def sort(
         return _along(a, axis, bool(descending), False)
     if not descending:
         return _on_host(np.sort, a, axis, kind, order, stable=stable)
-    from weft.dsl.radix_sort import host_sort
-
     return _on_host(host_sort, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
 
 
@@ -124,14 +123,13 @@ def argsort(
         return _along(a, axis, bool(descending), True)
     if not descending:
         return _on_host(np.argsort, a, axis, kind, order, stable=stable)
-    from weft.dsl.radix_sort import host_argsort
-
     return _on_host(host_argsort, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
     """Places in the order of the last key, where that is equal of the one before it, and so on, as `numpy.lexsort`."""
-    several = [keys[k] for k in range(len(keys))] if isinstance(keys, (Array, tuple, list)) and len(keys) else []
+    given: Any = keys
+    several = [given[k] for k in range(len(given))] if isinstance(given, (Array, tuple, list)) and len(given) else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
     if not alike or not all(_is_ours(key, axis) and key.device is several[0].device for key in several):
         return _on_host(np.lexsort, keys, axis)
@@ -164,6 +162,20 @@ def _check_kth(a: Array, kth: Any, axis: Any) -> None:
     for place in np.atleast_1d(np.asarray(kth)).ravel():
         if not -n <= place < n:
             raise ValueError(f"kth(={place + n if place < 0 else place}) out of bounds ({n})")
+
+
+def host_sort(values: Any, axis: int, descending: bool) -> Any:
+    """NumPy's stable sort."""
+    if not descending:
+        return np.sort(values, axis, "stable")
+    return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
+
+
+def host_argsort(values: Any, axis: int, descending: bool) -> Any:
+    """NumPy's stable argsort."""
+    if not descending:
+        return np.argsort(values, axis, "stable")
+    return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)
 
 
 # -- what follows from it ----------------------------------------------------------------------------

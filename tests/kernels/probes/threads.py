@@ -232,6 +232,19 @@ def atomic_add(a, b, c, d, e, f):
     cuda.atomic.add(f, 0, 3)
 
 
+@probe(
+    np.zeros(1, np.int64),
+    np.zeros(64, np.int64),
+    launch=(2, 32),
+    want=lambda count, seen: [count.__setitem__(0, 64), seen.__setitem__(slice(None), 64)],
+)
+def atomic_load(count, seen):
+    cuda.atomic.add(count, 0, 1)
+    while cuda.atomic.load(count, 0) < 32 * (cuda.blockIdx.x + 1):
+        cuda.nanosleep(100)
+    seen[cuda.grid(1)] = 64 if cuda.atomic.load(count, 0) >= 32 else 0
+
+
 @probe(np.zeros(1, np.float16), launch=(1, 32), want=becomes(np.float16(16)))
 def atomic_add_float16(out):
     cuda.atomic.add(out, 0, np.float16(0.5))
