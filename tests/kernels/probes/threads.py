@@ -240,8 +240,7 @@ def atomic_add(a, b, c, d, e, f):
 )
 def atomic_load(count, seen):
     cuda.atomic.add(count, 0, 1)
-    while cuda.atomic.load(count, 0) < 32 * (cuda.blockIdx.x + 1):
-        cuda.nanosleep(100)
+    cuda.syncthreads()
     seen[cuda.grid(1)] = 64 if cuda.atomic.load(count, 0) >= 32 else 0
 
 
