@@ -29,7 +29,17 @@ from weft.dsl import (
     sorting,
     standard,
 )
-from weft.dsl.array import Array, Scalar, UnsupportedDtypeError, convert, expr_of, user_location, write
+from weft.dsl.array import (
+    Array,
+    Scalar,
+    UnsupportedDtypeError,
+    check_writable,
+    convert,
+    expr_of,
+    from_protocol,
+    user_location,
+    write,
+)
 from weft.dsl.creation import asarray
 from weft.dsl.ufunc import UFUNCS
 from weft.fusion import cast
