@@ -128,8 +128,8 @@ def argsort(
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
     """Places in the order of the last key, where that is equal of the one before it, and so on, as `numpy.lexsort`."""
-    given: Any = keys
-    several = [given[k] for k in range(len(given))] if isinstance(given, (Array, tuple, list)) and len(given) else []
+    separable = isinstance(keys, (Array, tuple, list))
+    several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
     if not alike or not all(_is_ours(key, axis) and key.device is several[0].device for key in several):
         return _on_host(np.lexsort, keys, axis)
