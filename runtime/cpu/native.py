@@ -119,7 +119,7 @@ class Builtin:
     Attributes
     ----------
     call : builtin function
-        To be called only while this is alive.
+        It, and this, live as long as the process.
 
     Raises
     ------
@@ -139,12 +139,13 @@ class Builtin:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
+        lasting(self)  # whoever has the function may call it, also where another thread made this once more
 
     def method(self) -> Any:
-        """The function as a method of a class: what it is called on comes first. It, and this, live as long as the process."""
+        """The function as a method of a class: what it is called on comes first."""
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
-        return lasting(make(lasting(self).call))
+        return make(self.call)
 
 
 def python_function(name: str) -> int:

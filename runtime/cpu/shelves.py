@@ -146,9 +146,12 @@ class Shelves:
         words = array("q", [len(sizes)])
         for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
             words.extend((place, self._closed if size is None else self._shelf(size), id(nbytes)))
-        requests.words = words
-        requests.address = _address(words)
-        requests.call = self._take
+        with self._lock:
+            # (once: others may be on their way with the address)
+            if requests.call is None:
+                requests.words = words
+                requests.address = _address(words)
+                requests.call = self._take
 
     def clear(self) -> None:
         """Let everything on the shelves die."""
@@ -171,7 +174,7 @@ def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable
         if table[place] is None:
             table[place] = device.allocate(nbytes)
     requests.runs += 1
-    if requests.runs == PATIENCE:
+    if requests.runs >= PATIENCE and requests.call is None:
         shelves = device.memory.obtain_shelves()
         if shelves is not None:
             shelves.prepare(requests, [size_of(nbytes) for nbytes in requests.sizes])

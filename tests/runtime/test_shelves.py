@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 import weakref
+from array import array
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from tests.runtime.test_cuda_memory import Machine
 from weft.runtime import Buffer, CpuDevice, CudaDevice, Requests
 from weft.runtime.cpu.memory import size_class
-from weft.runtime.cpu.native import Builtin
+from weft.runtime.cpu.native import Builtin, python_function
+from weft.runtime.cpu.shelf_code import TAKE, TAKES, take_text
 from weft.runtime.errors import CompileError
 
 
@@ -76,6 +78,27 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
     with pytest.raises(IndexError):
         requests.call(requests.address, [None])
     assert device.memory.held == 0
+
+
+def test_requests_are_prepared_once(device: CpuDevice) -> None:
+    """Another thread may be on its way with the words."""
+    shelves: Any = device.memory.shelves
+    requests = Requests([0], [100])
+    shelves.prepare(requests, [256])
+    words, address = requests.words, requests.address
+    shelves.prepare(requests, [256])
+    assert requests.words is words and requests.address == address == words.buffer_info()[0]
+
+
+def test_what_native_functions_are_made_of_stays() -> None:
+    """Two threads may make one at the same time, of which a cache keeps only one."""
+    builtin = Builtin(TAKE, take_text(), [python_function(name) for name in TAKES])
+    call, seen = builtin.call, weakref.ref(builtin)
+    del builtin
+    gc.collect()
+    assert seen() is not None
+    record = array("q", [0])
+    assert call(record.buffer_info()[0], []) == 0
 
 
 def test_what_the_collector_finds_gives_its_block_back_once(device: CpuDevice) -> None:
