@@ -324,7 +324,7 @@ def eye(
     with place(device):
         current_epoch()
         row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
-        return record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype)))
+        return in_order(record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype))), order)
 
 
 def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:

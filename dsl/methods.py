@@ -279,6 +279,11 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
 
 
+def conjugate(self: Array, out: Any = None) -> Any:
+    """Complex conjugates; the array itself if it is real."""
+    return self if self.dtype.kind != "c" and out is None else UFUNCS["conjugate"](self, out=out)
+
+
 def byteswap(self: Array, inplace: bool = False) -> Array:
     """The elements with their bytes in reverse order (on the host)."""
     swapped = expr_of(creation.asarray(self.numpy().byteswap()))
@@ -359,8 +364,8 @@ METHODS: dict[str, Any] = {
         self, out=out, min=min, max=max, **options
     ),
     "byteswap": byteswap,
-    "conj": lambda self: UFUNCS["conjugate"](self) if self.dtype.kind == "c" else self,
-    "conjugate": lambda self: UFUNCS["conjugate"](self) if self.dtype.kind == "c" else self,
+    "conj": conjugate,
+    "conjugate": conjugate,
     "to": creation.to_device,
     "swapaxes": manipulation.swapaxes,
     "squeeze": manipulation.squeeze,

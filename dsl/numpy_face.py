@@ -112,7 +112,8 @@ def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
     host_arguments = list(to_host(arguments))
-    if name in _WRITERS and arguments and isinstance(arguments[0], Array):
+    in_place = name in _WRITERS or (name == "nan_to_num" and options.get("copy") is False)
+    if in_place and arguments and isinstance(arguments[0], Array):
         host_arguments[0] = to_host(arguments[0], written)
     # (the host's arrays are weft's memory, which nobody but weft writes to)
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
@@ -125,6 +126,8 @@ def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options
         write(array, cast(expr_of(convert(host)), array.dtype))
     if out is not None and isinstance(out, Array):
         return out
+    if name == "nan_to_num" and written:
+        return written[0][0]
     return from_host(result)
 
 
@@ -226,7 +229,11 @@ class CallableObject(WrappedObject):
         if name == "_wrapped":
             object.__setattr__(self, name, value)
         else:
-            setattr(self._wrapped, name, to_host(value))
+            held = getattr(self._wrapped, name, None)
+            if isinstance(held, np.ndarray) and held.shape == np.shape(value):
+                held[...] = to_host(value)  # (`p.coeffs += 1`)
+            else:
+                setattr(self._wrapped, name, to_host(value))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._wrapped, dtype)

@@ -50,6 +50,14 @@ def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
     return dtype
 
 
+def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
+    """A fold's result as a new array, or in `out`, which has to have its shape."""
+    out = out[0] if isinstance(out, tuple) else out
+    if out is not None and tuple(out.shape) != node.shape:
+        raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
+    return deliver(name, node, out, casting=casting)
+
+
 def reduce(
     op: str,
     values: Any,
@@ -77,7 +85,7 @@ def reduce(
         if initial not in (None, _NO_VALUE):
             options["initial"] = initial
         found = call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
-        return found if out is None else deliver(op, expr_of(as_array(found)), out, casting="unsafe")
+        return found if out is None else _deliver(op, expr_of(as_array(found)), out, casting="unsafe")
     _check_bits(op, kind)
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
@@ -106,7 +114,7 @@ def reduce(
         start_value, weak = as_operand(initial)
         result = map_(op, [result, start_value], [None, weak], None)
         result = cast(result, kind)
-    return deliver(op, result, out if not isinstance(out, tuple) else out[0], casting="unsafe")
+    return _deliver(op, result, out, casting="unsafe")
 
 
 def _check_bits(op: str, dtype: np.dtype) -> None:
@@ -140,10 +148,10 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
 
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
-        return found if out is None else deliver(op, expr_of(found), out, casting="unsafe")
+        return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
-    return deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
+    return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
 
 
 def _fold(op: str) -> Any:
@@ -209,7 +217,7 @@ def mean(
     if isinstance(count, int) and not count:
         warn_user("Mean of empty slice", RuntimeWarning)
     quotient = map_("divide", [expr_of(total), _as_count(count, kind)])
-    return deliver("divide", cast(quotient, result), out, casting="unsafe")
+    return _deliver("divide", cast(quotient, result), out, casting="unsafe")
 
 
 def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
@@ -279,7 +287,7 @@ def var(
         below = constant(rest if rest > 0 else 0, squares.dtype)
     quotient = map_("divide", [expr_of(folded), below], location=location)
     real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" else result
-    return deliver("divide", cast(quotient, real), out, casting="unsafe")
+    return _deliver("divide", cast(quotient, real), out, casting="unsafe")
 
 
 @recalled
@@ -311,7 +319,7 @@ def std(
     node = map_("sqrt", [expr_of(spread)])
     if is_half(values.dtype) and dtype is None:
         node = cast(node, values.dtype)
-    return deliver("sqrt", node, out, casting="unsafe")
+    return _deliver("sqrt", node, out, casting="unsafe")
 
 
 def _position(op: str) -> Any:
@@ -325,15 +333,16 @@ def _position(op: str) -> Any:
         if node.dtype.kind == "b":
             node = cast(node, np.dtype(np.uint8))
         if not axes:
-            return deliver(op, constant(0, np.int64), out)
+            return _deliver(op, constant(0, np.int64), out)
         if node.dtype.kind == "c":
             from weft.dsl.numpy_face import call_numpy
 
-            return call_numpy(getattr(np, op), (a,), {"axis": axis, "keepdims": keep})
+            found = call_numpy(getattr(np, op), (a,), {"axis": axis, "keepdims": keep})
+            return found if out is None else _deliver(op, expr_of(as_array(found)), out)
         if axis is None and len(node.shape) > 1:
             shape = (1,) * len(node.shape) if keep else ()
-            return deliver(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
-        return deliver(op, reduce_(op, node, axes, np.int64, keep, location), out)
+            return _deliver(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
+        return _deliver(op, reduce_(op, node, axes, np.int64, keep, location), out)
 
     return function
 
@@ -375,7 +384,7 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """Largest minus smallest."""
     values = as_array(a)
-    return deliver(
+    return _deliver(
         "subtract",
         map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
         out,

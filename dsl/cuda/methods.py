@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from weft.codegen import OPS
 from weft.dsl.array import Array, whole, wrap
-from weft.dsl.cuda.arrays import copy_to_device, copy_to_host
+from weft.dsl.cuda.arrays import copy_to_device, copy_to_host, realised
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.sharing import get_ipc_handle
 from weft.dsl.kernel.types import layout_of
@@ -89,6 +90,10 @@ METHODS: dict[str, Any] = {
     "setitem": setitem,
     "view": view,
     "get_ipc_handle": get_ipc_handle,
+    "device_ctypes_pointer": property(
+        lambda self: ctypes.c_void_p(realised(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
+        doc="Where the first element lies.",
+    ),
     "alloc_size": property(lambda self: self.nbytes, doc="Bytes of the elements."),
     "__cuda_array_interface__": property(_interface),
 }

@@ -41,6 +41,7 @@ def orders(m: Any) -> list[Any]:
         m.asfortranarray(m.arange(6).reshape(2, 3)), m.arange(6).reshape(2, 3).copy(order="F"), across.copy("F"),
         across.copy("K"), across.copy(), m.zeros_like(across), m.ones_like(across, order="C"), across,
         m.asarray(m.arange(6).reshape(2, 3), order="F"), m.zeros(3, order="F"),
+        m.eye(4, 3, k=-1, order="F"),
     ]  # fmt: skip
     return [(a.flags["F"], a.flags.c_contiguous, a.strides, a.sum().item()) for a in made if a.size < 20]
 
@@ -248,3 +249,35 @@ def test_numbers_are_equal_for_numpys_testing() -> None:
     assert not np.isscalar(wf.ones(1)) and not np.isscalar(wf.array(1.0))
     with pytest.raises(AssertionError):
         np.testing.assert_equal(wf.arange(4)[2], 3)
+
+
+FOLDS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sum": lambda m, x, out: m.sum(x, axis=0, out=out),
+    "max": lambda m, x, out: x.max(0, out=out),
+    "mean": lambda m, x, out: m.mean(x, 0, out=out),
+    "std": lambda m, x, out: x.std(0, out=out),
+    "argmax": lambda m, x, out: m.argmax(x, 0, out=out.astype(int)),
+    "cumsum": lambda m, x, out: m.cumsum(x[:, 0], out=out),
+    "any": lambda m, x, out: m.any(x, 0, out=out),
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (1, 4), (5,), ()], ids=str)
+@pytest.mark.parametrize("name", FOLDS)
+def test_outputs_of_folds_have_their_shape(name: str, shape: tuple[int, ...]) -> None:
+    # (NumPy 2.4 crashes where cumsum gets an output without axes)
+    for m in (np, NUMPY) if shape else (NUMPY,):
+        with pytest.raises(ValueError, match="output|shape|size"):
+            FOLDS[name](m, m.ones((3, 4)), m.zeros(shape))
+
+
+def written_in_place(m: Any) -> list[Any]:
+    x, p, z = m.array([np.nan, 1, np.inf]), m.poly1d([1.0, 2]), m.array([1 + 2j, 3])
+    given = m.nan_to_num(x, copy=False, posinf=7)
+    p.coeffs += 1
+    out = m.empty_like(z)
+    return [given is x, x.tolist(), str(p), z.conjugate(out) is out, [str(v) for v in out], m.ones(2).conj().tolist()]
+
+
+def test_written_in_place() -> None:
+    assert written_in_place(NUMPY) == written_in_place(np)

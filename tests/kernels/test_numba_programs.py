@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import subprocess
 import sys
@@ -287,6 +288,11 @@ def test_remainders_of_integers_are_floats() -> None:
 
 def test_outputs_that_other_libraries_own() -> None:
     values, out = np.arange(4.0), np.zeros(4)
+    whole = Foreign(out)
+    assert weft.add(values, 1, out=whole) is whole
+    np.testing.assert_array_equal(out, values + 1)
+    shown = cuda.to_device(values)[1:]
+    assert ctypes.c_double.from_address(shown.device_ctypes_pointer.value or 0).value == 1
 
     @cuda.guvectorize(["void(float64[:], float64[:])"], "(n)->(n)")
     def double(x: Any, y: Any) -> None:
