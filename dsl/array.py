@@ -11,9 +11,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import sys
-from collections.abc import Callable, Iterator
-from importlib import import_module
-from itertools import count
+from collections.abc import Iterator
 from math import prod
 from types import CodeType
 from typing import Any
@@ -28,6 +26,7 @@ from weft.dsl.numbers import (
     SlotKey,
     bind_numbers,
     is_changing,
+    note_constant,
     recall_slotted,
     remember_slotted,
     within_64_bits,
@@ -242,9 +241,19 @@ class Array:
 
 
 class Scalar(Array):
-    """A 0-d result: what NumPy returns as a scalar. It is never changed in place, and can be hashed."""
+    """A 0-d result: what NumPy returns as a scalar. It is never changed in place, and can be hashed.
 
-    __slots__ = ()
+    Where its value is known to the host (`scalars.py`) it has memory only once somebody asks for its storage.
+    """
+
+    __slots__ = ("_home", "_value")
+
+    _home: Device
+    _value: Any  # a Python number, or None
+
+    def _number(self) -> Any:
+        value = self._value
+        return super()._number() if value is None else value
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())
@@ -253,6 +262,11 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_value", "_home"):
+            return None
+        if name == "_storage":
+            self._storage = convert(np.asarray(self._value), self._home)._storage
+            return self._storage
         # what only NumPy's scalars have: is_integer, bit_length, hex, ...
         if name.startswith("_"):
             raise AttributeError(name)
@@ -304,7 +318,9 @@ def record(expr: Expr) -> Array:
     storage.expr = expr
     storage.epoch = epoch
     epoch.pending.append(storage)
-    array = _new(Array if shape else Scalar)
+    if not shape:
+        return scalar(storage)
+    array = _new(Array)
     array._storage = storage
     array._view = None
     return array
@@ -319,6 +335,7 @@ def record_array(expr: Expr) -> Array:
 def scalar(storage: Storage) -> Scalar:
     """A 0-d result over `storage`."""
     made = _new(Scalar)
+    made._value = None
     made._storage = storage
     made._view = None
     return made
@@ -361,8 +378,8 @@ def _python_int(value: int) -> Expr:
     raise OverflowError(f"Python integer {value} out of bounds for int64")
 
 
-def convert(value: Any) -> Array:
-    """Anything that NumPy makes a numeric array of, as a weft array on the current device.
+def convert(value: Any, device: Device | None = None) -> Array:
+    """Anything that NumPy makes a numeric array of, as a weft array on a device, the current one by default.
 
     What has ``__cuda_array_interface__`` is used where it lies.
     """
@@ -372,12 +389,13 @@ def convert(value: Any) -> Array:
         return as_cuda_array(value)  # type: ignore[no-any-return]
     if type(value) in (list, tuple):
         # together, before NumPy asks for each of them
-        evaluate([v._storage for v in value if isinstance(v, Array)])
+        evaluate([v._storage for v in value if isinstance(v, Array) and (type(v) is not Scalar or v._value is None)])
+        value = [v if type(v) is not Scalar or v._value is None else v._value for v in value]
     check_unmasked(value)
     from_host = np.asarray(from_protocol(value))
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
-    device = current_epoch().device
+    device = device or current_epoch().device
     native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
     buffer = device.upload(native)
     buffer.origin = user_location()
@@ -409,6 +427,8 @@ def check_writable(array: Array) -> None:
     """Raise NumPy's ValueError where an array is read-only."""
     if not is_writable(array):
         raise ValueError("assignment destination is read-only")
+    if type(array) is Scalar and array._value is not None:
+        array._storage, array._value = array._storage, None  # a new array without axes, which is about to change
 
 
 def is_writable(array: Array) -> bool:
@@ -514,6 +534,8 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (else the key has the number, which has just turned out to change)
         INTERNED[key] = node
+        if isinstance(key[2], type):  # (a Python number is part of it)
+            note_constant(key, code, key[-1], key[0], 0 if key[1] == REFLECTED else 1)
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
@@ -547,33 +569,6 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
         node = bind_numbers(node, operands, where, epoch)
         remember(key, node, where[0], epoch)
     return record(node)
-
-
-# Operations that operators found again in Python; after so many the operators are made in native code.
-_found_again = count(1)
-ENOUGH = 2000
-
-
-def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """A binary operator; what it `records` is for `native_operators`."""
-    way = REFLECTED if reflected else PLAIN
-
-    def method(self: Array, other: Any) -> Any:
-        frame = sys._getframe(1)
-        code, at = frame.f_code, frame.f_lasti
-        key, node = recall(op, way, self, other, code, at)
-        if node is not None:
-            if next(_found_again) == ENOUGH:
-                import_module("weft.dsl.native_operators").quicken_all()
-            return record(node)
-        if not accepts(other):
-            if op in ("equal", "not_equal") and self.shape and (other is None or isinstance(other, str)):
-                return record(constant(op == "not_equal", np.bool_, self.shape))  # nowhere equal, as in NumPy
-            return NotImplemented
-        return apply_anew(op, (other, self) if reflected else (self, other), (code, at), key)
-
-    method.records = op, way  # type: ignore[attr-defined]
-    return method
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:

@@ -18,7 +18,6 @@ from weft.dsl.array import (
     Array,
     ReadOnly,
     Scalar,
-    UnsupportedDtypeError,
     View,
     as_operand,
     check_writable,
@@ -33,10 +32,19 @@ from weft.dsl.array import (
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true
 from weft.dsl.numbers import number_of
-from weft.dsl.objections import warn_of_lost_parts
+from weft.dsl.objections import UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.places import assign_places, fold_places
 from weft.dsl.positions import Positions, flat_position, positions_of
-from weft.dsl.windows import key_of, many_elements, read_element, recall_window, remember_window, write_element
+from weft.dsl.scalars import home_of, is_number
+from weft.dsl.windows import (
+    is_soon_done,
+    key_of,
+    many_elements,
+    read_element,
+    recall_window,
+    remember_window,
+    write_element,
+)
 from weft.fusion import (
     INTERNED,
     Expr,
@@ -229,6 +237,8 @@ def _shown(array: Array, key: Any) -> Any:
 def _element(array: Array, offset: int) -> Array:
     """One element of the array's storage, as an array of its own."""
     storage = array._storage
+    if storage.buffer is None and is_soon_done(storage):
+        evaluate([storage])
     if storage.buffer is not None and storage.device.name == "cpu":
         return read_element(storage, offset)
     start()
@@ -291,13 +301,13 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
-    if isinstance(value, Array) and value._storage.device is not array._storage.device:
+    if isinstance(value, Array) and home_of(value) is not array._storage.device:
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
     shown = _shown(array, key)
     if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:
-            if many_elements(array._storage):
+            if many_elements(array._storage) or (is_number(value) and is_soon_done(array._storage)):
                 evaluate([array._storage])
             if not write_element(array._storage, shown, value):
                 _write_window(array._storage, ((), (), shown), value)

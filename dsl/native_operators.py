@@ -210,6 +210,7 @@ class _Operator:
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._field(thing, "Array._storage")
+        self._check(storage, f"{name}.kept", "slow")  # (a number that is known has none yet)
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", f"{name}.known", f"{name}.bind")
         t.label(f"{name}.known")
         found = self._share(self._field(storage, "Storage.expr"))

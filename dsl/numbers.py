@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind
-from weft.fusion import Epoch, Expr, Location, constant, with_operand
+from weft.fusion import INTERNED, Epoch, Expr, Location, constant, with_operand
 
 # Evaluations with a new number after which a place is expected to go on with new ones.
 CHANGES = 2
+# Constants of one place that are let go when it turns out to change.
+MOST_KEYS = 64
 # Places that are known.
 LIMIT = 50_000
 
@@ -31,13 +33,14 @@ PlaceKey = tuple[int, int, str, int]  # id of a code object, offset of an instru
 class _Place:
     """What one place gave."""
 
-    __slots__ = ("changes", "code", "epoch", "number")
+    __slots__ = ("changes", "code", "epoch", "keys", "number")
 
     def __init__(self, code: CodeType, number: Any, epoch: int) -> None:
         self.code = code  # kept, so that its id stays its own
         self.number = number
         self.epoch = epoch
         self.changes = 0
+        self.keys: list[Any] = []  # what its constants are found again by
 
 
 _places: dict[PlaceKey, _Place] = {}
@@ -60,7 +63,10 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     if found is None:
         return None
     node, kind = found
-    epoch.slots.append(kind(number))
+    try:
+        epoch.slots.append(kind(number))
+    except OverflowError:  # an integer that compares in another loop
+        return None
     return node
 
 
@@ -91,7 +97,19 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
     if place.number != number and place.epoch != epoch.number:
         place.number, place.epoch = number, epoch.number
         place.changes += 1
+        if place.changes == CHANGES:
+            # from now on they are slots, also numbers that were met before
+            for found in place.keys:
+                INTERNED.pop(found, None)
+            place.keys.clear()
     return place.changes >= CHANGES
+
+
+def note_constant(key: Any, code: CodeType, at: int, op: str, which: int) -> None:
+    """Let a place know what an operation with its number as a constant is found again by."""
+    place = _places.get((id(code), at, op, which))
+    if place is not None and len(place.keys) < MOST_KEYS:
+        place.keys.append(key)
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
@@ -115,9 +133,12 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Whether any number of this type gives the same loop."""
-    # how an integer compares depends on whether the other operand's dtype can hold it
-    return dtype_kind(node.attrs[which]) in "iuf" and not (kind is int and node.dtype.kind == "b")
+    """Whether any number of this type that fits gives the same loop."""
+    if dtype_kind(node.attrs[which]) not in "iuf":
+        return False
+    # how an integer compares depends on whether the other operand's dtype can hold it: other numbers have another loop
+    others = {operand.dtype for operand in node.operands if operand is not node.operands[which]}
+    return kind is not int or node.dtype.kind != "b" or others == {node.attrs[which]}
 
 
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -10,27 +13,63 @@ import numpy as np
 from weft.codegen import OPS
 from weft.dsl.array import (
     IN_PLACE,
+    PLAIN,
+    REFLECTED,
     Array,
     Part,
     ReadOnly,
     Scalar,
     accepts,
     apply,
+    apply_anew,
     as_operand,
-    binary_method,
     expr_of,
     recall,
+    record,
     remember,
     wrap,
     write,
 )
 from weft.dsl.numbers import bind_numbers
+from weft.dsl.scalars import OF_FLOATS, compute, known, read
 from weft.dsl.ufunc import UFUNCS, check_cast, check_power
-from weft.fusion import assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
+from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # NumPy computes these powers by cheaper operations, and its results show it.
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
+
+
+# Operations that operators found again in Python; after so many the operators are made in native code.
+_found_again = count(1)
+ENOUGH = 2000
+
+
+def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
+    """A binary operator; what it `records` is for `native_operators`."""
+    way = REFLECTED if reflected else PLAIN
+
+    def method(self: Array, other: Any) -> Any:
+        frame = sys._getframe(1)
+        code, at = frame.f_code, frame.f_lasti
+        key, node = recall(op, way, self, other, code, at)
+        if node is not None:
+            if next(_found_again) == ENOUGH:
+                import_module("weft.dsl.native_operators").quicken_all()
+            return record(node)
+        return operate_anew(op, way, self, other, (code, at), key)
+
+    method.records = op, way  # type: ignore[attr-defined]
+    return method
+
+
+def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
+    """Record an operator where it cannot be found again."""
+    if not accepts(second):
+        if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
+            return record(constant(op == "not_equal", np.bool_, first.shape))  # nowhere equal, as in NumPy
+        return NotImplemented
+    return apply_anew(op, (second, first) if way == REFLECTED else (first, second), where, key)
 
 
 def _in_place(op: str) -> Any:
@@ -91,8 +130,48 @@ def _refuse(self: Array, other: Any) -> Any:
 
 def _unary(op: str) -> Any:
     def method(self: Array) -> Array:
+        found = compute(op, self) if type(self) is Scalar else None
+        if found is not None:
+            return found
         frame = sys._getframe(1)
         return apply(op, self, location=(frame.f_code, frame.f_lasti))
+
+    return method
+
+
+def _unknown(*numbers: Any) -> None:
+    """What Python knows of a row that it has no operator for."""
+
+
+def _scalar_operator(op: str, reflected: bool = False) -> Any:
+    """A binary operator of 0-d results: computed at once where both are known."""
+    way = REFLECTED if reflected else PLAIN
+    quick: Callable[..., Any] = OF_FLOATS.get(op, _unknown)
+
+    def method(self: Scalar, other: Any) -> Any:
+        # the hot path of loops over elements: `compute` of two floats
+        number, second = self._value, other
+        if type(other) is Scalar and other._home is self._home:
+            second = other._value
+        if type(number) is float and type(second) is float:
+            try:
+                value = quick(second, number) if reflected else quick(number, second)
+            except ArithmeticError:
+                value = None
+            if value is not None:
+                return known(value, self._home)
+        operands = (other, self) if reflected else (self, other)
+        found = compute(op, *operands)
+        if found is None:
+            frame = sys._getframe(1)
+            code, at = frame.f_code, frame.f_lasti
+            before = recording.epoch
+            if before is not None and len(before.pending) >= before.limit and cut(before, (code, at)) is not before:
+                found = compute(op, *operands)  # what was pending is known now, and so is what follows from it
+        if found is not None:
+            return found
+        key, node = recall(op, way, self, other, code, at)
+        return record(node) if node is not None else operate_anew(op, way, self, other, (code, at), key)
 
     return method
 
@@ -108,10 +187,21 @@ def _short_power(base: Array, exponent: Any) -> str | None:
     return None
 
 
+def _power_at_once(base: Scalar, exponent: Any) -> Scalar | None:
+    value = read(base)
+    if type(value) is float and type(exponent) in (int, float):
+        short = _POWERS.get(exponent)
+        return compute(short, base) if short else compute("power", base, exponent) if exponent else None
+    whole = type(value) is int and type(exponent) is int and exponent >= 0
+    return compute("power", base, exponent) if whole or type(value) is float else None
+
+
 def power(base: Array, exponent: Any) -> Any:
     """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
     if not accepts(exponent):
         return NotImplemented
+    if type(base) is Scalar and (found := _power_at_once(base, exponent)) is not None:
+        return found
     frame = sys._getframe(1)
     where = (frame.f_code, frame.f_lasti)
     short = _short_power(base, exponent)
@@ -120,8 +210,6 @@ def power(base: Array, exponent: Any) -> Any:
     check_power(base, exponent)
     if type(exponent) in (int, float) and exponent == 0 and base.dtype.kind in "fc":
         one = constant(1, base.dtype, base.shape)
-        from weft.dsl.array import record
-
         return record(one)
     return apply("power", base, exponent, location=where)
 
@@ -160,14 +248,16 @@ def install() -> None:
             setattr(Array, f"__{name}__", _unary(row.name))
             continue
         setattr(Array, f"__{name}__", binary_method(row.name))
+        setattr(Scalar, f"__{name}__", _scalar_operator(row.name))
         if name not in _COMPARISONS:
             setattr(Array, f"__r{name}__", binary_method(row.name, True))
             setattr(Array, f"__i{name}__", _in_place(row.name))
+            setattr(Scalar, f"__r{name}__", _scalar_operator(row.name, True))
             # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
-            setattr(Scalar, f"__i{name}__", binary_method(row.name))
+            setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
             setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
-    Scalar.__ipow__ = power  # type: ignore[attr-defined]
+    Scalar.__pow__ = Scalar.__ipow__ = power  # type: ignore[attr-defined, operator]
     Array.__pow__ = power  # type: ignore[attr-defined, operator]
     Array.__divmod__ = _divmod  # type: ignore[attr-defined, operator]
     Array.__rdivmod__ = _rdivmod  # type: ignore[attr-defined]

@@ -15,7 +15,6 @@ from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_
 from weft.dsl.array import (
     Array,
     Scalar,
-    UnsupportedDtypeError,
     apply,
     as_operand,
     convert,
@@ -27,7 +26,11 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.creation import as_dtype
+from weft.dsl.objections import UnsupportedDtypeError
+from weft.dsl.scalars import compute
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+
+_NUMBERS = frozenset({Scalar, float, int})
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,6 +97,10 @@ class UFunc:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
             if out is None and where is True and dtype is None:
+                if type(operands[0]) in _NUMBERS and type(operands[-1]) in _NUMBERS:
+                    found = compute(self.row.name, *operands)
+                    if found is not None:
+                        return found
                 return apply(self.row.name, *operands, location=user_location(2))
             start()
             pairs = [as_operand(value) for value in operands]

@@ -10,10 +10,14 @@ import ctypes
 from typing import Any
 
 from weft.codegen import dtype_kind
-from weft.dsl.array import Array, View, scalar
+from weft.dsl.array import Array, Scalar, View, scalar
+from weft.dsl.scalars import NUMBER_OF, known, read
 from weft.fusion import Storage, is_free
 
 LIMIT = 20_000
+
+# What is computed from up to so many elements, in up to so many operations, is computed at once when one of them is asked for.
+FEW, OPERATIONS = 16, 64
 
 # Elements of an array that are written one after the other from here on at once, in memory.
 MANY = 8
@@ -58,8 +62,11 @@ def remember_window(key: Any, found: View | int | None) -> None:
 
 
 def read_element(storage: Storage, offset: int) -> Array:
-    """An element of memory on the host: copied at once, which costs less than planning to copy it."""
+    """An element of memory on the host: read at once, which costs less than planning to copy it."""
     assert storage.buffer is not None
+    kind = NUMBER_OF.get(storage.dtype)
+    if kind is not None:
+        return known(kind.from_address(storage.buffer.address + offset * storage.dtype.itemsize).value, storage.device)
     size = storage.dtype.itemsize
     own = storage.device.allocate(size)
     ctypes.memmove(own.address, storage.buffer.address + offset * size, size)
@@ -69,6 +76,10 @@ def read_element(storage: Storage, offset: int) -> Array:
 def write_element(storage: Storage, offset: int, value: Any) -> bool:
     """Set an element of memory on the host at once, where nobody else needs what was there before; whether that was so."""
     dtype = storage.dtype
+    if type(value) is Scalar:
+        value = read(value)
+        if type(value) is float and dtype_kind(dtype) != "f":
+            return False
     if type(value) not in (int, float, bool) or dtype_kind(dtype) not in "biuf" or not is_free(storage):
         return False
     assert storage.buffer is not None
@@ -85,4 +96,23 @@ def many_elements(storage: Storage) -> bool:
         if node is None or node.kind != "update" or node.attrs[0]:
             return False
         node = node.operands[0]
+    return True
+
+
+def is_soon_done(storage: Storage) -> bool:
+    """Whether what is pending of a storage on the host is an operation or two on few elements, written into memory or into
+    something new: a program that goes on with one of the elements is done with it sooner than with recording on."""
+    if storage.buffer is not None or storage.device.name != "cpu" or storage.expr is None:
+        return False
+    waiting, seen = [storage.expr], 0
+    while waiting:
+        node = waiting.pop()
+        seen += 1
+        if node.kind in ("leaf", "scalar", "constant", "empty"):
+            continue
+        if seen > OPERATIONS:
+            return False
+        if node.kind not in ("update", "view") and any(n.size > FEW for n in (node, *node.operands)):
+            return False
+        waiting += node.operands
     return True

@@ -26,6 +26,7 @@ from weft.fusion.expr import (
     view,
     with_operand,
 )
+from weft.fusion.of_numbers import NUMBERS, of_numbers
 from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
@@ -34,6 +35,7 @@ from weft.fusion.symbolic import Program, entries_of, take_apart
 
 __all__ = [
     "INTERNED",
+    "NUMBERS",
     "SOFT_LIMIT",
     "Epoch",
     "Explanation",
@@ -62,6 +64,7 @@ __all__ = [
     "is_free",
     "kernels_of",
     "map_",
+    "of_numbers",
     "opaque",
     "operand",
     "pending",

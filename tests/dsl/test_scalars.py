@@ -1,0 +1,170 @@
+"""Single numbers that the host knows: their arithmetic is done at once, with the bits that kernels give."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import OPS
+from weft.dsl.scalars import read
+
+FLOATS = [0.0, -0.0, 1.0, -2.5, 0.1, 3.0, 1e300, -1e-310, 2.0**53, np.inf, -np.inf, np.nan]
+INTEGERS = [0, 1, -1, 2, -7, 63, 64, 2**53 + 1, 2**63 - 1, -(2**63)]
+BOOLS = [False, True]
+ROWS = [
+    row.name
+    for row in OPS.values()
+    if row.arity <= 2 and row.ufunc and not row.name.startswith("_") and row.name not in ("real", "imag", "conjugate")
+]
+
+
+def bits(value: Any) -> tuple[str, bytes]:
+    found = np.asarray(value)
+    if found.dtype.kind == "f" and np.isnan(found):
+        return found.dtype.str, b"NaN"
+    return found.dtype.str, found.tobytes()
+
+
+def lists(row: str) -> list[list[Any]]:
+    """Two arrays of all pairs of numbers, for each pair of dtypes."""
+    values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
+    if OPS[row].arity == 1:
+        return [[v] for v in values]
+    pairs = [(0, 0), (1, 1), (2, 2), (0, 1), (1, 2)]
+    return [[each.ravel() for each in np.meshgrid(values[a], values[b])] for a, b in pairs]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_has_the_bits_of_its_kernels(row: str) -> None:
+    function = getattr(wf, row)
+    for pairs in lists(row):
+        arrays = [wf.asarray(each) for each in pairs]
+        try:
+            wanted = np.asarray(function(*arrays))
+        except TypeError:
+            with pytest.raises(TypeError):
+                np.asarray(function(*[each[0] for each in arrays]))
+            continue
+        for k in range(len(pairs[0])):
+            assert bits(function(*[each[k] for each in arrays])) == bits(wanted[k]), [each[k] for each in pairs]
+
+
+OPERATORS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
+    "<": lambda a, b: a < b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_with_numbers_of_python(name: str) -> None:
+    apply = OPERATORS[name]
+    for values in (FLOATS, INTEGERS):
+        for number in values:
+            array = wf.asarray(np.array([number]))
+            for other in (2, 0, -1, 0.5, 0.0, -1.0, 2.0, True, np.float64(1.5), np.int64(3), 2**53 + 1):
+                for swap in (False, True):
+
+                    def on(value: Any, apply: Any = apply, other: Any = other, swap: bool = swap) -> Any:
+                        return apply(other, value) if swap else apply(value, other)
+
+                    try:
+                        wanted = np.asarray(on(array))[0]
+                    except ValueError:
+                        with pytest.raises(ValueError, match="negative integer powers"):
+                            on(array[0])
+                        continue
+                    assert bits(on(array[0])) == bits(wanted), (number, other, swap)
+
+
+def test_they_are_known_at_once() -> None:
+    x = wf.asarray(np.array([0.25, 4.0]))
+    before = wf.statistics()["plans"]
+    y = (x[0] + 1) * x[1] ** 3 - wf.sqrt(x[1]) / 2
+    assert read(y) == 79.0
+    assert read(y > 3) is True
+    assert wf.statistics()["plans"] == before
+
+
+def test_loops_over_elements_plan_nothing() -> None:
+    def euler(xp: Any, steps: int) -> Any:
+        path = xp.zeros((steps + 1, 3))
+        path[0] = (1.0, 0.5, 0.25)
+        v = xp.zeros(steps + 1)
+        v[0] = 2.0
+        for k in range(steps):
+            x, y, z = path[k]
+            path[k + 1] = path[k] + xp.array([10 * (y - x), x * (28 - z) - y, x * y - z]) * 0.01
+            v[k + 1] = v[k] + 0.01 * (xp.exp(-v[k]) - v[k] ** 2 * max(path[k + 1, 0], 0.5))
+        return xp.concatenate([path.ravel(), v])
+
+    np.testing.assert_allclose(np.asarray(euler(wf, 30)), euler(np, 30), rtol=1e-13)
+    before = wf.statistics()["plans"]
+    np.testing.assert_allclose(np.asarray(euler(wf, 60)), euler(np, 60), rtol=1e-13)
+    assert wf.statistics()["plans"] - before <= 8
+
+
+def test_known_numbers_among_arrays() -> None:
+    source = np.arange(5.0)
+    x = wf.asarray(source)
+    k = x[3] * 2
+    np.testing.assert_array_equal(np.asarray(x * k), source * 6)
+    np.testing.assert_array_equal(np.asarray(k - x), 6 - source)
+    np.testing.assert_array_equal(np.asarray(wf.array([k, 1, x[1]])), [6.0, 1.0, 1.0])
+    y = x.copy()
+    y[1] = k
+    y[2:] = k
+    x[0] = k + 1
+    np.testing.assert_array_equal(np.asarray(y), [0, 6, 6, 6, 6])
+    assert float(x[0]) == 7
+    z = wf.zeros(3, np.int32)
+    z[0] = k
+    z[1] = x[2]
+    np.testing.assert_array_equal(np.asarray(z), [6, 2, 0])
+
+
+def test_a_value_is_kept_when_its_array_changes() -> None:
+    x = wf.asarray(np.arange(3.0))
+    old, total = x[1], x.sum()
+    x[1] = 5.0
+    x += 1
+    assert (float(old), float(old + 0), float(total), float(total * 2)) == (1.0, 1.0, 3.0, 6.0)
+    made = wf.zeros(())
+    made[...] = made + 3
+    assert float(made + 1) == 4
+    made[()] = 5
+    assert (float(made + 1), float(made)) == (6, 5)
+
+
+def test_they_are_numbers() -> None:
+    k = wf.asarray(np.arange(4))[2] + 1
+    assert (k.shape, k.dtype, k.ndim, k.size, len({k, 3}), [10, 20, 30, 40][k]) == ((), np.int64, 0, 1, 1, 40)
+    assert f"{k:03d}" == "003"
+    assert repr(k * 1.5) == "np.float64(4.5)"
+    for other in (copy.copy(k), copy.deepcopy(k), pickle.loads(pickle.dumps(k))):
+        assert other == 3
+        assert other.dtype == np.int64
+    assert np.asarray(k).shape == ()
+    with pytest.raises(OverflowError):
+        k + 2**70
+
+
+def test_on_a_gpu_they_stay_where_they_are() -> None:
+    with wf.device("simt"):
+        x = wf.asarray(np.arange(4.0))
+        found = x[1] + x[2]
+        assert read(found) is None
+        assert float(found) == 3
