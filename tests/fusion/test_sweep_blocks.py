@@ -11,6 +11,8 @@ import pytest
 
 import weft as wf
 from tests.fusion import test_time_steps as steps
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.dsl.kernel.sanitizer import SanitizerError
 from weft.fusion import execute, sweep_blocks, time_steps
 
 
@@ -110,6 +112,47 @@ def test_threads_do_not_get_in_each_others_way(
     program: Callable[..., Any], shape: tuple[int, ...], count: int, device: str
 ) -> None:
     _check(program, shape, count, "f4", device)
+
+
+@pytest.mark.parametrize("fault", ["no barrier", "too early", "too narrow"])
+def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sweep_blocks._set_lags, sweep_blocks._set_parts
+
+    def hasty(sweep: Any) -> None:
+        real[0](sweep)
+        for number, step in enumerate(sweep.steps):
+            step.lag -= number + 1
+
+    def narrow(sweep: Any) -> bool:
+        found = real[1](sweep)
+        sweep.margin = tuple(m - 1 for m in sweep.margin)
+        return found
+
+    if fault == "no barrier":
+        monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
+    elif fault == "too early":
+        monkeypatch.setattr(sweep_blocks, "_set_lags", hasty)
+    else:
+        monkeypatch.setattr(sweep_blocks, "_set_parts", narrow)
+
+    def halves(u: Any) -> Any:  # a kernel of its own: what is in memory was compiled without fault
+        for _ in range(2):
+            u[1:-1, 1:-1] = 0.4375 * (u[:-2, 1:-1] + u[1:-1, 2:])
+        return u
+
+    with pytest.raises((SanitizerError, AssertionError)):
+        _check(halves, (5, 90), 1, "f4", "simt::watched")
+
+
+def test_a_third_size_compiles_nothing() -> None:
+    def run(rows: int, columns: int) -> None:
+        _check(steps.jacobi, (rows, columns), 1, "f8", "simt")
+
+    run(100, 220)
+    run(110, 230)
+    before = wf.statistics()["compilations"]
+    run(140, 250)
+    assert wf.statistics()["compilations"] == before
 
 
 def _seen(shape: tuple[int, ...], turns: int = 10, dtype: Any = "f4") -> wf.Explanation:
