@@ -163,12 +163,19 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
 
 
 def _find_owners(sweep: Sweep) -> dict[Expr, Expr]:
-    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write."""
+    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write.
+
+    (Points have to be counted from the same origin.)
+    """
     found: dict[Expr, Expr] = {}
     for number, step in enumerate(sweep.steps):
         statement = step.statements[0]
         node, previous = statement.task.node, statement.previous
         if len(step.statements) > 1 or previous not in sweep.homes or node not in sweep.readers:
+            continue
+        home, start = sweep.homes[previous]
+        places = zip(statement.start, start, sweep.steps[home].origin, step.origin, strict=True)
+        if any(o - s + a - b for o, s, a, b in places):
             continue
         if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
             continue

@@ -54,6 +54,17 @@ def closed(u: Any) -> Any:
     return u
 
 
+def pieces(u: Any) -> Any:
+    """A value between steps that is made of pieces, by choice."""
+    for _ in range(3):
+        u[1:-1, 1:-1] = steps._five_points(u)
+        w = u[1:-1, 1:-1] * 2
+        w[0] = 1
+        w[:, -1] = w[:, -2]
+        u[2:-2, 2:-2] = steps._five_points(w)
+    return u
+
+
 def closed_row(u: Any) -> Any:
     for _ in range(4):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -80,6 +91,7 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (centred, (40, 130), 2, "f4"),
     (closed, (30, 130), 1, "f4"),
     (closed_row, (300,), 1, "f4"),
+    (pieces, (20, 90), 1, "f4"),
     (steps.jacobi, (30, 80), 1, "c8"),
     (steps.jacobi, (30, 80), 1, "f2"),
 ]
