@@ -51,7 +51,7 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     inlined = unroll_folds(inline_rows(kernel, straight=True))
     nest = find_nest(inlined)
     if "joined" in kernel.attributes:
-        found = describe_joined(inlined, sizes)
+        found = describe_joined(inlined, sizes, exact=exact)
     elif "lookback" in kernel.attributes:
         found = describe_lookback(inlined, nest, sizes)
     elif "sweep" in kernel.attributes:

@@ -55,9 +55,11 @@ def can_join(first: Kernel, second: Kernel) -> bool:
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
 
 
-def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
+def describe_joined(kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
     """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps where it is gone over again,
     and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
+
+    Unless `exact`, any number of partial results is folded alike: they are few.
     """
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
@@ -74,10 +76,11 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, Any]:
         found["kept"] = vectors_kept(chunk, sizes[parts[0].name], THREADS, CHUNK_REGISTERS)
     count = sizes[final.stop.name]
     threads = WARP if count <= FEW_PARTS else THREADS
-    whole = count % final.lanes() == 0
+    whole = exact and count % final.lanes() == 0
     if whole:
         vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
-    found["finish"] = (threads, vectors_kept(final, count, threads), whole)
+    most = FEW_PARTS if threads == WARP and not exact else count
+    found["finish"] = (threads, vectors_kept(final, most, threads), whole)
     return found | {"vectors": vectors}
 
 

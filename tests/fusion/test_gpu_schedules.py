@@ -49,6 +49,14 @@ def test_many_sizes_share_few_kernels(function: Callable[[wf.Array], wf.Array], 
 # -- rows -------------------------------------------------------------------------------------------
 
 
+def test_any_number_of_parts_is_folded_by_one_kernel() -> None:
+    source = RNG.random(16_384 * 40, np.float32)
+    with wf.profile() as p:
+        for parts in (3, 4, 5, 8, 17, 20, 32, 40):
+            np.testing.assert_allclose(wf.asarray(source[: parts * 16_384]).sum(), source[: parts * 16_384].sum(), 1e-5)
+    assert sum(c.note.stage == "compile" for c in p.compilations) <= 2  # the first sizes, and any others
+
+
 @pytest.mark.parametrize(
     ("rows", "length"), [(1, 64), (9, 100), (3, 1023), (64, 1028), (64, 4096), (64, 4097), (64, 20_002)]
 )
