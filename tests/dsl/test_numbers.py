@@ -134,3 +134,28 @@ def test_integers_that_are_compared_leave_the_dtype(compare: Callable[[Any, Any]
     x = wf.asarray(source)
     for number in (1, 2, 3, 4, 255, 256, -1, -200, 2**40, 2**63, 5):
         assert np.array_equal(np.asarray(compare(x, number)), compare(source, number)), number
+
+
+def test_numbers_that_were_constants_before_their_place_changed_are_arguments() -> None:
+    x = wf.asarray(np.arange(40) % 5)
+    random = np.random.default_rng(3)
+
+    def count(letters: list[int]) -> int:
+        total = x * 0
+        for letter in letters:
+            total = total + (x != letter) * 2
+        return int(total.sum())
+
+    for letter in (0, 1, 2, 3, 0, 1):
+        count([letter] * 8)
+    before = wf.statistics()["plans"]
+    for _ in range(8):
+        letters = random.integers(0, 4, 8).tolist()
+        assert count(letters) == sum(2 * 32 for _ in letters)
+    assert wf.statistics()["plans"] == before
+
+
+def test_an_integer_that_does_not_fit_compares_behind_many_that_did() -> None:
+    x = wf.asarray(np.arange(5, dtype=np.int8))
+    found = [int((x < k).sum()) for k in (1, 2, 3, 4, 2, 300, 2**40, -(2**40), 2**70, 3)]
+    assert found == [1, 2, 3, 4, 2, 5, 5, 0, 5, 3]
