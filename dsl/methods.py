@@ -251,14 +251,15 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 
     Raises ValueError where the bytes of the last axis are no whole number of the dtype's elements.
     """
-    if dtype is None or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
+    # (`numpy.ndarray` as programs on weft see it equals Array)
+    if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
         return (
             self
             if isinstance(self, Scalar)
             else wrap(self._storage, self._view, ReadOnly if isinstance(self, ReadOnly) else Array)
         )
-    if isinstance(dtype, builtins.type) and not issubclass(dtype, np.generic) and hasattr(dtype, "__array_finalize__"):
-        raise TypeError("weft arrays have no subclasses")
+    if isinstance(dtype, builtins.type) and dtype is not object and np.dtype(dtype) == object:
+        raise TypeError(f"weft arrays have no subclasses, and {dtype.__name__} is no dtype")
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates, records: NumPy's

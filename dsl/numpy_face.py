@@ -262,10 +262,10 @@ class _NdarrayMeta(type):
         return issubclass(other, (Array, np.ndarray))
 
     def __eq__(cls, other: object) -> bool:  # ``type(x) == np.ndarray``
-        return other is cls or other is Array or other is np.ndarray
+        return other is cls or (cls is ndarray and (other is Array or other is np.ndarray))
 
     def __hash__(cls) -> int:
-        return hash(Array)
+        return hash(Array) if cls is ndarray else type.__hash__(cls)
 
 
 class ndarray(metaclass=_NdarrayMeta):

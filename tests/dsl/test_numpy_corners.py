@@ -281,3 +281,12 @@ def written_in_place(m: Any) -> list[Any]:
 
 def test_written_in_place() -> None:
     assert written_in_place(NUMPY) == written_in_place(np)
+
+
+def test_there_are_no_subclasses() -> None:
+    class Own(NUMPY.ndarray):  # type: ignore[misc]
+        pass
+
+    with pytest.raises(TypeError, match="no subclasses"):
+        wf.arange(3).view(Own)
+    assert wf.arange(3).view(NUMPY.ndarray).tolist() == [0, 1, 2]
