@@ -37,7 +37,8 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
         )
     if storage.buffer is None:
         evaluate([storage])
-    assert storage.buffer is not None
+        if storage.buffer is None:
+            raise RuntimeError("another thread is writing to this array: of several, one at a time may do that")
     return bind(storage, epoch)
 
 

@@ -165,3 +165,12 @@ def test_arrays_of_other_devices_are_refused_at_their_line() -> None:
     assert not x.any()
     x[:] = y.to("cpu")
     assert x.all()
+
+
+def test_an_array_that_another_thread_is_writing_to() -> None:
+    """What it was when this thread asked for its value is gone by the time that there is one."""
+    array = wf.zeros(3) + 1
+    wf.evaluate(array)
+    array._storage.buffer = array._storage.epoch = None
+    with pytest.raises(RuntimeError, match="another thread"):
+        array + 1
