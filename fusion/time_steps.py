@@ -4,9 +4,9 @@ In: a schedule. Out: the same with such chains joined, where that saves more tra
 is cut into parts: bands of rows, and tiles of the other axes. Each part computes of every step what the last one needs,
 which is its own part and a halo that shrinks by the reach of the stencil with each step. It goes down the rows once: in
 each turn every step does one row, `lag` rows behind the first, and of the steps between a few rows are kept in a ring that
-stays in the second cache (on a GPU in shared memory: `sweep_blocks.py`). What an update leaves as it was is copied along with it. Always true: a joined kernel reads
-what was there before and writes new memory, so parts need not know of each other; an element is computed by the same
-operations as step by step, however often.
+stays in the second cache (on a GPU in shared memory: `sweep_blocks.py`). What an update leaves as it was is copied along
+with it. Always true: a joined kernel reads what was there before and writes new memory, so parts need not know of each
+other; an element is computed by the same operations as step by step, however often.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def gray_scott() -> wf.Array:
 # programs; steps; instructions of a turn, for a point and a step
 PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int, int]] = {
     "jacobi": (jacobi, 5, 23),
-    "gray_scott": (gray_scott, 5, 48),
+    "gray_scott": (gray_scott, 5, 49),
 }
 
 
@@ -41,10 +41,11 @@ PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int, int]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_steps_are_straight_code_that_meets_once_a_turn(name: str, arch: str) -> None:
     make, count, most = PROGRAMS[name]
+    wf.evaluate(wf.zeros(1))  # what others recorded and only compiled is gone: no loop is cut for it
     (kernel,) = wf.compile(make(), target=arch)
     assert kernel.resources["spills"] == kernel.resources["stack"] == 0
     assert kernel.resources["registers"] <= 48
-    assert kernel.resources["shared"] <= 48 << 10
+    assert 0 < kernel.resources["shared"] <= 48 << 10
     names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", disassemble(kernel.cubin))
     assert not [n for n in names if n.startswith(("LDL", "STL", "CALL", "I2F", "F2I"))]
     meetings = [k for k, n in enumerate(names) if n.startswith("BAR.SYNC")]
