@@ -49,8 +49,13 @@ def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
     self[key] = value  # type: ignore[index]
 
 
-def view(self: Array, dtype: Any = None) -> Any:
+_own_view = Array.view  # type: ignore[attr-defined]
+
+
+def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     """The same elements; in another dtype a `MemoryArray` over the same memory, as `numpy.ndarray.view`."""
+    if dtype is not None and np.dtype(dtype) == object:  # a class
+        return _own_view(self, dtype, type)
     if dtype is None or np.dtype(dtype) == self.dtype:
         return wrap(self._storage, self._view)
     shape, strides, offset = self._view or whole(self._storage)

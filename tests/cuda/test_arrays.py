@@ -375,3 +375,8 @@ def test_handles_within_a_process() -> None:
     del array, opened
     with pytest.raises(ValueError, match="its process has ended"):
         handle.open()
+
+
+def test_views_as_a_class() -> None:
+    x = weft.arange(3)
+    assert x.view(np.ndarray).tolist() == [0, 1, 2] and x.view(dtype=None, type=np.ndarray).tolist() == [0, 1, 2]
