@@ -35,6 +35,7 @@ from weft.dsl.kernel.names import (
     syncwarp,
     threadIdx,
 )
+from weft.dsl.kernel.specialise import Options
 
 THREADS = 256
 WARPS = THREADS // 32
@@ -83,7 +84,8 @@ def order_of(dtype: np.dtype, descending: bool) -> Order:
 
 
 def _kernel(function: Any) -> Kernel:
-    return Kernel(function)
+    # with registers for two blocks on a multiprocessor at least
+    return Kernel(function, options=Options(launch_bounds=(THREADS, 2)))
 
 
 @cache

@@ -9,6 +9,7 @@ import weft as wf
 
 pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(12)
+SMALL = {"u1": (4097,), "f4": (2100,), "i8": (600,)}  # on the stand-in
 
 
 def few(request: pytest.FixtureRequest, large: int, small: int) -> int:
@@ -18,7 +19,7 @@ def few(request: pytest.FixtureRequest, large: int, small: int) -> int:
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
 def test_long_rows(dtype: str, request: pytest.FixtureRequest) -> None:
-    for n in (4097, few(request, 10_000_003, 2100)):
+    for n in (4097, 10_000_003) if not request.config.getoption("--stand-in") else SMALL[dtype]:
         x = RNG.integers(0, 100, n).astype(dtype)
         if dtype == "f4":
             x[::7], x[::5] = np.nan, -0.0
@@ -28,7 +29,7 @@ def test_long_rows(dtype: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_many_rows(request: pytest.FixtureRequest) -> None:
-    for shape in ((few(request, 100_000, 50), 9), (few(request, 500, 2), 3000)):
+    for shape in ((few(request, 100_000, 50), 9), (few(request, 500, 2), few(request, 3000, 300))):
         x = RNG.standard_normal(shape).astype("f4")
         np.testing.assert_array_equal(np.asarray(wf.sort(wf.asarray(x))), np.sort(x))
         np.testing.assert_array_equal(np.asarray(wf.argsort(wf.asarray(x), 0)), np.argsort(x, 0, "stable"))
@@ -37,7 +38,7 @@ def test_many_rows(request: pytest.FixtureRequest) -> None:
 def test_the_same_places_many_times(request: pytest.FixtureRequest) -> None:
     x = wf.asarray(RNG.integers(0, 9, few(request, 5_000_000, 4200)).astype("u1"))
     wanted = np.argsort(np.asarray(x), kind="stable")
-    for _ in range(few(request, 50, 3)):
+    for _ in range(few(request, 50, 2)):
         np.testing.assert_array_equal(np.asarray(wf.argsort(x)), wanted)
 
 

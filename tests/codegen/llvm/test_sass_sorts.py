@@ -1,0 +1,56 @@
+"""Machine code of the kernels that sort, without a GPU: what a thread has stays in registers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.dsl.radix_kernels import make_block_sort, make_sweep, order_of
+from weft.runtime import find_tool
+
+pytest.importorskip("cuda.bindings.nvjitlink")
+pytestmark = pytest.mark.skipif(
+    find_tool("nvdisasm") is None and find_tool("cuobjdump") is None, reason="no disassembler"
+)
+REGISTERS = 128  # of which a multiprocessor has enough for two blocks
+COUNTS, BOARD = "uint32[:, ::1]", "uint64[:, ::1], uint32[::1], int64, int64"
+
+
+def mnemonics(kernel: Any, signature: str) -> tuple[list[str], int]:
+    """The instructions of a kernel on sm_90, and its registers."""
+    kernel.compile(f"void({signature})")
+    (text,) = kernel.inspect_sass(cc="sm_90").values()
+    names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", text)
+    (registers,) = kernel.get_regs_per_thread().values()
+    return names, registers
+
+
+@pytest.mark.parametrize(
+    ("dtype", "items", "carries", "instructions"),
+    [("f4", 16, False, 1100), ("f4", 16, True, 1250), ("f8", 8, False, 1050)],
+)
+def test_a_sweep(dtype: str, items: int, carries: bool, instructions: int) -> None:
+    order = order_of(np.dtype(dtype), False)
+    rows = f"{order.word}[:, ::1]"
+    kernel = make_sweep(order, items, carries, False, False)
+    names, used = mnemonics(kernel, f"{rows}, {COUNTS}, {rows}, {COUNTS}, {COUNTS}, {BOARD}")
+    assert not [name for name in names if name.startswith(("LDL", "STL", "CALL"))]
+    assert len(names) <= instructions
+    assert used <= REGISTERS
+    assert sum(name.startswith("MATCH") for name in names) == items
+    assert sum("STRONG" in name for name in names if name.startswith("LDG")) == 1  # what other tiles found
+    assert sum(name.startswith("LDG") for name in names) == items * (1 + carries) + 2
+
+
+@pytest.mark.parametrize(("dtype", "items", "numbered"), [("f4", 16, False), ("u4", 8, True), ("f8", 8, False)])
+def test_rows_within_a_block(dtype: str, items: int, numbered: bool) -> None:
+    order = order_of(np.dtype(dtype), False)
+    result = "int64[::1]" if numbered else f"{order.word}[::1]"
+    kernel = make_block_sort(order, items, numbered, numbered)
+    names, used = mnemonics(kernel, f"{order.word}[::1], {result}, int64, int64, int64")
+    assert not [name for name in names if name.startswith(("LDL", "STL", "CALL"))]
+    assert used <= REGISTERS
+    assert sum(name.startswith("LDG") for name in names) == items  # each element once
