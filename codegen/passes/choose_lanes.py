@@ -134,7 +134,8 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
                 other += weight * (step is None or abs(step) > MOST_STEP)
             elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
                 math += find_op(inner.opcode).cost >= 20
-    return max(unit - other, 1 if math and unit + other else 0)
+    # (a fold that rounds is folded in the same order whether or not something else in its loop is written side by side)
+    return max(unit - other, 1 if unit + other and (math or rounds(operation)) else 0)
 
 
 def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:

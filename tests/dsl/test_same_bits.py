@@ -82,6 +82,7 @@ SIBLINGS: dict[str, Callable[[wf.Array], wf.Array]] = {
     ),
     "backward": lambda x: (x * x[:, ::-1]).sum(axis=1),
     "across": lambda x: x.sum(axis=0),
+    "written": lambda x: x * 2,
 }
 
 
@@ -96,3 +97,14 @@ def test_a_sum_alone_and_beside_others(device: str, sibling: str) -> None:
             total, other = array.sum(axis=1), SIBLINGS[sibling](array)
             wf.evaluate(total, other)
             assert np.array(total).tobytes() == alone.tobytes(), shape
+
+
+@pytest.mark.parametrize("sibling", ["largest", "wider", "written"])
+def test_a_sum_of_every_other_element_alone_and_beside_others(sibling: str) -> None:
+    for shape in ((70, 100), (70, 4096), (9, 40001)):
+        x = values(shape, "float32")
+        alone = np.array(wf.asarray(x)[:, ::2].sum(axis=1))
+        array = wf.asarray(x)[:, ::2]
+        total, other = array.sum(axis=1), SIBLINGS[sibling](array)
+        wf.evaluate(total, other)
+        assert np.array(total).tobytes() == alone.tobytes(), shape
