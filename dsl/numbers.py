@@ -145,11 +145,17 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
-    """A Python int beyond 64 bits compares as infinity does, and is a float beside floats."""
+    """A Python int beyond 64 bits is a float beside floats; among integers of arrays it compares as infinity does."""
     if type(value) is not int or -(2**63) <= value < 2**64:
         return value
-    if op in _COMPARISONS:
+    kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]
+    if "f" in kinds or "c" in kinds:
+        return float(value)
+    if op in _COMPARISONS and any(kind in ("b", "i", "u") for kind in kinds):
         return math.inf if value > 0 else -math.inf
-    return (
-        float(value) if any(getattr(getattr(v, "dtype", None), "kind", "") in ("f", "c") for v in operands) else value
-    )
+    return value
+
+
+def _kind(value: Any) -> str:
+    """The kind of an array's dtype; empty for anything else."""
+    return getattr(getattr(value, "dtype", None), "kind", "")

@@ -26,6 +26,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.creation import as_dtype
+from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.scalars import compute
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
@@ -103,8 +104,8 @@ class UFunc:
                         return found
                 return apply(self.row.name, *operands, location=user_location(2))
             start()
-            pairs = [as_operand(value) for value in operands]
             loop = None if dtype is None else as_dtype(dtype)
+            pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
             node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
             return deliver(self.row.name, node, out, where, casting)
         except (UnsupportedDtypeError, NoLoopError):

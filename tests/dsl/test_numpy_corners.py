@@ -83,7 +83,9 @@ def keywords(m: Any) -> list[Any]:
 def large_numbers(m: Any) -> list[Any]:
     a, huge = m.arange(3, dtype="i4"), 10**30
     compared = [a < huge, a > -huge, a == huge, a != huge, a >= huge, huge > a]
-    return [*(c.tolist() for c in compared), (m.arange(3.0) + 2**100).tolist(), m.array([1.0]).dtype.name]
+    floats = m.array([1.0, 1e31, np.inf])
+    compared += [floats > huge, floats == huge, floats < huge, floats != 10**31, m.array([1e30], dtype="f4") < 10**31]
+    return [*(c.tolist() for c in compared), (m.arange(3.0) + 2**100).tolist(), float(m.add(1.5, 2**100))]
 
 
 def objects_with_arrays(m: Any) -> list[Any]:
