@@ -30,7 +30,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.manipulation import window
-from weft.dsl.masks import assign_masked, find_true
+from weft.dsl.masks import assign_masked, find_true, take_few
 from weft.dsl.numbers import number_of
 from weft.dsl.objections import UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.places import assign_places, fold_places
@@ -194,6 +194,8 @@ def getitem(array: Array, key: Any) -> Array:
         return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
     if type(key) is not tuple and isinstance(key, Array) and key.dtype == bool and key.ndim == 0:
         key = bool(key)
+    if type(key) is Array and key.dtype == bool and (taken := take_few(array, key)) is not None:
+        return taken
     index = resolve(array, key)
     if not index.advanced:
         shape = tuple(index.shape)

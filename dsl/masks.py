@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, expr_of, record, write
+from weft.dsl.array import Array, as_operand, convert, expr_of, record, write
 from weft.fusion import (
     Expr,
     broadcast_to,
@@ -30,6 +30,8 @@ _INT64 = np.dtype(np.int64)
 
 # On the CPU it pays to look for what a mask takes where that is less than one element in so many.
 SPARSE = 8
+# Elements up to which they are taken by NumPy there.
+SMALL = 1 << 14
 
 
 def assign_masked(array: Array, mask: Any, value: Any) -> bool:
@@ -76,9 +78,23 @@ def _counts(test: Expr) -> Expr:
 
 def _count(mask: Array) -> int:
     """How many elements hold: the mask is evaluated."""
+    if mask._storage.device.name == "cpu":
+        evaluate([mask._storage], aside=True)
+        return int(np.count_nonzero(mask.numpy()))
     count = record(reduce_("add", cast(expr_of(mask), _INT64), tuple(range(mask.ndim)), _INT64))
     evaluate([count._storage, mask._storage], aside=True)
     return int(count)
+
+
+def take_few(array: Array, mask: Array) -> Array | None:
+    """``array[mask]`` where both are small and in the host's memory: NumPy takes them sooner than a kernel is started."""
+    device = array._storage.device
+    if device.name != "cpu" or mask._storage.device is not device or array.size > SMALL or not mask.ndim:
+        return None
+    if mask.shape != array.shape[: mask.ndim]:
+        return None
+    evaluate([mask._storage, array._storage], aside=True)
+    return convert(array.numpy()[mask.numpy()], device)
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
@@ -111,4 +127,4 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     return tuple(found)
 
 
-__all__ = ["assign_masked", "find_true"]
+__all__ = ["assign_masked", "find_true", "take_few"]

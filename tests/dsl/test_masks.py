@@ -109,3 +109,23 @@ def test_too_few_values_are_refused(device: str) -> None:
         with pytest.raises(ValueError, match="shape"):
             a[np.array([True, True, True, False])] = wf.asarray(np.ones(2))
         assert not np.asarray(a).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64"])
+def test_few_elements_are_taken_at_once(dtype: str) -> None:
+    source = (np.arange(24).reshape(4, 3, 2) % 5).astype(dtype)
+    x = wf.asarray(source)
+    for array, wanted in ((x, source), (x + x, source + source), (x[::-1, :, 1], source[::-1, :, 1])):
+        for axes in range(1, wanted.ndim + 1):
+            mask = wf.asarray(np.arange(24)[: np.prod(wanted.shape[:axes])].reshape(wanted.shape[:axes]) % 3 == 1)
+            taken = array[mask]
+            assert taken._storage.buffer is not None  # nothing is left to do
+            found = np.asarray(taken)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted[np.asarray(mask)])
+    taken = x[x != 0]
+    before = np.array(taken)
+    x[...] = 0
+    np.testing.assert_array_equal(np.asarray(taken), before)
+    with pytest.raises(IndexError, match="did not match"):
+        x[wf.ones(3, bool)]
