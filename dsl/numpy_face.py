@@ -131,24 +131,30 @@ def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options
     return from_host(result)
 
 
-@cache
+# Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.
+_parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
+
+
 def _parameters(function: Any) -> tuple[str, ...]:
     """Names of the parameters that can be given by place; of a ufunc, those behind its operands."""
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
-    try:
-        given = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # built-in functions that say nothing
-        return ()
-    return tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    found = _parameter_names.get(key)
+    if found is None:
+        try:
+            given = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # built-in functions that say nothing
+            given = {}.values()  # type: ignore[assignment]
+        found = tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+        if None not in key:
+            _parameter_names[key] = found
+    return found
 
 
 def _place_of_out(function: Any) -> int | None:
     """Where among its arguments a function takes ``out``."""
-    try:
-        names = _parameters(function)
-    except TypeError:  # cannot be hashed
-        return None
+    names = _parameters(function)
     return names.index("out") if "out" in names else None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -292,3 +294,16 @@ def test_there_are_no_subclasses() -> None:
     with pytest.raises(TypeError, match="no subclasses"):
         wf.arange(3).view(Own)
     assert wf.arange(3).view(NUMPY.ndarray).tolist() == [0, 1, 2]
+
+
+def test_functions_are_not_kept_alive() -> None:
+    class Doubles:
+        def __call__(self, x: Any) -> Any:
+            return 2 * x
+
+    held = Doubles()
+    alive = weakref.ref(held)
+    assert NUMPY.frompyfunc(held, 1, 1)(np.arange(3)).tolist() == [0, 2, 4]
+    del held
+    gc.collect()
+    assert alive() is None
