@@ -134,9 +134,8 @@ def test_a_notebooks_table_escapes_names() -> None:
     assert "multiply (&lt;b&gt;.py:2)" in p._repr_html_()
 
 
-@pytest.mark.parametrize("device", ["cpu", "simt"])
-def test_what_numpy_does_on_the_host_is_told(device: str) -> None:
-    with wf.device(device):
+def test_what_numpy_does_on_the_host_is_told() -> None:
+    with wf.device("cpu"):  # (GPUs sort by themselves)
         x = wf.asarray(np.arange(1000.0)[::-1])
         with wf.profile() as p:
             ordered = np.sort(x * 2)
