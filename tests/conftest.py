@@ -44,7 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="cpu",
         help="where tests run that do not say it: cpu, simt, simt:sm_80; CUDA on a driver that runs host code (stand-in), PTX (ptx)",
     )
-    parser.addoption("--out", default="", help="a folder for what the tests on a GPU found, on which machine: --out=FOLDER")
+    parser.addoption(
+        "--out", default="", help="a folder for what the tests on a GPU found, on which machine: --out=FOLDER"
+    )
     parser.addoption("--stand-in", action="store_true", help="run the tests for a GPU on a driver that runs PTX here")
     parser.addoption("--gpu-worker", default="", help="of the tests on a GPU themselves")
 
