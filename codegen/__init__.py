@@ -14,6 +14,8 @@ from weft.codegen.ops import OPS, NoLoopError, OpDef, add_function_row, find_op,
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.passes.join_kernels import join_kernels
+from weft.codegen.passes.map_axes_columns import halve, threads_below
+from weft.codegen.passes.map_axes_crossed import threads_of
 from weft.codegen.passes.map_axes_joined import can_join
 from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
 from weft.codegen.passes.map_axes_lookback import share_rows
@@ -49,6 +51,7 @@ __all__ = [
     "find_op",
     "flatten_branches",
     "fold",
+    "halve",
     "identity_of",
     "interpret_kernel",
     "is_bfloat16",
@@ -64,6 +67,8 @@ __all__ = [
     "resolve_dtypes",
     "resolve_target",
     "share_rows",
+    "threads_below",
+    "threads_of",
     "verify_kernel",
     "widened",
 ]

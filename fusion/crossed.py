@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from weft.codegen import find_op
+from weft.codegen import find_op, threads_below, threads_of
 from weft.fusion.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values
 from weft.fusion.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.index_map import Affine
-from weft.fusion.nest import arrange_loops, goes_across, make_nest
+from weft.fusion.nest import Nest, arrange_loops, goes_across, make_nest
 from weft.fusion.parts import chunk_length
 from weft.fusion.schedule import Schedule, finish_schedule
 from weft.fusion.traffic import bytes_read
@@ -30,6 +30,14 @@ LEAST_ROW = 32
 # Bytes of what columns have so far, which stay in a core's second cache, and of what is read: less is in a cache anyway.
 ROOM = 1 << 19
 LEAST_BYTES = 1 << 18
+# The same for a GPU, whose second cache is larger, and threads that keep it busy; elements of a row that are worth a warp, and of
+# a vector; 32-bit registers of a thread for its part of a row and of the columns, and bytes of what a column has.
+GPU_BYTES = 32 << 20
+GPU_THREADS = 1 << 16
+GPU_ROW = 64
+VECTOR = 4
+GPU_REGISTERS = 48
+GPU_COLUMN = 32
 
 
 @dataclass(slots=True)
@@ -47,6 +55,8 @@ class Crossed(Group):
         Group loop -> its place among batch, down and along.
     length, band : int
         Into chunks of how many elements rows are cut, and into bands of how many rows columns are; 0 where they are not.
+    apart : int
+        Of the rows of a band each part has every so-manieth.
     """
 
     rows: Group = field(default_factory=lambda: Group(0))
@@ -57,12 +67,13 @@ class Crossed(Group):
     position: dict[int, int] = field(default_factory=dict)
     length: int = 0
     band: int = 0
+    apart: int = 1
 
 
 # -- whether two groups cross -------------------------------------------------------------------
 
 
-def cross(one: Group, other: Group) -> Crossed | None:
+def cross(one: Group, other: Group, for_gpu: bool = False) -> Crossed | None:
     """Both groups as one kernel, or None where they do not cross, or it does not pay."""
     loops = _same_loops(one, other)
     if loops is None:
@@ -77,7 +88,7 @@ def cross(one: Group, other: Group) -> Crossed | None:
     if not _hands_on(one, second):
         return None
     for rows, columns in ((one, second), (second, one)):
-        found = _crossed(rows, columns, [one, second])
+        found = _crossed(rows, columns, [one, second], for_gpu)
         if found is not None:
             return found
     return None
@@ -122,7 +133,7 @@ def _hands_on(first: Group, second: Group) -> bool:
     return True
 
 
-def _crossed(rows: Group, columns: Group, order: list[Group]) -> Crossed | None:
+def _crossed(rows: Group, columns: Group, order: list[Group], for_gpu: bool) -> Crossed | None:
     pairs = [(a.role == "parallel", b.role == "parallel") for a, b in zip(rows.loops, columns.loops, strict=True)]
     if (False, False) in pairs:
         return None
@@ -139,7 +150,7 @@ def _crossed(rows: Group, columns: Group, order: list[Group]) -> Crossed | None:
         return None
     found.rows, found.columns, found.batch, found.position = rows, columns, batch, position
     found.down, found.along = down[0], along[0]
-    return found if _cut(found) else None
+    return found if (_cut_for_gpu(found) if for_gpu else _cut(found)) else None
 
 
 def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> bool:
@@ -158,12 +169,19 @@ def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> boo
     return beside > 0 and below <= beside
 
 
-def _cut(found: Crossed) -> bool:
-    """Find out into which parts it is cut, as each of its folds is by itself; whether that is a kernel worth having."""
+def _nests(found: Crossed) -> list[Nest] | None:
+    """The loops of either part by itself; None where one of them does not fold one loop its own way."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
-        return False
-    if goes_across(found.rows, nests[0]) or not goes_across(found.columns, nests[1]):
+        return None
+    ways = [goes_across(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)]
+    return nests if ways == [False, True] else None
+
+
+def _cut(found: Crossed) -> bool:
+    """Find out into which parts it is cut, as each of its folds is by itself; whether that is a kernel worth having."""
+    nests = _nests(found)
+    if nests is None:
         return False
     found.length, found.band = (
         chunk_length(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)
@@ -171,12 +189,43 @@ def _cut(found: Crossed) -> bool:
     chunks = -(-found.along.extent // found.length) if found.length else 1
     bands = -(-found.down.extent // found.band) if found.band else 1
     parts = chunks * bands * prod(loop.extent for loop in found.batch)
-    folded = sum(accumulator_dtype(p.task.node).itemsize for p in found.columns.placed if p.task.kind == "reduce")
-    return (
-        parts >= LEAST_PARTS
-        and found.along.extent >= LEAST_ROW
-        and (found.length or found.along.extent) * folded <= ROOM
-    )
+    kept = (found.length or found.along.extent) * sum(_itemsizes(found.columns))
+    return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
+
+
+def _cut_for_gpu(found: Crossed) -> bool:
+    """The same for a GPU, where a warp or a block has a row, and what its columns have in registers: every so-manieth row of
+    a band, as a thread that goes down columns alone."""
+    nests = _nests(found)
+    if nests is None or found.batch:
+        return False
+    rows, columns = nests
+    if chunk_length(found.rows, rows, for_gpu=True) or any(p.task.node.dtype.kind == "c" for p in found.placed):
+        return False
+    found.band = chunk_length(found.columns, columns, for_gpu=True)
+    length = found.along.extent
+    if not found.band or length < GPU_ROW or len(columns.outer) != 1:
+        return False
+    bands = -(-found.down.extent // found.band)
+    found.apart = threads_below(length, bands * length)
+    threads = threads_of(length)
+    vectors = 1
+    while vectors * threads * VECTOR < length:
+        vectors *= 2
+    read = {node: node.dtype.itemsize for node, form in _forms(found, made=True) if len(form[1]) == len(found.loops)}
+    kept = sum(max(1, size // 4) for size in (*read.values(), *_itemsizes(found.columns)))
+    enough = bands * found.apart * threads >= GPU_THREADS
+    return enough and kept * vectors * VECTOR <= GPU_REGISTERS and sum(_itemsizes(found.columns)) <= GPU_COLUMN
+
+
+def _itemsizes(group: Group) -> list[int]:
+    """Bytes of what each fold of a group carries."""
+    sizes = []
+    for p in group.placed:
+        if p.task.kind == "reduce":
+            extreme = p.task.node.op in ("argmin", "argmax")
+            sizes += [accumulator_dtype(p.task.node).itemsize, *([p.task.node.operands[0].dtype.itemsize] * extreme)]
+    return sizes
 
 
 def is_plain(group: Group) -> bool:
@@ -205,7 +254,7 @@ def _is_straight(instruction: Instruction) -> bool:
 # -- joining --------------------------------------------------------------------------------------
 
 
-def join_crossed(schedule: Schedule) -> Schedule:
+def join_crossed(schedule: Schedule, *, for_gpu: bool) -> Schedule:
     """The schedule with pairs of kernels joined."""
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
@@ -220,7 +269,7 @@ def join_crossed(schedule: Schedule) -> Schedule:
             first = groups[before]
             assert first is not None
             where = _common_place(groups, masks, before, place)
-            made = None if where is None or not _shares(first, group) else cross(first, group)
+            made = None if where is None or not _shares(first, group, for_gpu) else cross(first, group, for_gpu)
             if made is None or where is None:
                 continue
             masks[where] = masks[before] | masks[place]
@@ -242,13 +291,15 @@ def join_crossed(schedule: Schedule) -> Schedule:
     return finish_schedule(schedule.outputs, found, schedule.in_place)
 
 
-def _shares(one: Group, other: Group) -> bool:
+def _shares(one: Group, other: Group, for_gpu: bool) -> bool:
     """Whether there is enough that both read, or the one makes and the other reads."""
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)
     common = sum(count for node, count in bytes_read(other).items() if node in sizes)
-    return common + sum(node.nbytes for node in other.read if node in one.made) >= LEAST_BYTES
+    return common + sum(node.nbytes for node in other.read if node in one.made) >= (
+        GPU_BYTES if for_gpu else LEAST_BYTES
+    )
 
 
 def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:

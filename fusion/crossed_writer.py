@@ -7,11 +7,13 @@ rows are gone over together, so that it is read and written once for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
-from weft.codegen import Value
+from weft.codegen import Value, fold, halve
 from weft.codegen.ops import accumulators
 from weft.fusion.body import Loop
 from weft.fusion.crossed import Crossed
@@ -31,7 +33,10 @@ def lower_crossed(group: Crossed, base: int, parametric: bool) -> list[Lowered]:
     count = sum(accumulators(p.task.node.op) for p in _folds(group.columns))
     across = _split(group.down, group.band, (*batch, group.along.extent), base)
     along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
-    found = [CrossedWriter(group, along, across, parametric).write()]
+    parts = replace(across, chunks=across.chunks * group.apart)
+    found = [CrossedWriter(group, along, parts, parametric).write()]
+    if group.apart > 1:
+        found[0].kernel.attributes["crossed"] = True
     if group.length:
         found.append(_finish(group, group.rows, group.down, along, parametric))
     return [*found, _finish(group, group.columns, group.along, across, parametric)]
@@ -56,9 +61,46 @@ def _finish(group: Crossed, part: Group, kept: Loop, split: Split, parametric: b
     where = depth + (kept is group.along)
     position = {k: min(at, depth) for k, at in group.position.items() if at < depth or at == where}
     nest = Nest([*group.batch, Loop(kept.extent, "parallel")], [Loop(split.chunks, "reduce")], position)
-    writer = SplitWriter(behind, nest, "finish", parametric)
+    writer = FinishWriter(behind, nest, "finish", parametric)
+    writer.apart = group.apart if part is group.columns else 1
     writer.build_finish(_folds(behind), split)
     return writer.finish()
+
+
+class FinishWriter(SplitWriter):
+    """Writes what folds the partial results; of a chunk there are `apart`, of every so-manieth row each."""
+
+    apart = 1
+
+    def partial_folds(
+        self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
+    ) -> list[Value]:
+        """What `folds` have of a chunk, from scratch buffer `at` on."""
+        if self.apart == 1:
+            return super().partial_folds(folds, split, at, like, where)
+        b = self.builder
+        # where: the chunk times the columns, and the column
+        columns = self.integer(split.rows[-1], "columns")
+        first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
+        first = b.op("add", first, self.indices[0])
+        places = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
+        names = [name for p in folds for name in self.fold_names(p)]
+
+        def together(one: list[Value], other: list[Value]) -> list[Value]:
+            found: list[Value] = []
+            for name in names:
+                width = slice(len(found), len(found) + accumulators(name))
+                found += fold(b, name, tuple(one[width]), tuple(other[width]))
+            return found
+
+        found: list[Value] = halve(
+            [super(FinishWriter, self).partial_folds(folds, split, at, like, p) for p in places], together
+        )
+        return found
+
+    def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
+        """The parameter that points to the partials of accumulator `k`."""
+        return super().scratch(replace(split, chunks=split.chunks * self.apart), k, dtype, writable=writable)
 
 
 class CrossedWriter(SplitWriter):
@@ -77,7 +119,8 @@ class CrossedWriter(SplitWriter):
         self.by_rows, self.by_columns = _folds(group.rows), _folds(group.columns)
         carried = sum(kind.itemsize for p in self.by_rows for kind in self.accumulators(p))
         size = group.instructions
-        self.together = next((n for n, least, most in TOGETHER if carried <= least and size <= most), 1)
+        few = (n for n, least, most in TOGETHER if carried <= least and size <= most)
+        self.together = next(few, 1) if group.apart == 1 else 1
 
     def write(self) -> Lowered:
         """The kernel."""
@@ -87,7 +130,7 @@ class CrossedWriter(SplitWriter):
     def _part(self) -> None:
         """A band of rows or all of them; of each a chunk or all of it."""
         b = self.builder
-        first, end = self._range(self.across, 0)
+        first, end = self._range(self.across, 0, self.crossed.apart)
         self.columns = self._range(self.along, self.cut - 1)
         self.so_far = self._place(self.across, self.cut - 1 if self.along.chunks == 1 else 0)
         self._begin_columns()
@@ -99,15 +142,21 @@ class CrossedWriter(SplitWriter):
             first = middle
         self._down(first, end, 1)
 
-    def _range(self, split: Split, cut: int) -> tuple[Value, Value]:
-        """Where the open part begins and ends, along the loop that is cut."""
+    def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
+        """Where the open part begins and ends, along the loop that is cut: one of those that have a band together."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.chunks == 1:
             return b.constant(0), extent
         size = self.integer(split.length, ("length", split.base))
-        start = b.op("multiply", self.indices[cut], size)
-        return start, b.op("minimum", b.op("add", start, size), extent)
+        if apart == 1:
+            start = first = b.op("multiply", self.indices[cut], size)
+        else:
+            band = b.op("floor_divide", self.indices[cut], b.constant(apart))
+            number = b.op("subtract", self.indices[cut], b.op("multiply", band, b.constant(apart)))
+            start = b.op("multiply", band, size)
+            first = b.op("add", start, number)
+        return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _place(self, split: Split, cut: int, last: Value | None = None) -> Value:
         """Where the open part's partial results begin: by part, then by the loops that are kept, in the last one at `last`."""
@@ -143,7 +192,7 @@ class CrossedWriter(SplitWriter):
         """The rows from `first` to `end`, so many at a time."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.fold_names(p))
-        with b.loop(end, "serial", start=first, step=together) as rows:
+        with b.loop(end, "serial", start=first, step=together * self.crossed.apart) as rows:
             numbers = [b.op("add", rows.index, b.constant(k)) if k else rows.index for k in range(together)]
             initial = [v for p in self.by_rows for v in self.initial(p)] * together
             self.indices.append(rows.index)

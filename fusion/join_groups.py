@@ -11,4 +11,4 @@ from weft.fusion.time_steps import join_time_steps
 def join_groups(schedule: Schedule, target: Target) -> Schedule:
     """The schedule as it runs on a target."""
     schedule = join_time_steps(schedule, target)
-    return join_crossed(schedule) if target.scheduled_for.kind == "cpu" else schedule
+    return join_crossed(schedule, for_gpu=target.scheduled_for.kind == "cuda")

@@ -20,6 +20,7 @@ from weft.codegen import (
     print_kernel,
     share_rows,
 )
+from weft.fusion.crossed import Crossed
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.lower import lower_group
@@ -86,7 +87,12 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
     for lowered in found if kind == "cuda" else ():
         _set_alignment(lowered, known=True)
-    if kind == "cuda" and len(found) == 2 and can_join(*(lowered.kernel for lowered in found)):
+    if (
+        kind == "cuda"
+        and len(found) == 2
+        and not isinstance(group, Crossed)
+        and can_join(*(lowered.kernel for lowered in found))
+    ):
         found = [_joined(*found)]
     elif kind == "cuda":
         for lowered in found:

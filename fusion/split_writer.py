@@ -7,7 +7,7 @@ have. Always true: the tree depends on the shape alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -224,7 +224,7 @@ class SplitWriter(KernelWriter):
         with self.builder.loop(chunks, "reduce", initial=initial, combine=names) as loop:
             self.indices.append(loop.index)
             where = self._scratch_index(split, [depth, *range(depth)])
-            loaded = [self._partial(split, at + k, v, where) for k, v in enumerate(loop.carried)]
+            loaded = self.partial_folds(folds, split, at, loop.carried, where)
             if first:
                 loaded = self._shifted(folds, loaded, common, first, split, where)
             following: list[Value] = []
@@ -235,7 +235,14 @@ class SplitWriter(KernelWriter):
         self.indices.pop()
         self._finish_folds(folds, self._totals(folds, loop.results) if first else loop.results)
 
-    def _partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
+    def partial_folds(
+        self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
+    ) -> list[Value]:
+        """What `folds` have of a chunk, from scratch buffer `at` on."""
+        return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
+
+    def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
+        """What an accumulator has of a chunk."""
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_centre(self, placed: Placed) -> Value:
@@ -264,7 +271,7 @@ class SplitWriter(KernelWriter):
         shifted: list[Value] = []
         for p, centre in zip(folds, common, strict=True):
             own = sums[len(shifted) : len(shifted) + len(self.accumulators(p))]
-            found = self._partial(split, numbers[_centred(p).centre.node], own[0], where)
+            found = self.partial(split, numbers[_centred(p).centre.node], own[0], where)
             count = b.cast(elements, own[0].type)
             shifted += shift_sums(b, _centred(p), own, self._part_centre(p, found, count), centre, count)
         return shifted

@@ -6,6 +6,7 @@ They are of a few classes, so that many sizes share a kernel:
 row      (threads, slots): threads that share a row, and how many vectors of it each keeps in registers; with 0
          slots the row is read again whenever it is gone over.
 columns  (threads, columns): threads side by side, and how many columns each folds.
+crossed  (threads, slots): as row, for rows that are gone down, whose columns are kept.
 private  room for so many places that a block folds into by itself.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
@@ -24,6 +25,7 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.map_axes_columns import describe_columns
+from weft.codegen.passes.map_axes_crossed import describe_crossed
 from weft.codegen.passes.map_axes_elements import describe_line
 from weft.codegen.passes.map_axes_joined import describe_joined
 from weft.codegen.passes.map_axes_lookback import describe_lookback
@@ -52,6 +54,8 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     nest = find_nest(inlined)
     if "joined" in kernel.attributes:
         found = describe_joined(inlined, sizes, exact=exact)
+    elif "crossed" in kernel.attributes:
+        found = describe_crossed(inlined, nest, sizes)
     elif "lookback" in kernel.attributes:
         found = describe_lookback(inlined, nest, sizes)
     elif "sweep" in kernel.attributes:

@@ -3,7 +3,8 @@
 In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
 its launch data as attributes:
 
-scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "lookback", "columns", "scatter", "sweep" or "items"
+scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "lookback", "columns", "crossed",
+           "scatter", "sweep" or "items"
 block      threads of a block
 per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
@@ -26,6 +27,7 @@ scans      Running folds along rows: a block has a row, tile by tile. Without si
 lookback   Running folds along long rows: a block has a tile, and looks back at what those before it found.
 columns    Folds across side-by-side items: up to 32 vectors of columns a block, and rows below one another. Without sizes,
            or for nested folds: 32 columns a block.
+crossed    Folds along rows and across the same rows: a warp or a block goes down some, its columns in registers.
 scatter    Integers folded into few places: each block has places of its own.
 sweep      Steps that follow each other, down the rows of a part: a block has a part, its threads the points of a tile.
 items      Anything else: loops in order inside one thread for each point.
@@ -37,6 +39,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.map_axes_columns import map_columns
+from weft.codegen.passes.map_axes_crossed import map_crossed
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
 from weft.codegen.passes.map_axes_folds import map_folds
 from weft.codegen.passes.map_axes_joined import map_joined
@@ -71,6 +74,8 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     nest = find_nest(kernel)
     if "sweep" in kernel.attributes:
         return map_sweep(kernel, nest)
+    if "crossed" in kernel.attributes:
+        return map_crossed(kernel, nest)
     if "private" in kernel.attributes:
         return map_scatter(kernel, nest)
     if "tile" in kernel.attributes:

@@ -10,7 +10,7 @@ from the number of columns alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -47,9 +47,7 @@ def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
     index, count = nest.levels[-1].index, sizes[nest.levels[-1].extent.name]
     lanes = _power_of_two(count, _columns_of(row, index))
     items = prod(sizes[level.extent.name] for level in nest.levels)
-    side = _power_of_two(-(-count // lanes), WARP)
-    while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
-        side //= 2
+    side = _side(count, items, lanes)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
     if values * WARPS * side * lanes > SHARED_BYTES:
         return {}
@@ -58,6 +56,34 @@ def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
         walks = [(list(program_order(nest.operations)), index)]
         found |= {"whole": True, "vectors": aligned_pointers(kernel, walks, sizes, lanes)}
     return found
+
+
+def _side(count: int, items: int, lanes: int) -> int:
+    """How many threads stand side by side for so many columns, of so many items in all."""
+    side = _power_of_two(-(-count // lanes), WARP)
+    while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
+        side //= 2
+    return side
+
+
+def threads_below(count: int, items: int) -> int:
+    """How many threads go down so many columns, of so many items in all, where folding rounds: each has every so-manieth row."""
+    return THREADS // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
+
+
+def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """What the threads below one another found as one: those of a warp by halves, then the warps."""
+    inside = max(1, len(parts) // WARPS)
+    warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
+    found = [_by_halves(warp, combine) for warp in warps]
+    return _by_halves(found, combine)
+
+
+def _by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
+    return parts[0]
 
 
 def find_columns(nest: Nest) -> RowNest | None:
@@ -248,10 +274,8 @@ class ColumnWriter(RowWriter):
             return [w.builder.load(address, number, **({} if c else notes[k])) for c, number in enumerate(numbers)]
 
         found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(WARPS)]
-        while len(found) > 1:
-            half = len(found) // 2
-            found = [
-                [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
-                for upper, lower in zip(found[:half], found[half:], strict=True)
-            ]
-        return [list(column) for column in found[0]]
+
+        def together(upper: Any, lower: Any) -> list[tuple[Value, ...]]:
+            return [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
+
+        return [list(column) for column in _by_halves(found, together)]

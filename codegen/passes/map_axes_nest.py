@@ -131,6 +131,8 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
     along = index_steps(whole, nest.levels[-1].index)
+    straight = [o for o in program_order(whole) if o.opcode != "for"]  # (where a loop begins does not matter)
+    domain = [index_steps(straight, level.index) for level in nest.levels]
     columns = rows = 0
     for loop in loops:
         inner = fold_chain(loop)[-1]
@@ -138,6 +140,8 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
         for operation in program_order([loop]):
             if operation.opcode in ("load", "store"):
                 pointer, index = operation.operands[:2]
+                if all(steps.get(index, 0) == 0 for steps in domain):
+                    continue  # the same for every item, and soon in the cache
                 weight = pointer.type.dtype.itemsize  # type: ignore[union-attr]
                 columns += weight * (along.get(index, 0) in (1, -1) and across.get(index, 0) not in (1, -1))
                 rows += weight * (across.get(index, 0) in (1, -1))

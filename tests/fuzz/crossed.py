@@ -21,8 +21,21 @@ from weft.runtime import device as on_device
 
 LONG = (513, 600, 1000, 1025, 1500, 2049, 4100)
 SHORT = (1, 2, 8, 31, 32, 33, 40, 63, 64, 65, 100, 127, 128, 130, 200)
-DTYPES = ("float32", "float32", "float64", "float16", "int32", "int8", "uint64", "bool", "complex64")
-FOLDS = ("sum", "sum", "sum", "mean", "max", "min", "argmax", "argmin", "any", "prod", "var")
+MIDDLE = (64, 100, 130, 200, 256, 300, 1030)
+DTYPES = (
+    "float32",
+    "float32",
+    "float32",
+    "float64",
+    "float64",
+    "float16",
+    "int32",
+    "int8",
+    "uint64",
+    "bool",
+    "complex64",
+)
+FOLDS = ("sum", "sum", "sum", "sum", "mean", "mean", "max", "min", "argmax", "argmin", "any", "prod", "var")
 PROLOGUES = (
     "x",
     "x",
@@ -42,7 +55,7 @@ EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
 @contextmanager
 def however_small() -> Iterator[None]:
     """Join whatever can be joined."""
-    names = {"LEAST_BYTES": 0, "LEAST_PARTS": 1, "LEAST_ROW": 2}
+    names = {"LEAST_BYTES": 0, "LEAST_PARTS": 1, "LEAST_ROW": 2, "GPU_BYTES": 0, "GPU_THREADS": 0}
     before = {name: getattr(crossed, name) for name in names}
     try:
         for name, value in names.items():
@@ -53,14 +66,20 @@ def however_small() -> Iterator[None]:
             setattr(crossed, name, value)
 
 
+def bits(array: wf.Array) -> bytes:
+    """The bits of an array, but for which NaN it is."""
+    found = np.array(array)
+    return np.where(found == found, found, 0).tobytes() + (found == found).tobytes()
+
+
 class Generator:
     """Writes the results of one program over x, w (a row) and s (a column)."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
         source = np.random.default_rng(seed)
-        shape = [pick.choice(LONG), pick.choice(SHORT)]
-        kind = pick.randrange(8)
+        shape = [pick.choice(LONG), pick.choice(SHORT if pick.random() < 0.5 else MIDDLE)]
+        kind = pick.randrange(12)
         if kind == 0:
             shape = [pick.choice((2, 3, 9)), pick.choice((33_000, 40_001))]
         elif kind == 1:
@@ -74,22 +93,22 @@ class Generator:
         self.x = np.asarray(abs(values) if dtype.kind == "u" else values).astype(dtype)
         self.w = self.x[(0,) * (self.x.ndim - 1)].copy()
         self.s = self.x[..., :1].copy()
-        self.view = pick.choice(("", "", "", "", "[1:]", "[::2]", "[..., :-1]", "[..., ::2]", ".T", "[:0]"))
+        self.view = pick.choice((*[""] * 8, "[1:]", "[::2]", "[..., :-1]", "[..., ::2]", ".T", "[:0]"))
         if self.view in ("[..., :-1]", "[..., ::2]"):
             self.w = self.w[
                 : (self.x.shape[-1] - 1) if self.view == "[..., :-1]" else None : 1 if "-1" in self.view else 2
             ]
         self.prologue = pick.choice(PROLOGUES)
         self.together = pick.random() < 0.3  # whether y is a result too
-        self.results = [self.result() for _ in range(pick.randint(2, 4))]
+        self.results = [self.result(0), self.result(1), *(self.result() for _ in range(pick.randint(0, 2)))]
 
-    def result(self) -> str:
-        """One fold, or what follows from one."""
+    def result(self, along: int | None = None) -> str:
+        """One fold, or what follows from one; `along` an axis."""
         pick = self.random
         ndim = self.x.ndim
         choices: list[int | tuple[int, ...]] = [*range(ndim)] * 3
         choices += [(0, 1), (1, 2)] if ndim == 3 else []
-        fold, axis = pick.choice(FOLDS), pick.choice(choices)
+        fold, axis = pick.choice(FOLDS), pick.choice(choices) if along is None else along
         if fold in ("argmax", "argmin") and isinstance(axis, tuple):
             fold = "max"
         if self.x.dtype.kind == "c" and fold not in ("sum", "mean"):
@@ -122,14 +141,14 @@ class Generator:
             if alone:
                 found = []
                 for text in self.results:
-                    found.append(np.array(eval(text, self.values(wf, wf.asarray))).tobytes())
+                    found.append(bits(eval(text, self.values(wf, wf.asarray))))
                 return found
             values = self.values(wf, wf.asarray)
             results = [eval(text, values) for text in self.results]
             extra = [values["y"]] if self.together else []
             del values
             wf.evaluate(*results, *extra)
-            return [np.array(result).tobytes() for result in results]
+            return [bits(result) for result in results]
 
 
 def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:

@@ -43,7 +43,7 @@ def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
 
 
 def test_random_folds_of_rows_and_columns() -> None:
-    for k in range(4):
+    for k in range(3):
         assert crossed.check(k) == ""
 
 

@@ -1,0 +1,156 @@
+"""Rows and columns of the same elements at once: a warp or a block goes down rows, folds each, and keeps its columns.
+
+In: a logical kernel with the attribute ``crossed``: items that set the partial results of columns to nothing, then go down
+rows one by one; in each a loop folds the row, and the partial results with its elements. Out: the threaded kernel, in which
+the partial results are in registers until all rows are through. A row is folded as by `map_axes_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.map_axes_lanes import Slot
+from weft.codegen.passes.map_axes_nest import Nest, is_spread
+from weft.codegen.passes.map_axes_rows import (
+    BLOCK,
+    BLOCK_LENGTH,
+    WARP,
+    WARP_LENGTH,
+    WIDE_BLOCK,
+    RowFacts,
+    RowNest,
+    RowWriter,
+    vectors_kept,
+)
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+# More registers than a thread has: what is kept has been judged before the kernel was written.
+ANY = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CrossedNest:
+    """The item of a nest: what comes before the rows, how columns begin, the loop down the rows and what is done in it."""
+
+    before: list[Operation]
+    begin: Operation
+    rows: Operation
+    row: RowNest
+
+
+def find_crossed(nest: Nest) -> CrossedNest:
+    """The parts of a kernel that goes down rows."""
+    *before, rows = nest.item
+    begin = next(o for o in before if is_spread(o))
+    inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]
+    at = next(k for k, o in enumerate(inside) if is_spread(o))
+    row = RowNest(inside[: at + 1], inside[at + 1 :], [inside[at]])
+    return CrossedNest([o for o in before if o is not begin], begin, rows, row)
+
+
+def threads_of(length: int) -> int:
+    """The threads that share a row of this length."""
+    return WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
+
+
+def describe_crossed(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``crossed`` (threads that share a row, vectors that each keeps), ``whole`` and ``vectors`` for these sizes."""
+    row = find_crossed(nest).row
+    length = sizes[row.stop.name]
+    threads = threads_of(length)
+    found: dict[str, Any] = {"crossed": (threads, vectors_kept(row, length, threads, ANY))}
+    if length % row.lanes() == 0:
+        found |= {"whole": True, "vectors": aligned_pointers(kernel, row.walks(), sizes, row.lanes())}
+    return found
+
+
+def map_crossed(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``crossed`` attribute."""
+    parts = find_crossed(nest)
+    threads, kept = kernel.attributes["crossed"]
+    w = ThreadWriter(kernel, nest, max(threads, BLOCK))
+    attributes = kernel.attributes
+    length = w.exact.get(parts.row.stop.name)
+    known = RowFacts(kept, bool(attributes.get("whole")), attributes.get("vectors", ()), length)
+    if threads == w.threads:
+        w.bind(nest.levels, w.block)
+        CrossedRows(w, parts, threads, w.thread, known).write(nest)
+        return w.finish("crossed", 1, every=True)
+    warp, lane = w.split(w.thread, threads)
+    together = w.threads // threads
+    item = w.compute("add", w.compute("multiply", w.block, together), warp)
+    with w.when(w.test("less", item, w.product(w.extents()))):
+        w.bind(nest.levels, item)
+        CrossedRows(w, parts, threads, lane, known).write(nest)
+    return w.finish("crossed", together, every=True)
+
+
+class CrossedRows(RowWriter):
+    """Writes what is done for the rows of an item; `columns` is what each lane has of each slot's columns so far."""
+
+    def __init__(self, w: ThreadWriter, parts: CrossedNest, threads: int, part: Value, known: RowFacts) -> None:
+        super().__init__(w, parts.row, threads, part, known)
+        self.parts = parts
+        self.stores = [o for o in parts.begin.regions[0].operations if o.opcode == "store"]
+        self.scratch = [o.operands[0] for o in self.stores]
+        self.columns: list[list[list[Value]]] = []
+
+    def write(self, nest: Nest) -> None:
+        """Everything that is done for the item, in order."""
+        w, rows = self.w, self.parts.rows
+        for o in (*(o for level in nest.levels[1:] for o in level.before), *self.parts.before):
+            self.writer.point(o)
+        self.slots = self._kept_slots()
+        w.copy(o for o in program_order([self.parts.begin]) if o.opcode == "constant")
+        nothing = [w.map[store.operands[2]] for store in self.stores]
+        flat = nothing * (len(self.slots) * self.lanes)
+        first, stop = (w.map[v] for v in rows.operands[:2])
+        how: dict[str, Any] = {"step": rows.attributes.get("step", 1), "rolled": True}
+        with self.writer.inside(), w.builder.loop(stop, "serial", start=first, initial=flat, **how) as opened:
+            w.map[rows.regions[0].parameters[0]] = opened.index
+            self.columns = self._nested(opened.carried)
+            for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
+                self._part(part)
+            if self.threads != WARP:
+                w.barrier()
+            opened.yield_(*(v for slot in self.columns for lane in slot for v in lane))
+        self.columns = self._nested(opened.results)
+        self._store_columns()
+
+    def _nested(self, flat: Sequence[Value]) -> list[list[list[Value]]]:
+        width = len(self.stores)
+        lanes = [list(flat[k : k + width]) for k in range(0, len(flat), width)]
+        return [lanes[k : k + self.lanes] for k in range(0, len(lanes), self.lanes)]
+
+    def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
+        """A row's operations; what is read and written of columns is what this thread carries."""
+        for slot, lanes in zip(slots, self.columns, strict=True):
+            for values, found in zip(slot.values, lanes, strict=True):
+                for o in operations:
+                    if o.opcode == "load" and o.operands[0] in self.scratch:
+                        values[o.results[0]] = found[self.scratch.index(o.operands[0])]
+        kept = [o for o in operations if o.opcode not in ("load", "store") or o.operands[0] not in self.scratch]
+        super()._copy(kept, slots, loop)
+        written = {o.operands[0]: o.operands[2] for o in operations if o.opcode == "store"}
+        self.columns = [
+            [[self.writer.value(slot, lane, written[p]) for p in self.scratch] for lane in range(self.lanes)]
+            for slot in slots
+        ]
+
+    def _store_columns(self) -> None:
+        body = self.parts.begin.regions[0]
+        address = [o for o in body.operations if o.opcode not in ("store", "yield", "constant")]
+        for k, store in enumerate(self.stores):
+            self.writer.begin(self.slots, body.parameters[0])
+            for slot, lanes in zip(self.slots, self.columns, strict=True):
+                for values, found in zip(slot.values, lanes, strict=True):
+                    values[store.operands[2]] = found[k]
+            self.writer.copy([*address, store], self.slots, body.parameters[0])
+
+
+__all__ = ["describe_crossed", "map_crossed", "threads_of"]
