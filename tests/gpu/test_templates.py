@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.fuzz.crossed import however_small
 
 pytestmark = pytest.mark.gpu
 
@@ -78,3 +79,15 @@ def test_odd_sizes(n: int) -> None:
 def test_sums_have_the_same_bits_every_time() -> None:
     x = wf.asarray(np.random.default_rng(1).random(1_000_003).astype(np.float32))
     assert len({float(x.sum()) for _ in range(20)}) == 1
+
+
+def test_rows_and_columns_in_one_pass_have_the_bits_of_each_alone() -> None:
+    a = np.random.default_rng(3).standard_normal((1500, 130)).astype(np.float32)
+    with however_small():
+        x = wf.asarray(a)
+        together = x.sum(axis=0), (x * 2).sum(axis=1), x.argmax(axis=0)
+        assert len(wf.explain(*together).kernels) == 1
+        wf.evaluate(*together)
+    x = wf.asarray(a)
+    for found, alone in zip(together, (x.sum(axis=0), (x * 2).sum(axis=1), x.argmax(axis=0)), strict=True):
+        assert np.array(found).tobytes() == np.array(wf.evaluate(alone)).tobytes()
