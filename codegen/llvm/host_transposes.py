@@ -8,7 +8,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit_text import Item, Writer, wide
 
-AHEAD = 4  # blocks that memory is asked for before they are turned
+AHEAD = 3  # blocks that memory is asked for before they are turned
 MOST_LANES = 16  # of a vector that is turned: as many vectors lie in registers at once
 
 

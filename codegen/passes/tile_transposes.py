@@ -15,7 +15,7 @@ from weft.codegen.passes.index_steps import index_steps
 
 MOST_TILES = 4  # of a kernel
 MOST_SIZE = 256
-AHEAD = 4  # rows of a tile that are fetched ahead: the machine's own fetching begins anew in each of them
+AHEAD = 3  # rows of a tile that are fetched ahead: the machine's own fetching begins anew in each of them
 ROOM = 256 << 10  # bytes that a kernel's tiles may take
 _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
