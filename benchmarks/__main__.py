@@ -159,15 +159,15 @@ def as_index(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """A suite of single figures."""
+    """A suite of single figures; what is found stays if the time ends before the rest."""
     results: dict[str, str] = {}
     for measure in FIGURES[name]:
         for key, value in measure().items():
             print(f"{name}: {key}: {value}", flush=True)
             results[key] = value
-    write(options.out, f"{name}.json", json.dumps({**facts, "results": results}, indent=1) + "\n")
-    rows = [f"| {key} | {value} |" for key, value in results.items()]
-    write(options.out, f"{name}.md", "\n".join(["| what | figure |", "| --- | --- |", *rows]) + "\n")
+        write(options.out, f"{name}.json", json.dumps({**facts, "results": results}, indent=1) + "\n")
+        rows = [f"| {key} | {value} |" for key, value in results.items()]
+        write(options.out, f"{name}.md", "\n".join(["| what | figure |", "| --- | --- |", *rows]) + "\n")
 
 
 def chosen_peers(options: argparse.Namespace) -> Any:

@@ -96,6 +96,16 @@ def test_on_a_gpu_everything_runs_by_one_command(
     assert "share of copy" in capsys.readouterr().out
 
 
+def test_figures_stay_where_the_rest_of_their_suite_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> dict[str, str]:
+        raise TimeoutError
+
+    monkeypatch.setattr(command, "FIGURES", {"overhead": (lambda: {"one thing": "2 us"}, fails)})
+    with pytest.raises(TimeoutError):
+        run(["--suite", "overhead"], tmp_path)
+    assert json.loads((tmp_path / "overhead.json").read_text())["results"] == {"one thing": "2 us"}
+
+
 def test_more_programs_say_what_they_are() -> None:
     assert len({p.name for p in (*PROGRAMS, *MORE)}) == len(PROGRAMS) + len(MORE)
 
