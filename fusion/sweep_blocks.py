@@ -120,6 +120,8 @@ def choose_blocks(sweep: Sweep) -> bool:
     """Choose lags, rings and parts; False where nothing fits."""
     if any(sweep.beyond(step, axis) for step in sweep.steps for axis in range(sweep.axes)):
         return False
+    if _hands_on_half_a_step(sweep):
+        return False
     sweep.outside = _read_from_outside(sweep)
     sweep.owner = _find_owners(sweep)
     _set_lags(sweep)
@@ -138,6 +140,15 @@ def choose_blocks(sweep: Sweep) -> bool:
     _, sweep.tile, sweep.margin, sweep.width = min(found)
     sweep.rings = {node: (count, *sweep.tile) for node, count in rows.items()}
     return True
+
+
+def _hands_on_half_a_step(sweep: Sweep) -> bool:
+    """Whether a value that others read is what an update of another field than the sweep's would write: a step cut in two."""
+    made = [statement for step in sweep.steps for statement in step.statements]
+    fields = {m.previous for m in made if m.updates}
+    handed = [m for m in made if not m.updates and m.task.node not in sweep.private]
+    read = {node for m in handed for node, _, _ in reads_of(m) if node not in sweep.homes}
+    return bool(fields) and not read <= fields
 
 
 def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:

@@ -12,7 +12,7 @@ def test_random_steps(seed: int) -> None:
     assert steps.check(seed) == ""
 
 
-@pytest.mark.parametrize("seed", [0, 46, 50, 61])
+@pytest.mark.parametrize("seed", [0, 46, 50, 61, 995050])
 def test_random_steps_on_blocks(seed: int) -> None:
     assert block_steps.check(seed) == ""
 
