@@ -120,7 +120,7 @@ def choose_blocks(sweep: Sweep) -> bool:
     """Choose lags, rings and parts; False where nothing fits."""
     if any(sweep.beyond(step, axis) for step in sweep.steps for axis in range(sweep.axes)):
         return False
-    if _hands_on_half_a_step(sweep):
+    if _has_several_fields(sweep):
         return False
     sweep.outside = _read_from_outside(sweep)
     sweep.owner = _find_owners(sweep)
@@ -142,13 +142,14 @@ def choose_blocks(sweep: Sweep) -> bool:
     return True
 
 
-def _hands_on_half_a_step(sweep: Sweep) -> bool:
-    """Whether a value that others read is what an update of another field than the sweep's would write: a step cut in two."""
-    made = [statement for step in sweep.steps for statement in step.statements]
-    fields = {m.previous for m in made if m.updates}
-    handed = [m for m in made if not m.updates and m.task.node not in sweep.private]
-    read = {node for m in handed for node, _, _ in reads_of(m) if node not in sweep.homes}
-    return bool(fields) and not read <= fields
+def _has_several_fields(sweep: Sweep) -> bool:
+    """Whether arrays are updated that are not versions of one another: such loops have had wrong values."""
+    updates = [m for step in sweep.steps for m in step.statements if m.updates]
+    own = {m.task.node for m in updates}
+    handed = any(not m.updates and m.task.node not in sweep.private for step in sweep.steps for m in step.statements)
+    read = {node for step in sweep.steps for m in step.statements for node, _, _ in reads_of(m)}
+    begun = {m.previous for m in updates if m.previous not in own}
+    return len(begun) > 1 or (handed and bool(begun) and bool(read - begun - sweep.homes.keys()))
 
 
 def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:

@@ -12,11 +12,11 @@ def test_random_steps(seed: int) -> None:
     assert steps.check(seed) == ""
 
 
-@pytest.mark.parametrize("seed", [0, 46, 50, 61, 995050])
+@pytest.mark.parametrize("seed", [0, 46, 50, 61, 995050, 997110])
 def test_random_steps_on_blocks(seed: int) -> None:
     assert block_steps.check(seed) == ""
 
 
-@pytest.mark.parametrize(("seed", "device"), [(47, "cpu"), (52, "simt")])
+@pytest.mark.parametrize(("seed", "device"), [(47, "cpu")])
 def test_random_steps_are_joined(seed: int, device: str) -> None:
     assert steps.joined(seed, device) > 1
