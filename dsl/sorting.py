@@ -98,6 +98,16 @@ def _along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 # -- order ------------------------------------------------------------------------------------------
 
 
+def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
+    """The elements, or with `numbered` their places: by the device's kernels, or NumPy's on the host."""
+    if order is None and _is_ours(a, axis):
+        return _along(a, axis, bool(descending), numbered)
+    if not descending:
+        return _on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)
+    backward = host_argsort if numbered else host_sort
+    return _on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+
+
 def sort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
 ) -> Any:
@@ -105,11 +115,7 @@ def sort(
 
     On a GPU it is stable, by radix; NaNs are greater than everything.
     """
-    if order is None and _is_ours(a, axis):
-        return _along(a, axis, bool(descending), False)
-    if not descending:
-        return _on_host(np.sort, a, axis, kind, order, stable=stable)
-    return _on_host(host_sort, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+    return _put_in_order(False, a, axis, kind, order, stable, descending)
 
 
 def argsort(
@@ -119,11 +125,7 @@ def argsort(
 
     On a GPU it is stable, by radix; NaNs are greater than everything.
     """
-    if order is None and _is_ours(a, axis):
-        return _along(a, axis, bool(descending), True)
-    if not descending:
-        return _on_host(np.argsort, a, axis, kind, order, stable=stable)
-    return _on_host(host_argsort, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+    return _put_in_order(True, a, axis, kind, order, stable, descending)
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
