@@ -150,6 +150,9 @@ class BlockWriter(SweepWriter):
         places = self._stand_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
+        # (what has nothing beside its box need not begin where the step's others do)
+        kept = [s for s in step.statements if s.task.node not in self.group.private]
+        targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
         self._stand([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
         inside = self._inside(step, places)
         for statement, value in values:
@@ -161,9 +164,13 @@ class BlockWriter(SweepWriter):
                 here = self._is_own(step, places)
                 if inside is not None and statement.previous is None:
                     here = b.op("logical_and", here, inside)
-                form = _everywhere(node)
-                pointer = self.pointer(node, 0, writable=True)
-                self.kept.append((here, pointer, self.address(form, node)[0], value))
+                pointer, index = targets.get(node) or self._target(statement, _everywhere(node))
+                self.kept.append((here, pointer, index, value))
+
+    def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
+        """Where a statement's value is written for whom else needs it."""
+        node = statement.task.node
+        return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _stand_in_box(self, number: int) -> list[Value]:
         """Stand at the nearest point of a step's box; where the point itself is."""

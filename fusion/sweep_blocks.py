@@ -120,8 +120,6 @@ def choose_blocks(sweep: Sweep) -> bool:
     """Choose lags, rings and parts; False where nothing fits."""
     if any(sweep.beyond(step, axis) for step in sweep.steps for axis in range(sweep.axes)):
         return False
-    if _has_several_fields(sweep):
-        return False
     sweep.outside = _read_from_outside(sweep)
     sweep.owner = _find_owners(sweep)
     _set_lags(sweep)
@@ -140,16 +138,6 @@ def choose_blocks(sweep: Sweep) -> bool:
     _, sweep.tile, sweep.margin, sweep.width = min(found)
     sweep.rings = {node: (count, *sweep.tile) for node, count in rows.items()}
     return True
-
-
-def _has_several_fields(sweep: Sweep) -> bool:
-    """Whether arrays are updated that are not versions of one another: such loops have had wrong values."""
-    updates = [m for step in sweep.steps for m in step.statements if m.updates]
-    own = {m.task.node for m in updates}
-    handed = any(not m.updates and m.task.node not in sweep.private for step in sweep.steps for m in step.statements)
-    read = {node for step in sweep.steps for m in step.statements for node, _, _ in reads_of(m)}
-    begun = {m.previous for m in updates if m.previous not in own}
-    return len(begun) > 1 or (handed and bool(begun) and bool(read - begun - sweep.homes.keys()))
 
 
 def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:

@@ -65,6 +65,13 @@ def pieces(u: Any) -> Any:
     return u
 
 
+def handed_on(u: Any) -> Any:
+    """A value that others read, which is computed at the points of an update."""
+    for _ in range(2):
+        u[1:-1, 1:-1] = steps._five_points(u)
+    return u, u[1:-1, 1:-1] * 2
+
+
 def closed_row(u: Any) -> Any:
     for _ in range(4):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -80,6 +87,9 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (steps.diffusion, (3,), 1, "f4"),
     (steps.heat, (20, 30, 40), 1, "f4"),
     (steps.heat, (5, 33, 7), 1, "i4"),
+    (steps.alternating, (40, 130), 2, "f8"),
+    (steps.wave, (40, 80), 3, "f4"),
+    (steps.gray_scott, (40, 130), 2, "f4"),
     (steps.far, (30, 180), 1, "f4"),
     (steps.shrinking, (67, 200), 1, "f4"),
     (steps.upwind, (30, 200), 1, "f4"),
@@ -89,6 +99,7 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (closed, (30, 130), 1, "f4"),
     (closed_row, (300,), 1, "f4"),
     (pieces, (20, 90), 1, "f4"),
+    (handed_on, (20, 90), 1, "f4"),
     (steps.jacobi, (30, 80), 1, "c8"),
     (steps.jacobi, (30, 80), 1, "f2"),
 ]

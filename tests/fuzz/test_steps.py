@@ -17,6 +17,6 @@ def test_random_steps_on_blocks(seed: int) -> None:
     assert block_steps.check(seed) == ""
 
 
-@pytest.mark.parametrize(("seed", "device"), [(47, "cpu")])
+@pytest.mark.parametrize(("seed", "device"), [(47, "cpu"), (52, "simt")])
 def test_random_steps_are_joined(seed: int, device: str) -> None:
     assert steps.joined(seed, device) > 1

@@ -25,9 +25,15 @@ def jacobi() -> wf.Array:
     return steps.jacobi(u)
 
 
+def gray_scott() -> wf.Array:
+    u, _ = steps.gray_scott(*(wf.asarray(np.zeros((SIDE, SIDE), np.float32)) for _ in range(2)))
+    return u
+
+
 # programs; steps; instructions of a turn, for a point and a step
 PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int, int]] = {
     "jacobi": (jacobi, 5, 23),
+    "gray_scott": (gray_scott, 5, 49),
 }
 
 
