@@ -13,28 +13,15 @@ import operator
 import sys
 from collections.abc import Iterator
 from math import prod
-from types import CodeType
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported
-from weft.dsl.kept_code import keep_equal_code
-from weft.dsl.numbers import (
-    SLOT_TYPES,
-    SlotKey,
-    bind_numbers,
-    is_changing,
-    note_constant,
-    recall_slotted,
-    remember_slotted,
-    within_64_bits,
-)
+from weft.dsl.numbers import SLOT_TYPES
 from weft.dsl.objections import UnsupportedDtypeError, check_unmasked
 from weft.fusion import (
-    INTERNED,
-    Epoch,
     Expr,
     Location,
     Storage,
@@ -44,13 +31,12 @@ from weft.fusion import (
     current_epoch,
     cut,
     evaluate,
-    map_,
     operand,
     recording,
     update,
     view,
 )
-from weft.runtime import Device, DeviceMismatchError
+from weft.runtime import Device
 
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
@@ -467,128 +453,4 @@ def user_location(depth: int = 2) -> Location:
     return frame.f_code, frame.f_lasti
 
 
-# -- operators -------------------------------------------------------------------------------
-
-
-# Ways in which an operation takes its operands: they are part of what it is found again by.
-PLAIN, REFLECTED, IN_PLACE = range(3)
-
-
-def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
-    """What an operation is found again by, and what it made before at this place of the program; None where there is no
-    such thing.
-
-    The hot path of recording: a look-up, where arrays belong to the current epoch or are in memory. `second` is an array, a
-    number, or ... for an operation that takes one operand.
-    """
-    epoch = recording.epoch
-    if epoch is None:
-        return None, None
-    if len(epoch.pending) >= epoch.limit:
-        epoch = cut(epoch, (code, at))
-    storage = first._storage
-    # (read at once: another thread may make the storage a leaf of its own epoch between any two calls)
-    left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
-    if left is None:
-        return None, None
-    kind = type(second)
-    if kind is Array or kind is Scalar or kind is Part:
-        other = second._storage
-        right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
-        if right is None:
-            return None, None
-        key: Any = (op, way, left, first._view, right, second._view, id(code), at)
-        return key, INTERNED.get(key)
-    if second is ...:
-        key = (op, left, first._view, id(code), at)
-        return key, INTERNED.get(key)
-    if kind is float or kind is int:
-        # equal keys must mean equal bits, and 0.0 == -0.0
-        key = (op, way, kind, left, first._view, second or repr(second), id(code), at)
-        node = INTERNED.get(key)
-        if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
-            return key, node
-    elif kind not in SLOT_TYPES:
-        return None, None
-    slotted = SlotKey((op, way, kind, left, first._view, len(epoch.slots), id(code), at))
-    return slotted, recall_slotted(slotted, second, epoch)
-
-
-def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
-    """Let an operation of this epoch be found again by its key."""
-    if key is None or recording.epoch is not epoch:
-        return
-    kept: Expr | None = node
-    for _ in range(3):
-        # keys name the code by its id, which stays its own as long as the node keeps it
-        if kept is not None and kept.location is None and kept.operands:
-            kept = kept.operands[-1]
-    if (
-        kept is None
-        or kept.location is None
-        or not (kept.location[0] is code or keep_equal_code(code, kept.location[0]))
-    ):
-        return
-    if type(key) is SlotKey:
-        remember_slotted(key, node, epoch)
-    elif all(operand.kind != "scalar" for operand in kept.operands):
-        # (else the key has the number, which has just turned out to change)
-        INTERNED[key] = node
-        if isinstance(key[2], type):  # (a Python number is part of it)
-            note_constant(key, code, key[-1], key[0], 0 if key[1] == REFLECTED else 1)
-
-
-def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record row `op` of arrays and numbers."""
-    where = location or user_location(2)
-    key = node = None
-    if len(operands) <= 2:
-        first, second = operands if len(operands) == 2 else (operands[0], ...)
-        if isinstance(first, Array):
-            key, node = recall(op, PLAIN, first, second, *where)
-        elif isinstance(second, Array):
-            key, node = recall(op, REFLECTED, second, first, *where)
-    return record(node) if node is not None else apply_anew(op, operands, where, key)
-
-
-def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record row `op` where it cannot be found again; the next time, by `key`, it can."""
-    before = recording.epoch or current_epoch()
-    epoch = cut(before, where)
-    if epoch is not before:
-        key = None  # it names what was bound there
-    homes = {value.device.name for value in operands if isinstance(value, Array)}
-    if len(homes) > 1:
-        first, *others = sorted(homes)
-        raise DeviceMismatchError(
-            f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
-        )
-    pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
-    node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
-    if recording.epoch is epoch:
-        node = bind_numbers(node, operands, where, epoch)
-        remember(key, node, where[0], epoch)
-    return record(node)
-
-
-def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """A realised storage as a leaf of the epoch; None where that cannot be done at once."""
-    buffer = storage.buffer
-    if buffer is None or storage.device is not epoch.device:
-        return None
-    if epoch.first is None:
-        epoch.begin((code, at))
-    # (`bind`, without another call)
-    node: Expr = epoch.bind(buffer, storage.shape, storage.dtype)
-    storage.expr = node
-    storage.epoch = epoch
-    return node
-
-
-def accepts(value: Any) -> bool:
-    """Whether an operator takes `value` (else Python asks the other operand)."""
-    kinds = (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple)
-    return isinstance(value, kinds) and not hasattr(value, "_sharedmask")  # numpy.ma's arrays know better
-
-
-__all__ = ["Array", "apply", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]
+__all__ = ["Array", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

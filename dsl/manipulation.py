@@ -417,7 +417,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         from weft.dsl.indexing import nonzero
 
         return nonzero(condition)
-    from weft.dsl.array import apply
+    from weft.dsl.again import apply
 
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")

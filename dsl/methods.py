@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, reductions, sorting, standard
+from weft.dsl.again import accepts
 from weft.dsl.array import (
     Array,
     Part,
     ReadOnly,
     Scalar,
     UnsupportedDtypeError,
-    accepts,
     as_operand,
     expr_of,
     is_writable,

@@ -1,6 +1,6 @@
 """Binary operators in native code, where they record what was recorded before at the same place of the program.
 
-In: `Array`'s operators as Python functions. Out: builtins that do as these do in the usual case (`array.recall`, then
+In: `Array`'s operators as Python functions. Out: builtins that do as these do in the usual case (`again.recall`, then
 `array.record`), and call them in any other. Always true: which of the two ran cannot be told from the result.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from weft.dsl.array import Array, Scalar, bind_memory
+from weft.dsl.again import bind_memory
+from weft.dsl.array import Array, Scalar
 from weft.fusion import INTERNED, Epoch, Expr, Storage, recording, uneven
 from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 

@@ -11,22 +11,24 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS
-from weft.dsl.array import (
+from weft.dsl.again import (
     IN_PLACE,
     PLAIN,
     REFLECTED,
+    accepts,
+    apply,
+    apply_anew,
+    recall,
+    remember,
+)
+from weft.dsl.array import (
     Array,
     Part,
     ReadOnly,
     Scalar,
-    accepts,
-    apply,
-    apply_anew,
     as_operand,
     expr_of,
-    recall,
     record,
-    remember,
     wrap,
     write,
 )

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.dsl.array import Array, Part, Scalar, bind_memory, record, user_location
+from weft.dsl.again import bind_memory
+from weft.dsl.array import Array, Part, Scalar, record, user_location
 from weft.dsl.kept_code import keep_code
 from weft.fusion import INTERNED, SOFT_LIMIT, Epoch, Location, cut, recording
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.array import Array, apply
+from weft.dsl.again import apply
+from weft.dsl.array import Array
 from weft.dsl.creation import asarray
 from weft.dsl.joining import stack
 from weft.dsl.manipulation import broadcast_arrays, reshape

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_dtypes
+from weft.dsl.again import apply
 from weft.dsl.array import (
     Array,
     Scalar,
-    apply,
     as_operand,
     convert,
     expr_of,
