@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array, as_operand, convert, expr_of, record, start
+from weft.dsl.indexing import take
 from weft.dsl.places import fold_places, is_gpu, sum_in_any_order
 from weft.fusion import (
     Expr,
@@ -173,7 +174,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
     with np.errstate(all="ignore"):
         scale = last / (edges[-1].astype(kind) - edges[0].astype(kind))
     if not even or last > MOST_EVEN or not 0 < scale < np.inf:
-        found = map_("subtract", [_rank(marks, values, "right", _INT32), constant(1, _INT32)])
+        found = map_("subtract", [rank(marks, values, "right", _INT32), constant(1, _INT32)])
         return inside, map_("clip", [found, constant(0, _INT32), most])
     # even edges: a value is in the bin that its share of the way leads to, or in one beside it
     way = map_("subtract", [cast(values, kind), cast(first, kind)])
@@ -203,23 +204,28 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where each of `v` stands among the sorted values `a`, as `numpy.searchsorted`."""
-    ours = _is_ours(v, "iuf") and sorter is None and side in ("left", "right")
-    if not ours or np.ndim(a) != 1 or np.asarray(a if not isinstance(a, Array) else ()).dtype.kind not in "iuf":
-        return _on_host("searchsorted", a, v, side=side, sorter=sorter)
-    start()
+    """Where each of `v` stands among the sorted values `a`, or `a` in the order of `sorter`, as `numpy.searchsorted`."""
+    marks_here = isinstance(a, Array) and is_gpu(a.device)  # type: ignore[attr-defined]
+    given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v  # type: ignore[union-attr]
+    ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")  # type: ignore[attr-defined]
+    if not ours or np.ndim(a) != 1 or (isinstance(a, Array) and a.device is not v.device):  # type: ignore[attr-defined]
+        return _on_host("searchsorted", a, given, side=side, sorter=sorter)
     with device(v.device):
-        marks, values = as_operand(a)[0], expr_of(v)
-        kind = np.result_type(marks.dtype, values.dtype)
-        if not marks.size or kind.kind not in "iuf":
-            return _on_host("searchsorted", a, v, side=side)
+        marks_of = a if isinstance(a, Array) else convert(a)
+        kind = np.result_type(marks_of.dtype, v.dtype)
+        if not marks_of.size or not v.size or kind.kind not in "iuf":
+            return _on_host("searchsorted", a, given, side=side, sorter=sorter)
+        if sorter is not None:
+            marks_of = take(marks_of, sorter)
+        start()
+        marks = expr_of(marks_of)
         index = _INT32 if marks.size < 2**31 else _INT64
-        return record(cast(_rank(cast(marks, kind), cast(values, kind), side, index), _INT64))
+        return record(cast(rank(cast(marks, kind), cast(expr_of(v), kind), side, index), _INT64))
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """Which bin each value is in, as `numpy.digitize`."""
-    if not _is_ours(x, "iuf"):
+    if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):  # type: ignore[attr-defined]
         return _on_host("digitize", x, bins, right=right)
     edges = np.asarray(bins)
     np.digitize(np.empty(0), edges, right)  # raises what NumPy raises for bins that do not ascend or descend
@@ -229,7 +235,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     return len(edges) - searchsorted(edges[::-1], x, side)
 
 
-def _rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
+def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
     """How many of the sorted `marks` come before each value, found by halves. NaNs come last, as NumPy sorts them."""
     place, length = broadcast_to(constant(0, index), values.shape), marks.size
 

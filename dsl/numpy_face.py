@@ -18,6 +18,7 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl import (
+    along_axis,
     creation,
     histograms,
     indexing,
@@ -25,7 +26,9 @@ from weft.dsl import (
     linear,
     manipulation,
     methods,
+    quantiles,
     reductions,
+    sets,
     sorting,
     standard,
 )
@@ -346,7 +349,7 @@ OWN: dict[str, Any] = {
     "nonzero": indexing.nonzero,
     "take": indexing.take,
     **{name: getattr(histograms, name) for name in histograms.__all__},
-    **{name: getattr(sorting, name) for name in sorting.__all__},
+    **{name: getattr(module, name) for module in (sorting, quantiles, sets, along_axis) for name in module.__all__},
     "round": methods.round_,
     "around": methods.round_,
     "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,  # type: ignore[attr-defined]

@@ -14,13 +14,10 @@ import numpy as np
 
 from weft.codegen import dtype_kind
 from weft.dsl.array import Array, as_operand, expr_of, record, start, write
-from weft.dsl.creation import empty
-from weft.dsl.joining import concatenate, diff
-from weft.dsl.manipulation import moveaxis, ravel, reshape, where
-from weft.dsl.masks import find_true
+from weft.dsl.manipulation import moveaxis, ravel
 from weft.dsl.places import is_gpu
-from weft.dsl.reductions import cumsum, mean, normalize_axis
-from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque, scatter
+from weft.dsl.reductions import normalize_axis
+from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
 from weft.runtime import device
 
 # Elements along an axis up to which kernels count.
@@ -29,8 +26,8 @@ _INT64 = np.dtype(np.int64)
 _FLAT = ((0, (), 0),)
 
 
-def _is_ours(a: Any, axis: Any, kinds: str = "biufc") -> bool:
-    """Whether these are values that kernels sort along an axis (None: all of them)."""
+def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
+    """Whether these are values on a GPU, whose kernels sort them along an axis (None: all of them)."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:  # type: ignore[attr-defined]
         return False
     if axis is None:
@@ -38,7 +35,8 @@ def _is_ours(a: Any, axis: Any, kinds: str = "biufc") -> bool:
     return a.ndim > 0 and a.shape[normalize_axis(axis, a.ndim)] <= MOST
 
 
-def _on_host(function: Any, *arguments: Any, **options: Any) -> Any:
+def on_host(function: Any, *arguments: Any, **options: Any) -> Any:
+    """NumPy's function, on the host."""
     from weft.dsl.numpy_face import call_numpy
 
     return call_numpy(function, arguments, options)
@@ -85,7 +83,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
     return places
 
 
-def _along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
+def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
     """Elements, or their places, in order along an axis (None: all in one)."""
     location = start()
     flat = ravel(a) if axis is None else a
@@ -100,12 +98,12 @@ def _along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
     """The elements, or with `numbered` their places: by the device's kernels, or NumPy's on the host."""
-    if order is None and _is_ours(a, axis):
-        return _along(a, axis, bool(descending), numbered)
+    if order is None and is_sorted_here(a, axis):
+        return order_along(a, axis, bool(descending), numbered)
     if not descending:
-        return _on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)
+        return on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)
     backward = host_argsort if numbered else host_sort
-    return _on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+    return on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
 
 
 def sort(
@@ -133,8 +131,8 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     separable = isinstance(keys, (Array, tuple, list))
     several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
-    if not alike or not all(_is_ours(key, axis) and key.device is several[0].device for key in several):
-        return _on_host(np.lexsort, keys, axis)
+    if not alike or not all(is_sorted_here(key, axis) and key.device is several[0].device for key in several):
+        return on_host(np.lexsort, keys, axis)
     location = start()
     which = normalize_axis(axis, several[0].ndim)
     with device(several[0].device):
@@ -144,18 +142,18 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
     """Elements so that those at `kth` are where a sort would have them, as `numpy.partition`: on a GPU all are."""
-    if order is not None or not _is_ours(a, axis):
-        return _on_host(np.partition, a, kth, axis, kind, order)
+    if order is not None or not is_sorted_here(a, axis):
+        return on_host(np.partition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
-    return _along(a, axis, False, False)
+    return order_along(a, axis, False, False)
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
     """Places of elements so that those at `kth` are where a sort would have them, as `numpy.argpartition`: on a GPU all are."""
-    if order is not None or not _is_ours(a, axis):
-        return _on_host(np.argpartition, a, kth, axis, kind, order)
+    if order is not None or not is_sorted_here(a, axis):
+        return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
-    return _along(a, axis, False, True)
+    return order_along(a, axis, False, True)
 
 
 def _check_kth(a: Array, kth: Any, axis: Any) -> None:
@@ -180,76 +178,6 @@ def host_argsort(values: Any, axis: int, descending: bool) -> Any:
     return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)
 
 
-# -- what follows from it ----------------------------------------------------------------------------
-
-
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """The middle element along an axis, or the mean of the two, as `numpy.median`; NaN where there is one."""
-    single = axis is None or (isinstance(axis, (int, np.integer)) and not isinstance(axis, bool))
-    if out is not None or not single or not _is_ours(a, axis, "iuf"):
-        return _on_host(np.median, a, axis, out, overwrite_input, keepdims)
-    which = 0 if axis is None else normalize_axis(axis, a.ndim)
-    ordered = moveaxis(_along(a, axis, False, False), which, -1)
-    n = ordered.shape[-1]
-    found = mean(ordered[..., (n - 1) // 2 : n // 2 + 1], axis=-1)  # type: ignore[index]
-    if dtype_kind(a.dtype) == "f":
-        last = ordered[..., n - 1]  # type: ignore[index]
-        found = where(last != last, last, found)
-    if not keepdims:
-        return found
-    return reshape(found, (1,) * a.ndim if axis is None else (*a.shape[:which], 1, *a.shape[which + 1 :]))
-
-
-def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-    sorted: bool = True,
-) -> Any:
-    """The different values in order, as `numpy.unique`; how many there are is looked at."""
-    if axis is not None or not _is_ours(ar, None, "biuf"):
-        options = {} if sorted else {"sorted": False}
-        return _on_host(
-            np.unique, ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, **options
-        )
-    n, places = ar.size, None
-    if return_index or return_inverse:
-        places = _along(ar, None, False, True)
-        start()
-        values = record(gather(expr_of(ravel(ar)), [expr_of(places)], _FLAT, (n,)))
-    else:
-        values = _along(ar, None, False, False)
-    with device(ar.device):
-        following, before = values[1:], values[:-1]  # type: ignore[index]
-        differ = following != before
-        if equal_nan and dtype_kind(ar.dtype) == "f":
-            differ = differ & (before == before)  # (what is behind a NaN is one)
-        begins = concatenate([np.ones(1, bool), differ])
-        (first,) = find_true(begins)
-        found = [values[first]]  # type: ignore[index]
-        if places is not None and return_index:
-            found.append(places[first])  # type: ignore[index]
-        if places is not None and return_inverse:
-            found.append(_inverse(begins, places, ar.shape))
-        if return_counts:
-            found.append(diff(first, append=n))
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
-    """Which of the different values each element is."""
-    number = cumsum(begins, dtype=np.int64) - 1
-    start()
-    node = scatter(
-        expr_of(empty(places.shape, np.int64)), expr_of(number), [expr_of(places)], _FLAT, places.shape, "same"
-    )
-    return reshape(record(node), shape)
-
-
 # -- methods -------------------------------------------------------------------------------------------
 
 
@@ -265,4 +193,4 @@ def partition_in_place(self: Array, kth: Any, axis: Any = -1, kind: Any = "intro
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
 
 
-__all__ = ["argpartition", "argsort", "lexsort", "median", "partition", "sort", "unique"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort"]
