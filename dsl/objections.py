@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
+
+from weft.runtime import warn_user
 
 
 class UnsupportedDtypeError(TypeError):
@@ -29,14 +29,6 @@ def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
     """NumPy's warning where complex numbers become real ones."""
     if source.kind == "c" and target.kind not in "cb":
         warn_user("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """A warning at the user's line."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
 
 
 def check_unmasked(value: Any) -> None:

@@ -14,6 +14,7 @@ from weft.fusion import evaluate as evaluate_storages
 
 
 def _storages(values: Iterable[Any]) -> list[Storage]:
+    """What to evaluate for these values, in their order. Raises TypeError for what is no array and holds none."""
     found: list[Storage] = []
     for value in values:
         if isinstance(value, Array):
@@ -23,7 +24,7 @@ def _storages(values: Iterable[Any]) -> list[Storage]:
         elif isinstance(value, dict):
             found += _storages(value.values())
         else:
-            raise TypeError(f"expected weft arrays, not {type(value).__name__}")
+            raise TypeError(f"expected weft arrays, or lists, tuples and dicts of them, not {type(value).__name__}")
     return found
 
 
@@ -36,7 +37,7 @@ def evaluate(*arrays: Any) -> Any:
     """
     if len(arrays) == 1:
         only = arrays[0]
-        evaluate_storages([only._storage] if isinstance(only, Array) else _storages(only))
+        evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays))
         return only
     evaluate_storages(_storages(arrays))
     return arrays

@@ -257,7 +257,7 @@ class Profile:
             )
         return rows
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = self.rows()
         if len(rows) == 1:
             return self.summary

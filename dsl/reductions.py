@@ -11,10 +11,10 @@ import numpy as np
 from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.array import Array, as_operand, expr_of, record, start
 from weft.dsl.creation import as_dtype
-from weft.dsl.objections import warn_user
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import as_array, deliver
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
+from weft.runtime import warn_user
 
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 

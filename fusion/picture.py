@@ -142,9 +142,11 @@ def show_html(explanation: Explanation) -> str:
         rows.append(
             "<tr>" + "".join(f"<td style='text-align:left;vertical-align:top'>{c}</td>" for c in cells) + "</tr>"
         )
-    title = escape(explanation.summary)
+    title = f"<p>{escape(explanation.summary)}</p>"
+    if not rows:
+        return title
     stages = "".join(
         f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>"
         for name, text in explanation.stages
     )
-    return f"<p>{title}</p><table><tr>{head}</tr>{''.join(rows)}</table>{draw_plan(explanation)}{stages}"
+    return f"{title}<table><tr>{head}</tr>{''.join(rows)}</table>{draw_plan(explanation)}{stages}"

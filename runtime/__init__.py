@@ -23,6 +23,7 @@ from weft.runtime.errors import (
     PerformanceWarning,
     SettingError,
     WeftError,
+    warn_user,
 )
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
 from weft.runtime.live import largest_buffers, show_place
@@ -151,5 +152,6 @@ __all__ = [
     "show_place",
     "slots_of",
     "undisturbed",
+    "warn_user",
     "watching",
 ]

@@ -14,14 +14,13 @@ import stat
 import struct
 import tempfile
 import time
-import warnings
 from dataclasses import asdict
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from weft.runtime.errors import CacheWarning
+from weft.runtime.errors import CacheWarning, warn_user
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
 
@@ -32,6 +31,7 @@ SCHEMA = 1
 SHARE = 16
 # Seconds after which a file that nobody finished writing is what a process that was killed left.
 ABANDONED = 3600
+REMEDY = "kernels are compiled anew in every process: name a folder that can be written to in WEFT_CACHE_DIR, or set WEFT_CACHE=0"
 HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, their digests
 
 
@@ -66,13 +66,12 @@ class DiskCache:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = self.folder.stat()
         except OSError as error:
-            warnings.warn(f"no disk cache: {self.folder}: {error}", CacheWarning, stacklevel=2)
+            warn_user(f"no disk cache: {self.folder}: {error}; {REMEDY}", CacheWarning)
             return False
         if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
-            warnings.warn(
-                f"no disk cache: {self.folder} belongs to another user or others may write to it",
+            warn_user(
+                f"no disk cache: {self.folder} belongs to another user or others may write to it; {REMEDY}",
                 CacheWarning,
-                stacklevel=2,
             )
             return False
         return True
@@ -83,7 +82,7 @@ class DiskCache:
     def _warn(self, text: str) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(text, CacheWarning, stacklevel=3)
+            warn_user(text, CacheWarning)
 
     def get(self, key: bytes) -> ObjectCode | None:
         """The entry of `key`, or None."""
@@ -158,7 +157,7 @@ class DiskCache:
             if self._room < 0:
                 self._evict()
         except OSError as error:
-            self._warn(f"cannot write to the disk cache {self.folder}: {error}")
+            self._warn(f"cannot write to the disk cache {self.folder}: {error}; {REMEDY}")
 
     def _entries(self) -> list[tuple[float, int, Path]]:
         found = []

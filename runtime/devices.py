@@ -79,11 +79,14 @@ def default_device() -> Device:
     if _chosen is None:
         import weft.runtime as face
 
-        name = setting("device")
-        if not name:
+        if name := setting("device"):
+            try:
+                _chosen = get_device(name)
+            except DeviceNotFoundError as error:
+                raise DeviceNotFoundError(f"WEFT_DEVICE={name!r}: {error}") from None
+        else:
             found = face.probe()
-            name = f"cuda:{found.first}" if found.status == "ok" else "cpu"
-        _chosen = get_device(name)
+            _chosen = get_device(f"cuda:{found.first}" if found.status == "ok" else "cpu")
     return _chosen
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class WeftError(Exception):
     """Base of the library's own errors."""
@@ -106,3 +109,11 @@ class CacheWarning(UserWarning):
 
 class PerformanceWarning(UserWarning):
     """Something works, but slower than it could."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the user's line: that of the innermost frame outside this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

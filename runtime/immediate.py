@@ -12,7 +12,6 @@ import platform
 import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.device import Buffer, Requests
+from weft.runtime.errors import warn_user
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
 
@@ -208,7 +208,7 @@ class Immediate:
 
     def profile(self, on: bool) -> None:
         """No profiler listens to these devices."""
-        warnings.warn("profiling is for a GPU; on this device it does nothing", stacklevel=3)
+        warn_user("profiling is for a GPU; on this device it does nothing")
 
     def reset(self) -> None:
         """Give back memory that no array holds."""

@@ -51,12 +51,11 @@ def triple(what: str, size: Any) -> Triple:
         numbers.append(int(item.__index__()))
     limits = MAX_BLOCK if what == "block" else MAX_GRID
     for axis, number, limit in zip("xyz", numbers, limits, strict=False):
+        given = f"the {what} has {number} {'threads' if what == 'block' else 'blocks'} along {axis}"
         if number < 1:
-            raise LaunchError(
-                f"the {what} has {number} {'threads' if what == 'block' else 'blocks'} along {axis}: it needs at least 1"
-            )
+            raise LaunchError(f"{given}: it needs at least 1")
         if number > limit:
-            raise LaunchError(f"the {what} has {number} along {axis}; the limit is {limit}")
+            raise LaunchError(f"{given}; the limit is {limit}")
     whole_size = (*numbers, 1, 1)[:3]
     if what == "block" and prod(whole_size) > MAX_THREADS:
         raise LaunchError(f"a block of {prod(whole_size)} threads {tuple(numbers)} is over the limit of {MAX_THREADS}")

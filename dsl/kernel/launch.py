@@ -6,7 +6,6 @@ array without a hint is copied both ways, on the CPU it is used where it lies.
 
 from __future__ import annotations
 
-import warnings
 from array import array
 from contextlib import nullcontext
 from functools import partial
@@ -24,7 +23,17 @@ from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
 from weft.dsl.kernel.ready import LIMIT, Ready
 from weft.fusion import contiguous_strides, evaluate, exclusive
-from weft.runtime import Buffer, Device, LaunchNote, Listening, PerformanceWarning, default_device, launch_heard
+from weft.runtime import (
+    Buffer,
+    Device,
+    LaunchNote,
+    Listening,
+    PerformanceWarning,
+    default_device,
+    launch_heard,
+    warn_user,
+)
+from weft.runtime import device as use_device
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.dispatcher import Kernel, Launcher
@@ -154,14 +163,14 @@ class Launch:
             # a kernel that writes to what is copied in only writes to a copy
             return np.array(value) if isinstance(hint, In) and not isinstance(hint, InOut) else value
         if hint is None:
-            warnings.warn(
+            warn_user(
                 f"a NumPy array is passed to {self.kernel.__name__}: it is copied to {self.device.name} and back; make it a "
                 "device array with cuda.to_device, or say which way it goes with cuda.In, cuda.Out or cuda.InOut",
                 PerformanceWarning,
-                stacklevel=6,
             )
         there = hint is None or hint.copies_in
-        copy = to_device(value) if there else device_array_like(value)
+        with use_device(self.device):  # of the arrays beside it, which may not be the default
+            copy = to_device(value) if there else device_array_like(value)
         if hint is None or hint.copies_out:
             self.copies.append((copy, value, self.number))
         return copy

@@ -235,5 +235,7 @@ def vectorize(
     if isinstance(function, (FunctionType, DeviceFunction)):
         return VectorFunction(function, () if signatures is None else as_signatures(signatures), chosen)
     given = function if function is not None else signatures
+    if given is not None and not isinstance(given, (str, Signature, list, tuple)):
+        raise KernelTypeError(f"vectorize takes a function of numbers, or signatures, not {given!r}")
     found = () if given is None else as_signatures(list(given) if not isinstance(given, (str, Signature)) else given)
     return lambda inner: VectorFunction(inner, found, chosen)

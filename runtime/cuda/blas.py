@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import warnings
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -19,7 +18,7 @@ import numpy as np
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import Order
 from weft.runtime.cuda.toolkit import find_library
-from weft.runtime.errors import CudaError, PerformanceWarning
+from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
 
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 PLAIN, TRANSPOSED = 0, 1
@@ -129,7 +128,7 @@ class Blas:
             if self._library is None:
                 self._library = find_library(NAMES)
                 if self._library is None:
-                    warnings.warn(MISSING, PerformanceWarning, stacklevel=2)
+                    warn_user(MISSING, PerformanceWarning)
             handle = ctypes.c_void_p()
             self._missing = self._library is None or bool(
                 self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle)))

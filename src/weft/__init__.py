@@ -52,7 +52,8 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     import numpy
 
-    return sorted({*globals(), *(n for n in dir(numpy) if not n.startswith("_"))})
+    found = {*globals(), *_KERNELS, "cuda", "profile", "stream"}
+    return sorted({*found, *(n for n in dir(numpy) if not n.startswith("_"))})
 
 
 __all__ = [

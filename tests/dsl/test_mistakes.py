@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft import cuda
 from weft.dsl.numpy_face import OWN
 
 # a program, and what the message has to say
@@ -174,3 +175,33 @@ def test_an_array_that_another_thread_is_writing_to() -> None:
     array._storage.buffer = array._storage.epoch = None
     with pytest.raises(RuntimeError, match="another thread"):
         array + 1
+
+
+def test_what_is_no_array_is_refused() -> None:
+    for use in (wf.evaluate, wf.explain, wf.compile):
+        with pytest.raises(TypeError, match="expected weft arrays, .* not int"):
+            use(3)
+    with pytest.raises(wf.KernelTypeError, match="takes a function of numbers, or signatures, not 3"):
+        wf.vectorize(3)
+
+
+def test_names_that_load_late_are_listed() -> None:
+    listed = set(dir(wf))
+    assert {"kernel", "vectorize", "guvectorize", "reduce", "sanitize", "cuda", "stream", "profile", "sin"} <= listed
+    with pytest.raises(AttributeError, match="'asum'") as caught:
+        _ = wf.asum
+    assert caught.value.name == "asum" and caught.value.obj is wf  # Python suggests another name by these
+
+
+def test_warnings_stand_at_the_users_line() -> None:
+    with wf.device("simt"):
+        x = wf.zeros(8, np.float32)
+    kernel = wf.kernel(_fill)
+    with pytest.warns(wf.PerformanceWarning) as warned:
+        kernel[1, 8](x, np.ones(8, np.float32))
+    assert [warning.filename for warning in warned] == [__file__]
+    assert x.sum() == 8  # a host array goes to the device of the arrays beside it
+
+
+def _fill(x: Any, y: Any) -> None:
+    x[cuda.threadIdx.x] = y[cuda.threadIdx.x]

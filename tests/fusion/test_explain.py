@@ -48,7 +48,7 @@ def test_notebooks_show_a_table_and_the_picture() -> None:
     html = wf.explain(program())._repr_html_()
     assert html.count("<tr>") >= 2
     assert "<svg" in html
-    assert "nothing to run" in wf.explain(wf.evaluate(program()))._repr_html_()
+    assert wf.explain(wf.evaluate(program()))._repr_html_() == "<p>nothing to run: every value is already in memory</p>"
 
 
 def test_names_of_the_program_are_escaped() -> None:

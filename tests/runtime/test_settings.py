@@ -36,6 +36,13 @@ def test_devices() -> None:
             get_device("cuda:0")
 
 
+def test_a_default_that_is_not_there_is_traced_to_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_DEVICE", "tpu")
+    monkeypatch.setattr("weft.runtime.devices._chosen", None)
+    with pytest.raises(wf.DeviceNotFoundError, match="WEFT_DEVICE='tpu': no device"):
+        wf.default_device()
+
+
 def test_the_null_device_runs_nothing() -> None:
     with wf.device("null"):
         x = wf.ones(10) * 3
