@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def test_devices() -> None:
 
 def test_a_default_that_is_not_there_is_traced_to_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_DEVICE", "tpu")
-    monkeypatch.setattr("weft.runtime.devices._chosen", None)
+    monkeypatch.setattr(sys.modules["weft.runtime.devices"], "_chosen", None)
     with pytest.raises(wf.DeviceNotFoundError, match="WEFT_DEVICE='tpu': no device"):
         wf.default_device()
 
