@@ -1,4 +1,4 @@
-"""Kernels that sort by radix: one that orders rows within a block, and three that order longer rows tile by tile.
+"""Kernels that sort by radix: one that orders rows within a block, and four that order longer rows tile by tile.
 
 In: how the bits of elements are ordered (`Order`). Out: kernels in the kernel language, made once for each order. Always true:
 elements that are equal stay in their order; what is moved are the elements' own bits, so that zeros keep their signs and NaNs
@@ -7,7 +7,8 @@ their payloads.
 A row is ordered by its least significant digit of eight bits first, then by the next. Elements of a tile find their places by
 counts of digits: lanes of a warp with the same digit find one another, warps add up what those before them have. Tiles learn what
 those before them have from a board, by decoupled look-back (Merrill and Garland, 2016), with all digits counted beforehand, as in
-Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
+Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022). A turn whose digit all elements of
+each row share has nothing to move: its blocks see that in the counts and end, and the turns around it hand elements on past it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from weft.dsl.kernel.names import (
     shared,
     shfl_up_sync,
     syncthreads,
+    syncthreads_or,
     syncwarp,
     threadIdx,
 )
@@ -275,6 +277,21 @@ def make_count(order: Order) -> Kernel:
     return _kernel(count)
 
 
+@cache
+def make_find_turns(order: Order) -> Kernel:
+    """``(counts, moving, n)``: sets ``moving[turn]`` to 1 where the digits of a row of `n` elements differ. A row has a block."""
+    turns = order.turns
+
+    def find_turns(counts: Any, moving: Any, n: Any) -> None:
+        t = np.uint32(threadIdx.x)
+        for turn in range(turns):
+            alike = syncthreads_or(counts[blockIdx.x, turn * DIGITS + t] == np.uint32(n))
+            if t == 0 and not alike:
+                atomic.exch(moving, turn, 1)
+
+    return _kernel(find_turns)
+
+
 @device
 def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
     """How many elements of the tiles before this one, in its row, have this thread's digit."""
@@ -298,38 +315,59 @@ def note(board: Any, tile: Any, state: Any, count: Any) -> None:
 
 
 @cache
-def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool) -> Kernel:
+def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
     """A kernel that orders rows by one digit: a block has a tile of ``THREADS * items`` elements.
 
-    ``(source, numbers, target, moved, counts, board, taken, tiles, turn)``: rows of `source` go to `target`, `tiles` of them each.
-    `counts` are those of `make_count`, `taken` counts the tiles that have begun in each turn. A tile leaves ``2 * turn + 1`` and how
-    many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to its end.
+    ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: rows, `tiles` of them each.
+    The first turn that moves elements takes them from `source`; what is left for the last but one lies in `even`, for the one before
+    it in `odd`, and so on; the last turn's result in `even`. Where the sort is `numbered` places go along in `even_places` and
+    `odd_places`, and the last turn leaves nothing but these, as int64, in `out`.
 
-    `carries`: `numbers` go to `moved` in the same way; where the sort `begins` these are the elements' places; where it `ends`
-    they are int64, and all that is wanted.
+    `counts` are those of `make_count`, `moving` those of `make_find_turns`; `taken` counts the tiles that have begun in each turn. A
+    tile leaves ``2 * turn + 1`` and how many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to
+    its end.
     """
-    word, digit = order.word, digit_of(order)
+    word, digit, turns = order.word, digit_of(order), order.turns
     size, each = THREADS * items, tuple(range(items))
-    kept = size if carries else 1
+    kept = size if numbered else 1
+
+    @device
+    def read(found: Any, rows: Any, row: Any, begin: Any, first: Any, length: Any) -> None:
+        for k in each:
+            place = first + np.uint32(32 * k)
+            found[k] = found.dtype.type(0)
+            if place < length:
+                found[k] = rows[row, begin + place]
 
     def sweep(
         source: Any,
-        numbers: Any,
-        target: Any,
-        moved: Any,
+        even: Any,
+        odd: Any,
+        even_places: Any,
+        odd_places: Any,
+        out: Any,
         counts: Any,
         board: Any,
         taken: Any,
+        moving: Any,
         tiles: Any,
         turn: Any,
     ) -> None:
+        earlier, later = np.uint32(0), np.uint32(0)
+        for k in range(turns):
+            earlier += selp(k < turn, moving[k], np.uint32(0))
+            later += selp(k > turn, moving[k], np.uint32(0))
+        # (where nothing has to move the first turn copies)
+        if moving[turn] == 0 and (turn > 0 or later > 0):
+            return
+        begins, ends, to_even = earlier == 0, later == 0, later % 2 == 0
         counters = shared.array(WARPS * DIGITS, np.uint32)
         sums = shared.array(WARPS, np.uint32)
         begun = shared.array(1, np.uint32)
         offsets = shared.array(DIGITS, np.uint32)
         exchange = shared.array(size, word)
         carried = shared.array(kept, np.uint32)
-        bits, ranks = local.array(items, word), local.array(items, np.uint32)
+        bits, ranks, came = local.array(items, word), local.array(items, np.uint32), local.array(items, np.uint32)
         t = np.uint32(threadIdx.x)
         # tiles are taken in order, so that those that are waited for have begun
         if t == 0:
@@ -343,11 +381,12 @@ def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool
         length = np.uint32(min(source.shape[1] - begin, size))
         warp = t // np.uint32(32)
         first = warp * np.uint32(32 * items) + np.uint32(laneid)
-        for k in range(items):
-            place = first + np.uint32(32 * k)
-            bits[k] = word.type(0)
-            if place < length:
-                bits[k] = source[row, begin + place]
+        if begins:
+            read(bits, source, row, begin, first, length)
+        elif to_even:
+            read(bits, odd, row, begin, first, length)
+        else:
+            read(bits, even, row, begin, first, length)
         for k in each:
             # what is behind the end stays there
             inside = first + np.uint32(32 * k) < length
@@ -364,23 +403,33 @@ def make_sweep(order: Order, items: int, carries: bool, begins: bool, ends: bool
         note(board, tile, 2 * turn + 2, before + total)
         offsets[t] = before - here
         syncthreads()
+        if numbered:
+            for k in each:
+                came[k] = begin + first + np.uint32(32 * k)
+            if not begins:
+                if to_even:
+                    read(came, odd_places, row, begin, first, length)
+                else:
+                    read(came, even_places, row, begin, first, length)
         for k in each:
-            place = first + np.uint32(32 * k)
             rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
             exchange[rank] = bits[k]
-            if carries:
-                if begins:
-                    carried[rank] = begin + place
-                elif place < length:
-                    carried[rank] = numbers[row, begin + place]
+            if numbered:
+                carried[rank] = came[k]
         syncthreads()
         for k in range(items):
             place = t + np.uint32(THREADS * k)
             if place < length:
                 there = offsets[digit(exchange[place], 8 * turn)] + place
-                if not ends:
-                    target[row, there] = exchange[place]
-                if carries:
-                    moved[row, there] = carried[place]
+                if numbered and ends:
+                    out[row, there] = np.int64(carried[place])
+                elif to_even:
+                    even[row, there] = exchange[place]
+                    if numbered:
+                        even_places[row, there] = carried[place]
+                else:
+                    odd[row, there] = exchange[place]
+                    if numbered:
+                        odd_places[row, there] = carried[place]
 
     return _kernel(sweep)

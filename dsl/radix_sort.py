@@ -21,6 +21,7 @@ from weft.dsl.radix_kernels import (
     make_block_sort,
     make_clear,
     make_count,
+    make_find_turns,
     make_sweep,
     order_of,
 )
@@ -64,9 +65,9 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
     if block_items(order, n, numbered):
         return Sizes(1, 1, count * (size + result))
     tiles = -(-n // (THREADS * tile_items(order)))
-    # counted, then read and written in each turn; places go along: narrow, and none to begin with
+    # counted, then read and written in each turn, if all of them move elements; places go along: narrow, and none to begin with
     along = (order.turns - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.turns
-    return Sizes(tiles, 2 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
+    return Sizes(tiles, 3 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
 
 
 class Rows:
@@ -125,45 +126,35 @@ class Rows:
         order, rows, n = self.order, self.rows, self.n
         word, turns, shape = order.word, order.turns, (rows, n)
         tiles = -(-n // (THREADS * items))
-        words = rows * tiles * DIGITS, -(-rows * turns * DIGITS // 2), -(-turns // 2)
+        words = rows * tiles * DIGITS, -(-rows * turns * DIGITS // 2), -(-turns // 2), -(-turns // 2)
         held = self.device.allocate(8 * sum(words))
         board = self._array(held, (rows * tiles, DIGITS), _UINT64)
         counts = self._array(held, (rows, turns * DIGITS), _UINT32, 8 * words[0])
-        taken = self._array(held, (turns,), _UINT32, 8 * (words[0] + words[1]))
+        taken, moving = (self._array(held, (turns,), _UINT32, 8 * sum(words[:k])) for k in (2, 3))
         make_clear()[-(-sum(words) // THREADS), THREADS](self._array(held, (sum(words),), _UINT64))
         source = self._array(self.source[0], shape, word, self.source[1])
         chunks = -(-n // SPAN)
         make_count(order)[rows * chunks, THREADS](source, counts, chunks)
-        keys, places = self._stages(shape)
+        make_find_turns(order)[rows, THREADS](counts, moving, n)
+        kernel = make_sweep(order, items, self.numbered)
+        stages = self._stages(shape)
         for turn in range(turns):
-            begins, ends = turn == 0, self.numbered and turn == turns - 1
-            kernel = make_sweep(order, items, self.numbered, begins, ends)
-            kernel[rows * tiles, THREADS](
-                source if begins else keys[turn - 1],
-                places[turn - 1] if self.numbered and not begins else counts,  # what stands in for what is not used
-                counts if ends else keys[turn],
-                places[turn] if self.numbered else counts,
-                counts,
-                board,
-                taken,
-                tiles,
-                turn,
-            )
+            kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
 
-    def _stages(self, shape: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
-        """Where elements, and their places, are after each turn: in two memories by turns, the last result in `out`."""
-        word, turns = self.order.word, self.order.turns
-        size = self.rows * self.n
-        if not self.numbered:
-            other = self.device.allocate(size * word.itemsize) if turns > 1 else self.out
-            both = [self._array(each, shape, word) for each in (self.out, other)]
-            return [both[(turns - 1 - turn) % 2] for turn in range(turns)], []
-        between = [
-            [self._array(self.device.allocate(size * kind.itemsize), shape, kind) for _ in range(min(2, turns - 1))]
-            for kind in (word, _UINT32)
-        ]
-        keys, places = ([arrays[turn % 2] for turn in range(turns - 1)] for arrays in between)
-        return keys, [*places, self._array(self.out, shape, _INT64)]
+    def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Memory for elements between turns, for their places, and for the result; what a sort has no use for is the result's."""
+        turns, size = self.order.turns, self.rows * self.n
+
+        def between(kind: np.dtype, least: int) -> Any:
+            used = turns >= least
+            return self._array(self.device.allocate(size * kind.itemsize) if used else self.out, shape, kind)
+
+        word = self.order.word
+        if self.numbered:
+            moved = [between(kind, least) for kind in (word, _UINT32) for least in (3, 2)]
+            return *moved, self._array(self.out, shape, _INT64)
+        out = self._array(self.out, shape, word)
+        return out, between(word, 2), out, out, out
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +188,9 @@ class RadixSort:
         """What it takes."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
         how = (
-            "rows within blocks" if sizes.tiles == 1 else f"{dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
+            "rows within blocks"
+            if sizes.tiles == 1
+            else f"at most {dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
         )
-        kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move"
+        kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move up to"
         return f"by radix, {how}: {kernels} {sizes.moved / 1e6:.3g} MB"
