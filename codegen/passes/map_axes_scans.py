@@ -19,7 +19,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.ops import accumulators
 from weft.codegen.passes.choose_lanes import chooses
 from weft.codegen.passes.fold_identities import fold_identities
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
@@ -145,6 +145,8 @@ def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, WARP)
     folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
+    # what follows from the folds may be written to where something was computed before them
+    steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
         writer.inside(),
         w.builder.loop(
@@ -162,7 +164,7 @@ def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
             first, whole = folder.fold_tile()
             folder.finish([slot], folder.fold(carried, first))
             after.append(folder.fold(carried, whole))
-        writer.copy(scan.after, [slot], scan.index)
+        writer.copy(scan.after, [slot], scan.index, steps)
         w.barrier()
         opened.yield_(*after)
     return w.finish("scans", 1, every=True)

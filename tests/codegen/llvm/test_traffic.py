@@ -74,6 +74,17 @@ def test_each_byte_is_read_and_written_once(name: str, measured: Any) -> None:
     assert traffic.passes == traffic.requests
 
 
+def test_running_sums_of_other_lengths_are_written_in_whole_vectors(measured: Any) -> None:
+    def work(a: Any) -> Any:
+        return wf.cumsum(0.5 - a * 0.125, axis=1)
+
+    measured(work, f4(8, 1000))
+    x = f4(8, 1200)  # found again: the kernel is for any whole vectors
+    traffic, (found,) = measured(work, x)
+    np.testing.assert_allclose(found, np.cumsum(0.5 - x * 0.125, axis=1), rtol=1e-4)
+    assert traffic.written * SECTOR == x.nbytes
+
+
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_folds_read_each_byte_once(axis: int | None, measured: Any) -> None:
     x = f4(512, 256)
