@@ -1,8 +1,9 @@
 """The passes of each target, in order.
 
 `unroll_folds` writes out folds over few elements.
-Host: `choose_lanes` marks the loop that runs in vectors; `tile_transposes` cuts loops over the rows of one operand and the
-columns of another into tiles; `expand_complex` replaces complex values by pairs;
+Host: `choose_lanes` marks the loop that runs in vectors; `keep_rows` keeps what several loops over a row compute alike, and
+`fetch_rows` asks for the next row meanwhile; `tile_transposes` cuts loops over the rows of one operand and the columns of
+another into tiles; `expand_complex` replaces complex values by pairs;
 `expand_ops` replaces composite rows by rows with a lowering.
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
 kernel's work the target's schedule says; what follows depends on where the code runs.)
@@ -23,7 +24,9 @@ from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
+from weft.codegen.passes.fetch_rows import fetch_rows
 from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import launch_data, map_axes
 from weft.codegen.passes.tile_transposes import tile_transposes
 from weft.codegen.passes.unroll_folds import unroll_folds
@@ -49,7 +52,8 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _for_host(kernel: Kernel, target: Target) -> Kernel:
-    return tile_transposes(settle_scatters(choose_lanes(cut_scatters(kernel), target)))
+    kernel = settle_scatters(choose_lanes(cut_scatters(kernel), target))
+    return tile_transposes(fetch_rows(keep_rows(kernel)))
 
 
 __all__ = [
@@ -59,6 +63,8 @@ __all__ = [
     "expand_division",
     "expand_ops",
     "expand_warp_reduce",
+    "fetch_rows",
+    "keep_rows",
     "launch_data",
     "map_axes",
     "run_passes",

@@ -1,4 +1,4 @@
-"""Say of a logical kernel what the sizes of a launch allow its GPU schedule: whole vectors, rows in registers.
+"""Say of a logical kernel what the sizes of a launch allow its schedule: whole vectors, rows in registers.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` goes by.
 They are of a few classes, so that many sizes share a kernel:
@@ -10,6 +10,7 @@ crossed  (threads, slots): as row, for rows that are gone down, whose columns ar
 private  room for so many places that a block folds into by itself.
 whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
+kept     names and values in turn, on a CPU: for rows of these lengths, memory for so many points is kept (`keep_rows`).
 short    names and values in turn: see `unroll_folds`.
 sweep    threads of a block, which its loops over points are (`map_axes_sweep`): who wrote it says so.
 exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
@@ -24,6 +25,7 @@ from dataclasses import replace
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.keep_rows import describe_rows
 from weft.codegen.passes.map_axes_columns import describe_columns
 from weft.codegen.passes.map_axes_crossed import describe_crossed
 from weft.codegen.passes.map_axes_elements import describe_line
@@ -49,7 +51,7 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     if "joined" not in kernel.attributes:  # whose few parts are folded as many are
         kernel = describe_folds(kernel, sizes)
     if target.scheduled_for.kind != "cuda":
-        return kernel
+        return describe_rows(kernel, sizes)
     inlined = unroll_folds(inline_rows(kernel, straight=True))
     nest = find_nest(inlined)
     if "joined" in kernel.attributes:

@@ -113,3 +113,13 @@ def _flatten(values: list[Replaced]) -> list[Value]:
     for value in values:
         flat.extend(value) if isinstance(value, tuple) else flat.append(value)
     return flat
+
+
+def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
+    """A value again, computed of the known values in place of their keys. `made` are the operations that may be copied."""
+    if value in known or value not in made:
+        return known.get(value, value)
+    maker = made[value]
+    operands = tuple(copy_of(builder, v, made, known) for v in maker.operands)
+    (known[value],) = builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)
+    return known[value]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.rewrite import copy_of
 
 MOST_TILES = 4  # of a kernel
 MOST_SIZE = 256
@@ -150,12 +151,7 @@ class _Tiling:
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
         """The value again, for other indices of the two loops."""
-        if value in known or value not in self.made:
-            return known.get(value, value)
-        maker = self.made[value]
-        operands = tuple(self._copied(v, known) for v in maker.operands)
-        (known[value],) = self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)
-        return known[value]
+        return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:
         """Loads of element after element of the tile's rows."""

@@ -1,0 +1,53 @@
+"""Ask for the next row while this one is gone over again.
+
+In: a logical kernel with lanes, for a CPU. Out: the same, where of the loops over a row the first waits for memory and
+a later one computes: there the next row is asked for. Always true: what is asked for is not written by the kernel.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.keep_rows import WORTH, alike, cost_of, homes
+from weft.codegen.passes.rewrite import copy_of
+
+
+def fetch_rows(kernel: Kernel) -> Kernel:
+    """The kernel with rows fetched ahead, if it goes through more memory than the caches hold."""
+    if not kernel.attributes.get("streams"):
+        return kernel
+    builder = KernelBuilder(kernel.name, kernel.index_dtype)
+    builder.after(kernel)
+    unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    for home, around in homes(kernel.body):
+        plain = around is not None and around.attributes["role"] == "parallel" and not around.attributes.get("lanes")
+        for first, *others in alike(kernel, home) if plain else ():
+            busy = next((loop for loop in others if _arithmetic(loop) >= WORTH), None)
+            if busy is not None and _arithmetic(first) < WORTH:
+                _fetch(builder, around.regions[0].parameters[0], home, first, busy, unwritten)  # type: ignore[union-attr]
+    return kernel
+
+
+def _arithmetic(loop: Operation) -> int:
+    return sum(cost_of(o) for o in loop.regions[0].operations)
+
+
+def _fetch(
+    builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
+) -> None:
+    """Ask in one loop for what the first one reads of the next row."""
+    body, later = first.regions[0], busy.regions[0]
+    steps = index_steps(body.operations, body.parameters[0])
+    made = {v: o for block in (home, body) for o in block.operations for v in o.results}
+    builder.blocks[:] = [Block()]
+    (one,) = builder.emit("constant", (), (row.type,), value=builder.kernel.index_dtype.type(1))
+    following = builder.op("add", row, one)
+    outside, builder.blocks[:] = builder.block, [Block()]
+    for load in body.operations:
+        if load.opcode == "load" and load.operands[0] in unwritten and steps.get(load.operands[1]) == 1:
+            known = {row: following, body.parameters[0]: later.parameters[0]}
+            builder.emit("fetch", (load.operands[0], copy_of(builder, load.operands[1], made, known)), ())
+    later.operations[-1:-1] = builder.block.operations
+    at = home.operations.index(busy)
+    home.operations[at:at] = outside.operations

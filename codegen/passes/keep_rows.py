@@ -1,0 +1,186 @@
+"""Keep what several loops over a row compute alike.
+
+In: a logical kernel, which `describe_rows` gives the attribute ``kept`` where its rows are short enough; for `keep_rows`,
+with lanes. Out: the first of the loops also writes what others would compute again into memory of the thread's own, and
+these read it there. Always true: what is kept is computed of nothing that the kernel writes, by the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value
+from weft.codegen.ops import find_op
+from weft.codegen.passes.index_steps import program_order
+
+# Bytes of a row that is kept: with the row that it is computed of, it shares a core's caches.
+ROOM = 64 << 10
+LINE = 64  # bytes that memory of rows is aligned to
+WORTH = 16  # instructions, from which on writing and reading a value costs less than computing it again
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Loops over a row, the block that they stand in, and the values to keep: where these are computed again."""
+
+    home: Block
+    loops: list[Operation]
+    kept: dict[Value, list[Value]]
+
+    @property
+    def length(self) -> str:
+        """What the row's length is called."""
+        return self.loops[0].operands[1].name
+
+
+def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
+    """The kernel with the attribute ``kept``, where loops over rows compute alike and these are short enough."""
+    room: dict[str, int] = {}
+    for row in _rows(kernel):
+        points = ROOM // sum(_itemsize(value) for value in row.kept)
+        if row.length in sizes and sizes[row.length] <= points:
+            room[row.length] = min(points, room.get(row.length, points))
+    known = tuple(x for name in sorted(room) for x in (name, room[name]))
+    return replace(kernel, attributes={**kernel.attributes, "kept": known}) if known else kernel
+
+
+def keep_rows(kernel: Kernel) -> Kernel:
+    """The kernel with rows kept, where its attribute ``kept`` says that there is room."""
+    given = kernel.attributes.get("kept", ())
+    room = dict(zip(given[::2], given[1::2], strict=True))
+    builder = KernelBuilder(kernel.name, kernel.index_dtype)
+    builder.after(kernel)
+    for row in _rows(kernel) if room else ():
+        if row.length in room and all(loop.attributes.get("lanes") for loop in row.loops):
+            for value, again in row.kept.items():
+                _keep(builder, row, value, again, room[row.length])
+            for loop in row.loops:
+                _drop_unused(loop.regions[0])
+    return kernel
+
+
+def _rows(kernel: Kernel) -> list[_Row]:
+    """The rows of which something is worth keeping."""
+    found = [(home, loops) for home, _ in homes(kernel.body) for loops in alike(kernel, home)]
+    numbers = _number(kernel) if found else {}
+    rows = [_Row(home, loops, _worth_keeping(loops, numbers)) for home, loops in found]
+    return [row for row in rows if row.kept]
+
+
+def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
+    """Blocks that several loops stand in, each with the loop that it is the body of."""
+    loops = [o for o in block.operations if o.opcode == "for"]
+    if len(loops) > 1:
+        yield block, around
+    for loop in loops:
+        yield from homes(loop.regions[0], loop)
+
+
+def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
+    """Loops of a block over the same row, one after the other."""
+    zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
+    found: dict[Value, list[Operation]] = {}
+    for o in home.operations:
+        if o.opcode == "for" and o.attributes["role"] == "reduce" and o.attributes.get("step", 1) == 1:
+            straight = not any(inner.regions for inner in o.regions[0].operations)
+            if straight and o.operands[0] in zeros:
+                found.setdefault(o.operands[1], []).append(o)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
+    """Values that cost more to compute than to read, by the one that is computed first: where they are computed again."""
+    first: dict[object, Value] = {}
+    found: dict[Value, list[Value]] = {}
+    for loop in loops:
+        body = loop.regions[0]
+        made = {v: o for o in body.operations for v in o.results}
+        known = {v for v in made if numbers[v] in first}
+        for value in _used_beside(body, known):
+            if _cost(value, made) >= WORTH and _is_plain(value.type):
+                found.setdefault(first[numbers[value]], []).append(value)
+        for v in made:
+            first.setdefault(numbers[v], v)
+    return found
+
+
+def _itemsize(value: Value) -> int:
+    assert not isinstance(value.type, Pointer)
+    return value.type.itemsize
+
+
+def _is_plain(kind: Type) -> bool:
+    return not isinstance(kind, Pointer) and kind.kind in "fiu"
+
+
+def _number(kernel: Kernel) -> dict[Value, object]:
+    """Values with what they are computed by: equal for those that are the same at the same point of two rows' loops."""
+    unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
+    spelled: dict[object, int] = {}
+    for o in program_order(kernel.body.operations):
+        for block in o.regions:
+            numbers.update((v, v) for v in block.parameters)
+            if o.opcode == "for" and o.attributes["role"] == "reduce":
+                numbers[block.parameters[0]] = "point"
+        pure = o.opcode in ("constant", "cast") or o.opcode not in STRUCTURAL
+        if o.opcode == "load":
+            pure = o.operands[0] in unwritten
+        if not pure or o.regions or len(o.results) != 1 or any(v not in numbers for v in o.operands):
+            numbers.update((v, v) for v in o.results)
+            continue
+        what = (o.opcode, o.results[0].type, repr(sorted(o.attributes.items())), *(numbers[v] for v in o.operands))
+        numbers[o.results[0]] = spelled.setdefault(what, len(spelled))
+    return numbers
+
+
+def _used_beside(body: Block, known: set[Value]) -> list[Value]:
+    """Those of the values that something else uses, too."""
+    return list(
+        dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
+    )
+
+
+def cost_of(operation: Operation) -> int:
+    """Instructions of an operation, but for those of memory and control."""
+    return find_op(operation.opcode).cost if operation.opcode not in STRUCTURAL else 0
+
+
+def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
+    """Instructions that a value is computed by in a loop's body."""
+    total, seen, stack = 0, {value}, [value]
+    while stack:
+        o = made.get(stack.pop())
+        if o is None:
+            continue
+        total += cost_of(o)
+        stack += [v for v in o.operands if v not in seen]
+        seen.update(o.operands)
+    return total
+
+
+def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
+    """Write a value where it is computed first, and read it where it would be computed again."""
+    assert not isinstance(value.type, Pointer)
+    memory = builder.fresh(Pointer(value.type, "local"))
+    row.home.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
+    for loop in row.loops:
+        body = loop.regions[0]
+        for at, o in enumerate(list(body.operations)):
+            if value in o.results:
+                body.operations.insert(at + 1, Operation("store", (memory, body.parameters[0], value)))
+            elif not set(again).isdisjoint(o.results):
+                body.operations[at] = Operation("load", (memory, body.parameters[0]), o.results)
+
+
+def _drop_unused(body: Block) -> None:
+    """Forget what nobody uses any more."""
+    used: set[Value] = set()
+    left = []
+    for o in reversed(body.operations):
+        if not o.results or not used.isdisjoint(o.results):
+            used.update(o.operands)
+            left.append(o)
+    body.operations[:] = left[::-1]
