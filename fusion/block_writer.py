@@ -16,7 +16,7 @@ from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.index_map import Affine, flatten, variable
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.sweep import Place, Statement, Step, Sweep, unflatten
-from weft.fusion.sweep_blocks import plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
+from weft.fusion.sweep_blocks import near, plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
 from weft.fusion.sweep_writer import SweepWriter
 
 
@@ -240,7 +240,7 @@ class BlockWriter(SweepWriter):
         assert previous is not None
         distance = self._apart(previous, statement.start)
         # (where it is has to be known in front of the branches)
-        if (previous, self.number, distance) in self.served:
+        if distance is not None and (previous, self.number, distance) in self.served:
             source, index = self._in_ring(previous, distance)
         else:
             source, index = self.pointer(previous, 0), self.address(_everywhere(previous), previous)[0]
@@ -285,14 +285,14 @@ class BlockWriter(SweepWriter):
             return None
         return self._apart(node, unflatten(form[0], node.shape))
 
-    def _apart(self, node: Expr, first: Place) -> Place:
-        """How far from the step's points it reads a value, of which the first one reads this element."""
+    def _apart(self, node: Expr, first: Place) -> Place | None:
+        """How far from the step's points it reads a value, of which the first one reads this element; None if that is far."""
         here = self.sweep.steps[self.number].origin
         if node in self.sweep.homes:
             home, start = self.sweep.homes[node]
             there = self.sweep.steps[home].origin
             first = tuple(o - s + a for o, s, a in zip(first, start, there, strict=True))
-        return tuple(o - a for o, a in zip(first, here, strict=True))
+        return near(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
         """Where a ring has what is so far from the point."""

@@ -20,6 +20,7 @@ from weft.fusion.index_map import Affine
 from weft.fusion.nest import Nest, arrange_loops, goes_across, make_nest
 from weft.fusion.parts import chunk_length
 from weft.fusion.schedule import Schedule, finish_schedule
+from weft.fusion.sweep import Sweep
 from weft.fusion.traffic import bytes_read
 
 # Instructions for an element: more would be few loads for much code, which is written down for each row of a turn.
@@ -259,7 +260,7 @@ def join_crossed(schedule: Schedule, *, for_gpu: bool) -> Schedule:
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
     groups: list[Group | None] = list(schedule.groups)
-    masks = [1 << group.number for group in schedule.groups]
+    masks = [group.members if isinstance(group, Sweep) else 1 << group.number for group in schedule.groups]
     joined = False
     waiting: list[int] = []  # places of groups that others may join
     for place, group in enumerate(schedule.groups):

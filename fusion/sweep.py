@@ -91,6 +91,8 @@ class Sweep(Group):
 
     Attributes
     ----------
+    members : int
+        Bit set of the numbers of the groups that it is made of.
     homes : dict
         Value that a step makes -> the step's number, and the coordinates of the box's first point in it.
     readers : dict
@@ -107,6 +109,7 @@ class Sweep(Group):
         On a GPU: points that a block's threads have, along the axes of rings, and how many of them lie in front of the part.
     """
 
+    members: int = 0
     steps: list[Step] = field(default_factory=list)
     homes: dict[Expr, tuple[int, Place]] = field(default_factory=dict)
     readers: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
@@ -133,13 +136,15 @@ class Sweep(Group):
         """Parts along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
-    def beyond(self, step: Step, axis: int) -> int:
-        """Points that a step has behind the last part's, where somebody needs such points of any step."""
+    def goes_on(self, axis: int) -> bool:
+        """Whether somebody needs points of a step that lie behind the last part's."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
-        if all(k.last[axis] <= end + k.high[axis] for k in kept):
-            return 0
-        return max(0, step.last[axis] - end - step.high[axis])
+        return any(k.last[axis] > end + k.high[axis] for k in kept)
+
+    def beyond(self, step: Step, axis: int) -> int:
+        """Points that a step has behind the last part's, where somebody needs such points of any step."""
+        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
 
 
 def unflatten(flat: int, shape: Place) -> Place:

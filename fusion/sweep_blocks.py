@@ -10,7 +10,7 @@ whole tile does a step, and threads meet behind each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 
 import numpy as np
@@ -118,7 +118,7 @@ def threads_of(sweep: Sweep) -> int:
 
 def choose_blocks(sweep: Sweep) -> bool:
     """Choose lags, rings and parts; False where nothing fits."""
-    if any(sweep.beyond(step, axis) for step in sweep.steps for axis in range(sweep.axes)):
+    if any(sweep.goes_on(axis) for axis in range(sweep.axes)):
         return False
     sweep.outside = _read_from_outside(sweep)
     sweep.owner = _find_owners(sweep)
@@ -146,10 +146,16 @@ def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:
     for number, step in enumerate(sweep.steps):
         for statement in step.statements:
             for node, offset in _offsets(statement):
-                distance = tuple(o - b for o, b in zip(offset, step.origin, strict=True))
-                if node not in sweep.homes and all(abs(d) <= REACH for d in distance):
+                distance = near(o - b for o, b in zip(offset, step.origin, strict=True))
+                if node not in sweep.homes and distance is not None:
                     found.setdefault(node, {})[number, distance] = None
     return {node: list(readers) for node, readers in found.items() if len(readers) > 1}
+
+
+def near(distance: Iterable[int]) -> Place | None:
+    """A distance that a ring serves, in ints, as it is part of the code; None where it is too far."""
+    found = tuple(distance)
+    return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
@@ -215,7 +221,8 @@ def _set_parts(sweep: Sweep) -> bool:
         points = sweep.tile[axis - rows]
         spans = [(s.low[axis], s.high[axis]) for s in sweep.steps] + [_span(sweep, n, axis) for n in sweep.outside]
         low, high = (max(side) for side in zip(*spans, strict=True))
-        if lengths[axis] <= points and all(s.last[axis] <= points for s in sweep.steps):
+        ends = [*(s.last[axis] for s in sweep.steps), *(node.shape[axis] for node in sweep.outside)]
+        if all(end <= points for end in ends):
             low = high = 0  # nobody is there
         unit = max(1, SECTOR // size) if axis == sweep.axes - 1 and points >= SWEEP_THREADS else 1
         margin = -(-low // unit) * unit

@@ -127,7 +127,7 @@ class SweepWriter(KernelWriter):
             high = self._stepped(number, step.high[axis], rolled.high[axis] if rolled else 0)
             last = self._size(axis, step.last[axis])
             found = b.op("minimum", b.op("add", self.stops[axis], high), last)
-            if not self.sweep.beyond(step, axis):
+            if not self.sweep.goes_on(axis):
                 return found
             end = self._size(axis, self.sweep.steps[-1].last[axis])
             return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)

@@ -215,13 +215,16 @@ def find_rolled(sweep: Sweep) -> Rolled | None:
 
 
 def _slopes(sweep: Sweep, first: int, period: int, turns: int) -> Rolled | None:
-    """The loop, if halos and lags of its steps, and of those that these read, differ by the same from turn to turn."""
+    """The loop, if halos and lags of its steps, and of those that these read, differ by the same from turn to turn, and their
+    rings lie one behind the other."""
     steps = sweep.steps
     begin = first
     for node, readers in sweep.readers.items():
         if any(first <= k < first + period for k, _ in readers):
             begin = min(begin, sweep.homes[node][0])
     pairs = [(steps[k], steps[k + period]) for k in range(begin, first + (turns - 1) * period)]
+    if any(_rings(sweep, a) != _rings(sweep, b) for a, b in pairs):
+        return None
     found = {
         (
             tuple(y - x for x, y in zip(a.low, b.low, strict=True)),
@@ -262,8 +265,12 @@ def _signature(sweep: Sweep, number: int) -> object:
         for s in step.statements
         for i in all_instructions(s.task.body)
     ]
-    rings = [sweep.rings.get(s.task.node) for s in step.statements]
-    return step.origin, step.extents, step.last, parts, copied, bodies, rings
+    return step.extents, step.last, parts, copied, bodies, _rings(sweep, step)
+
+
+def _rings(sweep: Sweep, step: Step) -> tuple[Place, list[Place | None]]:
+    """Where a step begins to count, and what is kept of each of its values."""
+    return step.origin, [sweep.rings.get(s.task.node) for s in step.statements]
 
 
 # -- what it saves --------------------------------------------------------------------------------------
@@ -436,9 +443,9 @@ class _Joiner:
             return None  # a step that nobody needs
         if not self.machine.choose(sweep):
             return None
-        own = sum(1 << number for number in members)
+        sweep.members = sum(1 << number for number in members)
         for group, _ in piece:
-            sweep.before |= group.before & ~own
+            sweep.before |= group.before & ~sweep.members
         sweep.reason = piece[0][0].reason
         return sweep
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import kernels_of
+from weft.fusion import kernels_of, time_steps
 
 RNG = np.random.default_rng(11)
 TALL = RNG.standard_normal((3001, 100)).astype(np.float32)
@@ -73,6 +73,22 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
     x = wf.asarray(TALL)
     found = wf.explain(*program(x))
     assert "1.00 times the least possible" in found.summary
+
+
+def test_folds_wait_for_all_steps_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fold comes before time steps that one kernel does, the other one needs a value from between them."""
+    monkeypatch.setattr(time_steps, "LEAST_BYTES", 0)
+    monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
+
+    def program(x: wf.Array) -> Sequence[wf.Array]:
+        columns, u = x.sum(axis=0), x * 1
+        for turn in range(3):
+            u[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1]) + columns[1:-1]
+            if turn == 0:
+                first = u.copy()
+        return columns, u, (x + first).sum(axis=1)
+
+    check(program, TALL, 3)
 
 
 def test_what_nobody_wants_is_never_written() -> None:

@@ -13,7 +13,7 @@ import weft as wf
 from tests.fusion import test_time_steps as steps
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 from weft.dsl.kernel.sanitizer import SanitizerError
-from weft.fusion import execute, sweep_blocks, time_steps
+from weft.fusion import execute, resized, sweep_blocks, time_steps
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +72,20 @@ def handed_on(u: Any) -> Any:
     return u, u[1:-1, 1:-1] * 2
 
 
+def from_wider(u: Any, v: Any) -> Any:
+    """A tile has all columns that are computed, but not all that are read from outside."""
+    u = u[:, :64].copy()
+    for _ in range(3):
+        u[1:-1, 1:-1] = steps._five_points(u) + v[1:-1, 1:63] + v[1:-1, 5:67]
+    return u
+
+
+def _leaning(u: Any) -> Any:
+    for _ in range(3):
+        u[1:-1, 2:-2] = 0.5 * u[1:-1, 2:-2] + u[2:, 4:] - u[:-2, :-4]
+    return u
+
+
 def closed_row(u: Any) -> Any:
     for _ in range(4):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -100,6 +114,7 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (closed_row, (300,), 1, "f4"),
     (pieces, (20, 90), 1, "f4"),
     (handed_on, (20, 90), 1, "f4"),
+    (from_wider, (20, 84), 2, "f4"),
     (steps.jacobi, (30, 80), 1, "c8"),
     (steps.jacobi, (30, 80), 1, "f2"),
 ]
@@ -173,6 +188,16 @@ def test_a_third_size_compiles_nothing() -> None:
     before = wf.statistics()["compilations"]
     run(140, 250)
     assert wf.statistics()["compilations"] == before
+
+
+def test_plans_are_found_again_at_other_lengths() -> None:
+    def run(rows: int, columns: int) -> int:
+        _check(_leaning, (rows, columns), 1, "f4", "simt")
+        return len(resized._known[next(reversed(resized._known))].templates)
+
+    for lengths in (50, 60), (52, 66):
+        run(*lengths)
+    assert [run(57, 70), run(80, 95)] == [1, 1]
 
 
 def _seen(shape: tuple[int, ...], turns: int = 10, dtype: Any = "f4") -> wf.Explanation:

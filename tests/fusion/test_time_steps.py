@@ -108,6 +108,22 @@ def watched(u: Any) -> Any:
     return (u, *found)
 
 
+def changed(u: Any) -> Any:
+    """The first step's values are kept for longer than those of the steps behind it."""
+    for turn in range(4):
+        u[1:-1, 1:-1] = _five_points(u)
+        if turn == 0:
+            first = u.copy()
+    return u[2:-2, 2:-2] - first[2:-2, 2:-2]
+
+
+def narrower(u: Any) -> Any:
+    """The last step has fewer columns than those before it, which are needed whole."""
+    for _ in range(4):
+        u[1:-1, 1:-1] = _five_points(u)
+    return u, u[:, :-2] * 2
+
+
 CASES = [
     (jacobi, [(67, 83), (5, 9), (40, 700), (3, 300)], 1),
     (diffusion, [(100,), (5000,), (3,)], 1),
@@ -120,6 +136,8 @@ CASES = [
     (upwind, [(67, 80), (30, 400)], 1),
     (fixed_walls, [(67, 80)], 1),
     (watched, [(67, 80)], 1),
+    (changed, [(67, 83)], 1),
+    (narrower, [(67, 83)], 1),
 ]
 
 

@@ -1,0 +1,280 @@
+"""Random loops over several fields, of different shapes and dtypes, on NumPy and on weft: bits are compared.
+
+``python -m tests.fuzz.fields --programs 200 --seed 0``: the CPU and blocks of a GPU in turns. Fields may be staggered; values are
+kept in the middle of a turn; borders are written, arrays shifted, padded and put together; numbers change from turn to turn; and
+each program runs at two lengths. Most limits are small as in `tests.fuzz.steps`, some as they are.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import weft as wf
+from tests.fuzz import children, steps
+from weft.fusion import execute, resized, sweep_blocks, time_steps
+
+DEVICES = ("cpu", "simt", "cpu", "simt::backward")
+EXTENTS = {1: (5, 6, 40, 300, 3000), 2: (4, 6, 7, 20, 33, 130), 3: (4, 5, 9, 18, 35)}
+KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
+
+
+@dataclass
+class Field:
+    """A name of the program: what its array has more than `n` elements along each axis, and its dtype."""
+
+    more: tuple[int, ...]
+    dtype: str
+
+
+class Program:
+    """The text of a loop, the lengths it runs at, and in what parts."""
+
+    def __init__(self, seed: int) -> None:
+        self.source = pick = random.Random(seed)
+        self.seed = seed
+        self.axes = pick.choice((1, 2, 2, 2, 2, 3))
+        self.lengths = [tuple(pick.choice(EXTENTS[self.axes]) for _ in range(self.axes)) for _ in range(2)]
+        mixed, staggered = pick.random() < 0.4, pick.random() < 0.4
+        kind = pick.choice(KINDS[:5])
+        self.begin: dict[str, Field] = {}
+        for name in "uvpk"[: pick.randint(2, 4)]:
+            more = tuple(pick.choice((0, 0, 1)) if staggered else 0 for _ in range(self.axes))
+            self.begin[name] = Field(more, pick.choice(KINDS) if mixed else kind)
+        self.fields = dict(self.begin)
+        self.kept = False
+        body: list[str] = []
+        for _ in range(pick.randint(1, 5)):
+            body += self._statement()
+        self.turns = pick.randint(1, 10)
+        self.text = "\n".join([f"for turn in range({self.turns}):", *(f"    {line}" for line in body)])
+        self.at_once = pick.random() < 0.7
+        self.limits, self.block_limits = _limits(pick)
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def _statement(self) -> list[str]:
+        pick = self.source
+        written = [name for name in self.fields if name != "k"]
+        name = pick.choice(written)
+        field = self.fields[name]
+        kind = pick.random()
+        if kind < 0.12:
+            return self._border(name)
+        if kind < 0.17:
+            return self._moved(name, field)
+        if kind < 0.30:
+            return self._value()
+        if kind < 0.38:
+            return [f"kept.append({self._seen(name)})"]
+        if kind < 0.45:
+            other = pick.choice(written)
+            if self.fields[other] == field and other != name:
+                return [f"{name}, {other} = {other}, {name}"]
+        if kind < 0.50:
+            part = self._part(field.more, (0,) * self.axes)
+            if part:
+                return [f"{name}[{part} > {pick.choice(('0', '1', '3'))}] = {pick.choice(('0', '1'))}"]
+        if kind < 0.54:
+            parts = [pick.choice((":", "::2", "1::2", "::-1")) for _ in range(self.axes)]
+            text = ", ".join(parts)
+            return [f"{name}[{text}] = {name}[{text}]{pick.choice(('[::-1]', ' + 1', ''))}".replace("True + 1", "True")]
+        low = [pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)]
+        high = [pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)]
+        window = self._window(low, tuple(m - a - b for m, a, b in zip(field.more, low, high, strict=True)))
+        more = tuple(m - a - b for m, a, b in zip(field.more, low, high, strict=True))
+        value = self._expression(more, tuple(low))
+        if any(f.dtype != field.dtype for f in self.fields.values()) and field.dtype.startswith("int"):
+            value = f"xp.clip({value}, -99, 99)"  # what does not fit is anything
+        if pick.random() < 0.15 and field.dtype not in ("bool", "int8"):
+            return [f"{name}[{window}] = {name}[{window}] + {value}"]
+        line = f"{name}[{window}] = {value}"
+        return [f"if turn % {pick.choice((2, 3))}:", f"    {line}"] if pick.random() < 0.06 else [line]
+
+    def _border(self, name: str) -> list[str]:
+        """One or two sides of an array from what lies beside them, from the other side, or a number."""
+        pick = self.source
+        lines = []
+        for _ in range(pick.randint(1, 3)):
+            before = ":, " * pick.randrange(self.axes)
+            to, near, far = pick.choice((("0", "1", "-2"), ("-1", "-2", "1"), ("0", "2", "-1"), ("-1", "-3", "0")))
+            value = pick.choice((f"{name}[{before}{near}]",) * 3 + (f"{name}[{before}{far}]", "0", "1"))
+            lines.append(f"{name}[{before}{to}] = {value}")
+        return lines
+
+    def _moved(self, name: str, field: Field) -> list[str]:
+        """An array put together from parts of what it was."""
+        pick = self.source
+        axis = pick.randrange(self.axes)
+        before = ":, " * axis
+        choices = [
+            f"{name} = xp.roll({name}, {pick.choice((1, -1, 2))}, {axis})",
+            f"{name} = xp.concatenate([{name}[{before}-1:], {name}[{before}:-1]], {axis})",
+            f"{name} = xp.concatenate([{name}[{before}1:], {name}[{before}:1]], {axis})",
+        ]
+        inner = ", ".join(["1:-1"] * self.axes)
+        for mode in ("edge", "wrap", "constant"):
+            choices.append(f"{name} = xp.pad({name}[{inner}], 1, mode='{mode}')")
+        return [pick.choice(choices)]
+
+    def _value(self) -> list[str]:
+        """A new array, as large as a field or as a window of one."""
+        pick = self.source
+        field = self.fields[pick.choice(list(self.fields))]
+        name = pick.choice(("w", "x"))
+        if pick.random() < 0.3:
+            before = [n for n in self.fields if n != name]
+            other = pick.choice(before)
+            self.fields[name] = self.fields[other]
+            return [f"{name} = {other}.copy()"]
+        low = tuple(pick.choice((0, 0, 1, 1, 2)) for _ in range(self.axes))
+        more = tuple(m - a - pick.choice((0, 1)) for m, a in zip(field.more, low, strict=True))
+        if any(m < -4 for m in more):
+            more = field.more
+        text = self._expression(more, low)
+        if name in self.fields and (name in self.begin or self.fields[name].more != more):
+            return []
+        new = name not in self.fields
+        kind = self.fields[name].dtype if not new else pick.choice((field.dtype, *KINDS))
+        # (it is there before the first turn, so that any statement may read it)
+        self.fields[name] = Field(more, kind)
+        self.begin.setdefault(name, self.fields[name])
+        return [f"{name} = xp.clip({text}, -99, 99).astype('{kind}')"]
+
+    def _seen(self, name: str) -> str:
+        """Something that somebody looks at later."""
+        pick = self.source
+        self.kept = True
+        half = ", ".join(pick.choice((":", "::2", "1:-1", ":1")) for _ in range(self.axes))
+        return pick.choice(
+            (
+                f"{name}.copy()",
+                f"{name}[{half}] * 2",
+                f"{name}[{half}].max(initial=0)",
+                f"{name}.min(axis={pick.randrange(self.axes)})",
+                f"({name}[{half}] != {name}[{half}]).sum()",
+                f"xp.where({name} > 0, {name}, 1)",
+            )
+        )
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def _window(self, at: Any, more: tuple[int, ...]) -> str:
+        """Slices that begin at `at` and take `n + more` elements."""
+        parts = []
+        for axis, (a, m) in enumerate(zip(at, more, strict=True)):
+            end = a + m
+            parts.append(f"{a or ''}:n{axis}{f' + {end}' if end > 0 else f' - {-end}' if end < 0 else ''}")
+        return ", ".join(parts)
+
+    def _part(self, more: tuple[int, ...], near: tuple[int, ...]) -> str | None:
+        """A window of a field, of so many elements."""
+        pick = self.source
+        name = pick.choice(list(self.fields))
+        at = []
+        for has, wanted, about in zip(self.fields[name].more, more, near, strict=True):
+            if has < wanted:
+                return None
+            at.append(min(has - wanted, max(0, about + pick.choice((-2, -1, -1, 0, 0, 0, 1, 1, 2)))))
+        text = f"{name}[{self._window(at, more)}]"
+        if pick.random() < 0.04:
+            text += "[::-1]"
+        return text
+
+    def _expression(self, more: tuple[int, ...], near: tuple[int, ...]) -> str:
+        pick = self.source
+        terms = [term for term in (self._part(more, near) for _ in range(pick.randint(1, 5))) if term]
+        if not terms:
+            sizes = ", ".join(f"n{axis} + {m}" for axis, m in enumerate(more))
+            terms = [f"xp.full(({sizes},), turn)"]
+        found = terms[0]
+        for term in terms[1:]:
+            found = pick.choice(
+                (
+                    "({} + {})",
+                    "({} + {})",
+                    "({0} + 0 - {1})",
+                    "xp.maximum({}, {})",
+                    "xp.where({0} > {1}, {1}, {0})",
+                    "xp.where({1} > 0, {0}, 2)",
+                )
+            ).format(found, term)
+        return pick.choice(
+            ("{}", "{}", "{}", "3 - {}", "0.25 * {}", "{} * dt", "{} + turn", "abs({} + 0)", "xp.minimum({}, 9)")
+        ).format(found)
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def run(self, xp: Any, lengths: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """The arrays in the end."""
+        source = np.random.default_rng(self.seed)
+        names: dict[str, Any] = {"xp": xp, "kept": [], "dt": 0.5}
+        names |= {f"n{axis}": n for axis, n in enumerate(lengths)}
+        for name, field in self.begin.items():
+            shape = tuple(n + m for n, m in zip(lengths, field.more, strict=True))
+            values = source.integers(-9, 9, shape)
+            array = (values > 0 if field.dtype == "bool" else values).astype(field.dtype)
+            names[name] = array.copy() if xp is np else xp.asarray(array).copy()
+        if xp is not np and self.at_once:
+            xp.evaluate(*(names[name] for name in self.begin))
+        text = self.text.replace(":\n", ":\n    dt = 0.5 + 0.25 * turn\n", 1)
+        with np.errstate(all="ignore"):
+            exec(compile(text, "<fields>", "exec"), names)
+        found = {name: names[name] for name in self.fields} | {f"kept{k}": v for k, v in enumerate(names["kept"])}
+        if xp is not np and self.at_once:
+            xp.evaluate(*(value for value in found.values() if isinstance(value, wf.Array)))
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    def describe(self) -> str:
+        """All that decides what it does."""
+        return f"{self.lengths} {self.begin} {self.at_once} {self.limits} {self.block_limits}\n{self.text}"
+
+
+def _limits(pick: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits for the CPU, and for blocks."""
+    like = steps.Program(pick.randrange(1 << 30))
+    return like.limits, like.block_limits
+
+
+def check(seed: int, device: str = "") -> str:
+    """What differs; empty if nothing does."""
+    return judge(Program(seed), device or DEVICES[seed % len(DEVICES)])
+
+
+def judge(program: Program, device: str) -> str:
+    """What differs between NumPy and weft on a device."""
+    execute._plans.clear()
+    resized._known.clear()
+    with ExitStack() as stack:
+        stack.enter_context(wf.device(device))
+        for module, limits in (time_steps, program.limits), (sweep_blocks, program.block_limits):
+            for name, value in limits.items():
+                stack.enter_context(mock.patch.object(module, name, value))
+        for lengths in program.lengths:
+            head = f"seed {program.seed} on {device} at {lengths}: "
+            try:
+                wanted = program.run(np, lengths)
+            except (ValueError, IndexError, TypeError):
+                continue
+            try:
+                found = program.run(wf, lengths)
+            except Exception as error:  # whatever it is, it is a finding
+                return f"{head}{type(error).__name__}: {error}\n{program.describe()}"
+            for name, value in wanted.items():
+                other = found[name]
+                if value.dtype != other.dtype or value.shape != other.shape:
+                    return f"{head}{name} is {other.dtype}{other.shape}, not {value.dtype}{value.shape}\n{program.describe()}"
+                if not np.array_equal(value, other, equal_nan=value.dtype.kind == "f"):
+                    many = int((value != other).sum())
+                    return f"{head}{name} differs in {many} of {value.size}\n{program.describe()}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(children.main("tests.fuzz.fields"))
