@@ -134,6 +134,16 @@ def test_partial_results_are_folded_by_a_warp_or_by_the_block() -> None:
     assert int(a.sum()) == x.size
 
 
+def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.codegen.passes.map_axes_joined.FEW_PARTS", 1)  # (else that takes rows of 8 M elements)
+    x = RNG.random((3, 40_000), np.float32)
+    with wf.device("simt::watched"):
+        a = wf.asarray(x)
+        found = a.sum(axis=1)
+        assert attributes(found)["finish"][0] == 512
+        np.testing.assert_allclose(found, x.sum(axis=1, dtype=np.float64), rtol=1e-6)
+
+
 def test_sizes_that_are_compiled_in_change_no_bit_of_a_long_fold() -> None:
     x = RNG.standard_normal(12 * 32_768).astype(np.float32)
     first = float(wf.asarray(x).sum())

@@ -10,7 +10,7 @@ import pytest
 
 from tests.codegen import kernels
 from tests.codegen.kernels import GPU, HOST, numbers
-from weft.codegen import Kernel, KernelBuilder, interpret_kernel, print_kernel, verify_kernel
+from weft.codegen import Kernel, KernelBuilder, describe_shapes, interpret_kernel, print_kernel, verify_kernel
 from weft.codegen.passes import expand_complex, map_axes
 
 LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
@@ -276,6 +276,15 @@ def test_threads_wait_for_each_other(first: str, second: str, length: int) -> No
         [x, np.zeros(3 * length, "i4"), np.zeros(3, "i4")],
         exact=True,
     )
+
+
+@pytest.mark.parametrize(("first", "second"), [("double", "mirror"), ("mirror", "double"), ("double", "head")])
+@pytest.mark.parametrize(("length", "threads"), [(70, 32), (1030, 256)])
+def test_threads_of_a_row_wait_for_each_other(first: str, second: str, length: int, threads: int) -> None:
+    kernel = describe_shapes(kernels.two_loops(first, second), {"count": 1, "length": length}, GPU)
+    assert kernel.attributes["row"][0] == threads
+    x = numbers(length, "i4")
+    both(kernel, [1, length], [x, np.zeros(length, "i4"), np.zeros(1, "i4")], exact=True)
 
 
 @pytest.mark.parametrize(("count", "length"), [(5, 30), (100, 20)])
