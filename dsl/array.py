@@ -25,6 +25,7 @@ from weft.fusion import (
     Expr,
     Location,
     Storage,
+    as_symbol,
     assign,
     constant,
     contiguous_strides,
@@ -246,6 +247,9 @@ class Scalar(Array):
 
     def __repr__(self) -> str:
         return repr(self.numpy()[()])
+
+    def _sympy_(self) -> Any:  # what sympy asks for
+        return as_symbol(self.numpy()[()])
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_value", "_home"):

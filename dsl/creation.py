@@ -323,7 +323,8 @@ def eye(
     shape = as_shape((N, N if M is None else M))
     with place(device):
         current_epoch()
-        row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
+        beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further away have no element either)
+        row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
         return in_order(record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype))), order)
 
 

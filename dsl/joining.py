@@ -24,6 +24,7 @@ def concatenate(
 ) -> Array:
     """Arrays joined along an axis."""
     start()
+    arrays = list(arrays)
     found = [asarray(a) for a in arrays]
     if not found:
         raise ValueError("need at least one array to concatenate")
@@ -35,7 +36,9 @@ def concatenate(
     _check_alike(found, place)
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    kind = np.result_type(*(a.dtype for a in found)) if dtype is None else as_dtype(dtype)
+    # (Python's numbers, which are among arrays where there is no axis, are weak)
+    kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
+    kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
     kind = kind if out is None else out.dtype
     for a in found:
         if not np.can_cast(a.dtype, kind, casting):  # type: ignore[arg-type]

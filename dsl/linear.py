@@ -153,6 +153,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         first, second = ([int(i) for i in ([k] if isinstance(k, (int, np.integer)) else k)] for k in axes)
     first = [normalize_axis(k, x.ndim) for k in first]
     second = [normalize_axis(k, y.ndim) for k in second]
+    if len(set(first)) != len(first) or len(set(second)) != len(second):
+        raise ValueError("duplicate axes are not allowed in tensordot")
     if [x.shape[k] for k in first] != [y.shape[k] for k in second]:
         raise ValueError("shape-mismatch for sum")
     x_free = [k for k in range(x.ndim) if k not in first]

@@ -280,6 +280,8 @@ class _NdarrayMeta(type):
 class ndarray(metaclass=_NdarrayMeta):
     """Stands for `numpy.ndarray`: weft arrays and NumPy's are its instances."""
 
+    __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
+
     def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
         """An array whose elements are not set, or a copy of a buffer's."""
         if buffer is None:
@@ -297,7 +299,25 @@ def _size(a: Any, axis: Any = None) -> int:
 
 
 def _astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
-    return methods.astype(a, dtype, copy=copy)
+    return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
+
+
+def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    if isinstance(a, Array) and isinstance(b, Array):  # (equal arrays may lie at one place as long as nobody writes)
+        if a._storage is not b._storage:
+            return False
+    return np.shares_memory(to_host(a), to_host(b), max_work)
+
+
+def _frequencies(name: str) -> Callable[..., Array]:
+    """One of NumPy's two functions for the frequencies of transforms, with the array API's keywords."""
+
+    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+        found = getattr(np.fft, name)(n, d)
+        return creation.asarray(found if dtype is None else found.astype(dtype), device=device)
+
+    frequencies.__name__, frequencies.__doc__ = name, f"As `numpy.fft.{name}`."
+    return frequencies
 
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
@@ -359,6 +379,8 @@ OWN: dict[str, Any] = {
     "size": _size,
     "astype": _astype,
     "copyto": _copyto,
+    "shares_memory": _shares_memory,
+    "may_share_memory": _shares_memory,
     "ndarray": ndarray,
 }
 
@@ -394,6 +416,7 @@ _OWN_IN = {
         "sliding_window_view": manipulation.sliding_window_view,
         "broadcast_to": manipulation.broadcast_to,
     },
+    "numpy.fft": {name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
 }
 _BY_FUNCTION[np.lib.stride_tricks.sliding_window_view] = manipulation.sliding_window_view
 
@@ -450,7 +473,7 @@ def submodule(name: str) -> Namespace:
 
     module = importlib.import_module(name)
     own = _OWN_IN.get(name, {})
-    plain = {n: getattr(module, n) for n in _PLAIN if hasattr(module, n)}
+    plain = vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in _PLAIN if hasattr(module, n)}
     return Namespace(module, {**plain, **own})
 
 

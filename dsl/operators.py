@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS
+from weft.codegen import OPS, find_op
 from weft.dsl.again import (
     IN_PLACE,
     PLAIN,
@@ -33,6 +33,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.numbers import bind_numbers
+from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.scalars import OF_FLOATS, compute, known, read
 from weft.dsl.ufunc import UFUNCS, check_cast, check_power
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
@@ -70,8 +71,35 @@ def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, 
     if not accepts(second):
         if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
             return record(constant(op == "not_equal", np.bool_, first.shape))  # nowhere equal, as in NumPy
+        return by_numpy(op, way, first, second)
+    try:
+        return apply_anew(op, (second, first) if way == REFLECTED else (first, second), where, key)
+    except UnsupportedDtypeError:
+        found = by_numpy(op, way, first, second)
+        if found is NotImplemented:
+            raise
+        return found
+
+
+def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
+    """What NumPy makes of an array beside dates, fractions and other objects, or sequences of numbers.
+
+    NotImplemented beside what no array takes, and what knows better.
+    """
+    kind = type(second)
+    if isinstance(second, (np.ndarray, np.generic)):
+        if hasattr(second, "_sharedmask") or second.dtype.char not in "OMmgG":
+            return NotImplemented
+    elif (
+        second is None
+        or isinstance(second, (str, bytes, dict, set))
+        or isinstance(first, Scalar)
+        or hasattr(kind, "__array_ufunc__")
+        or hasattr(kind, "__array_priority__")
+    ):
         return NotImplemented
-    return apply_anew(op, (second, first) if way == REFLECTED else (first, second), where, key)
+    operands = (second, first) if way == REFLECTED else (first, second)
+    return _on_host(getattr(np, find_op(op).ufunc), "__call__", operands, {})
 
 
 def _in_place(op: str) -> Any:
@@ -83,6 +111,11 @@ def _in_place(op: str) -> Any:
             assign(self._storage, node, self._storage.epoch)  # type: ignore[arg-type]
             return self
         if not accepts(other):
+            found = by_numpy(op, PLAIN, self, other)
+            if found is not NotImplemented:
+                check_cast(op, found.dtype, self.dtype)
+                self[...] = found  # type: ignore[index]
+                return self
             return NotImplemented
         before = current_epoch()
         epoch = cut(before, where)
@@ -201,7 +234,7 @@ def _power_at_once(base: Scalar, exponent: Any) -> Scalar | None:
 def power(base: Array, exponent: Any) -> Any:
     """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
     if not accepts(exponent):
-        return NotImplemented
+        return by_numpy("power", PLAIN, base, exponent)
     if type(base) is Scalar and (found := _power_at_once(base, exponent)) is not None:
         return found
     frame = sys._getframe(1)

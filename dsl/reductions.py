@@ -50,6 +50,11 @@ def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
     return dtype
 
 
+def _kind_with(out: Any, own: np.dtype) -> np.dtype:
+    """The dtype that NumPy folds in where only an output is given: what both can be."""
+    return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
+
+
 def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
     """A fold's result as a new array, or in `out`, which has to have its shape."""
     out = out[0] if isinstance(out, tuple) else out
@@ -76,6 +81,8 @@ def reduce(
         node = reshape(node, (1,))
         keep = False
     axes = normalize_axes(axis, len(node.shape))
+    if dtype is None and out is not None and op[:7] != "logical":
+        dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         from weft.dsl.numpy_face import call_numpy
@@ -141,6 +148,8 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
     if axis is None or not node.shape:
         node, axis = reshape(node, (node.size,)), 0
     place = normalize_axis(axis, len(node.shape))
+    if dtype is None and out is not None and op[:7] != "logical":
+        dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
     _check_bits(op, kind)
     if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
@@ -211,6 +220,8 @@ def mean(
     """Arithmetic mean; of integers in float64, of 16-bit floats accumulated in float32."""
     start()
     values = as_array(a)
+    if dtype is None and out is not None and values.dtype.kind in "fc":
+        dtype = _kind_with(out, widened(values.dtype))
     kind, result = _mean_dtypes(values.dtype, dtype)
     total = reduce("add", values, axis, kind, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
@@ -267,26 +278,31 @@ def var(
         centre = map_("divide", [expr_of(total), _as_count(count, kind)])
     else:
         centre = as_operand(mean)[0]
-    distance = map_("subtract", [typed, centre])
-    if kind.kind == "c":
+    wide = np.result_type(values.dtype, kind)
+    if wide == kind:
+        distance = map_("subtract", [typed, centre])
+    else:  # only sums are in the dtype that is asked for
+        distance = map_("subtract", [cast(expr_of(values), wide), cast(cast(centre, kind), wide)])
+    if wide.kind == "c":
         parts = [map_(name, [distance]) for name in ("real", "imag")]
         squares = map_("add", [map_("square", [p]) for p in parts])
     else:
         squares = map_("square", [distance])
-    folded = reduce("add", record(squares), axis, squares.dtype, None, keepdims, None, where)
+    summed = squares.dtype if wide == kind else kind
+    folded = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
     if isinstance(count, Array):
         less = map_(
             "maximum", [map_("subtract", [expr_of(count), constant(int(ddof), np.int64)]), constant(0, np.int64)]
         )
-        below = cast(less, squares.dtype)
+        below = cast(less, summed)
     else:
         rest = count - ddof
         if rest <= 0:
             warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
-        below = constant(rest if rest > 0 else 0, squares.dtype)
+        below = constant(rest if rest > 0 else 0, summed)
     quotient = map_("divide", [expr_of(folded), below], location=location)
-    real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" else result
+    real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" and dtype is None else result
     return _deliver("divide", cast(quotient, real), out, casting="unsafe")
 
 
@@ -362,6 +378,7 @@ def cumulative_sum(
     """Running sum along an axis, which may be left out for a vector; with a 0 before it where that is wanted."""
     values = as_array(x)
     if axis is None:
+        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
         if values.ndim != 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0

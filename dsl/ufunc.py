@@ -58,13 +58,20 @@ class UFunc:
         self.nin = row.arity
         self.nout = 1
         self.nargs = row.arity + 1
-        self.identity = row.identity if not isinstance(row.identity, str) else None
+        self.identity = getattr(np, row.ufunc).identity if row.ufunc else None
         self.__doc__ = (
             f"{row.doc}\n\n        Works element by element; operands broadcast. As `numpy.{row.ufunc or row.name}`."
         )
 
     def __repr__(self) -> str:
         return f"<weft ufunc {self.row.name!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """What else NumPy's ufunc says of itself: types, ntypes, signature, resolve_dtypes."""
+        theirs = None if name.startswith("_") else getattr(np, self.row.ufunc or "", None)
+        if not hasattr(theirs, name):
+            raise AttributeError(f"a weft ufunc has no attribute {name!r}", name=name, obj=self)
+        return getattr(theirs, name)
 
     def __reduce__(self) -> Any:
         return find_ufunc, (self.row.name,)
@@ -108,10 +115,10 @@ class UFunc:
             pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
             node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
             return deliver(self.row.name, node, out, where, casting)
-        except (UnsupportedDtypeError, NoLoopError):
+        except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
             theirs = getattr(np, self.row.ufunc or self.row.name, None)
-            if theirs is None:
-                raise
+            if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
+                raise  # (Python's ints beyond 64 bits by themselves are NumPy's objects)
             from weft.dsl.numpy_face import call_numpy
 
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}

@@ -31,7 +31,7 @@ from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording, uneven
-from weft.fusion.symbolic import Program, entries_of, take_apart
+from weft.fusion.symbolic import Program, as_symbol, entries_of, take_apart
 
 __all__ = [
     "INTERNED",
@@ -43,6 +43,7 @@ __all__ = [
     "Location",
     "Program",
     "Storage",
+    "as_symbol",
     "assign",
     "bind",
     "broadcast_shapes",

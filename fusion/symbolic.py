@@ -96,6 +96,11 @@ def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     return None
 
 
+def as_symbol(number: Any) -> Any:
+    """A number of NumPy's as sympy's."""
+    return import_module("sympy").sympify(number)
+
+
 def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> Program:
     """The program of an expression, or of a matrix, an array or a sequence of them.
 

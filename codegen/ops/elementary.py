@@ -81,6 +81,8 @@ def _log2_1p(b: KernelBuilder, x: Value) -> Value:
 
 
 def _sinc(b: KernelBuilder, x: Value) -> Value:
+    assert isinstance(x.type, np.dtype)
+    x = b.cast(x, np.float64) if x.type.kind in "biu" else x
     y = b.op("multiply", x, b.constant(math.pi, x.type))
     none = test(b, "equal", y, zero(b, y))
     safe = select(b, none, one(b, y), y)
@@ -168,7 +170,7 @@ ROWS = (
         "sinc",
         1,
         "sin(pi x) / (pi x).",
-        loops=("e->e", "f->f", "d->d"),
+        loops=("?->d", "b->d", "B->d", "h->d", "H->d", "e->e", "f->f", "d->d"),
         reference=np.sinc,
         expand=_sinc,
         cost=30,

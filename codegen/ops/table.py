@@ -99,7 +99,10 @@ def _resolve_loops(
         if brain is None and "E" in loop:
             continue
         own, (result,) = ([codes[c] if c in codes else np.dtype(c) for c in side] for side in loop.split("->"))
-        fits = all(w or np.can_cast(a, d, "safe") for a, d, w in zip(wanted, own, weak, strict=True))
+        fits = all(
+            np.can_cast(a, d, "safe") or (w and (a.kind != "c" or d.kind == "c"))
+            for a, d, w in zip(wanted, own, weak, strict=True)
+        )
         if fits and (dtype is None or result == dtype):
             return tuple(own), result
     raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")

@@ -7,6 +7,7 @@ import pickle
 import warnings
 import weakref
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,46 @@ def objects_with_arrays(m: Any) -> list[Any]:
     return [m.intersect1d(Held(), Held()).tolist(), (m.asarray(Held()) + 1).tolist(), m.sum(Held()).item()]
 
 
+def beside_objects(m: Any) -> list[Any]:
+    x, day, half = m.arange(2), np.datetime64("2026-01-01"), Fraction(1, 2)
+    halves = np.array([half, 1], dtype=object)
+    found = [
+        x + half, half * x, x**half, x < half, x + range(2), range(2) - x, x + day, day + x, x * np.timedelta64(1, "D"),
+        x + np.longdouble(1), x * halves, halves * x, x == object(),
+    ]  # fmt: skip
+    y = m.zeros(2)
+    z = y
+    y += range(2)
+    return [*(str(np.asarray(v).tolist()) for v in found), z.tolist()]
+
+
+def promoted(m: Any) -> list[Any]:
+    single, whole, uneven = (
+        m.array([1.5, 2.25, 7.7], dtype="f4"),
+        m.array([200, 100], dtype="u1"),
+        m.arange(3) * (1 + 1j),
+    )
+    found = [
+        *(m.sinc(m.ones(2, dtype=code)) for code in "?bHif"), m.concatenate([single, 1.0], axis=None),
+        m.append(single, 3), m.var(single, dtype="i8"), m.var(uneven, dtype="f4"), m.var(single, dtype="c8"),
+        m.sum(whole, out=m.zeros((), dtype="u1")), m.cumsum(single, out=m.zeros(3, dtype="i4")),
+        m.add.reduce(single, out=m.zeros((), dtype=int)), m.mean(whole, out=m.zeros((), dtype="i4")),
+        m.sum(m.full(1000, 0.1, dtype="f4"), out=m.zeros(())), m.astype(np.int64(3), "f4"), m.cumulative_sum(3),
+        m.eye(2, k=2**70), m.bitwise_count(2**64 - 1), m.less(1, 2**200), m.logaddexp.reduce([]),
+    ]  # fmt: skip
+    return [(str(v.dtype), np.round(np.asarray(v, dtype=complex), 5).tolist()) for v in found]
+
+
+def of_themselves(m: Any) -> list[Any]:
+    x = m.arange(4)
+    annotations = [m.ndarray[Any, Any].__args__, m.typing.NDArray[np.float32] | None, m.typing.ArrayLike | None]
+    ufuncs = [m.add.types, m.add.ntypes, m.add.signature, m.hypot.identity, m.logaddexp.identity, m.maximum.identity]
+    shared = [m.shares_memory(x, x[1:]), m.may_share_memory(x, x.copy()), m.shares_memory(m.arange(4), m.arange(4))]
+    return [annotations, ufuncs, shared]
+
+
 PROGRAMS = (
+    beside_objects, promoted, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip
@@ -106,7 +146,7 @@ PROGRAMS = (
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_as_numpy(program: Callable[[Any], Any]) -> None:
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         assert program(NUMPY) == program(np)
 
 
@@ -123,6 +163,9 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "diagonal": lambda m: m.eye(3).diagonal().__setitem__(0, 5),
     "broadcast": lambda m: m.broadcast_to(m.arange(3), (3,)).__setitem__(0, 5),
     "generator": lambda m: m.dstack(m.ones(2) for _ in range(2)),
+    "axes twice": lambda m: m.tensordot(m.ones((2, 3, 3)), m.ones((3, 3, 4)), axes=([1, 1], [0, 0])),
+    "objects in place": lambda m: m.zeros(2).__imul__(Fraction(1, 2)),
+    "objects": lambda m: m.zeros(2) + object(),
     "too large": lambda m: m.arange(3, dtype="u1") + 300,
     "read-only out": lambda m: m.choose([0, 1, 1], [m.arange(3)] * 3, out=m.broadcast_to(m.arange(3), (3,))),
 }

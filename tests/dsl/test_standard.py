@@ -136,3 +136,13 @@ def test_bytes_are_exported() -> None:
         assert memoryview(x).tolist() == [0, 1, 2, 3]
         with pytest.raises(BufferError):
             x.__buffer__(1)  # somebody who wants to write
+
+
+def test_frequencies_of_a_dtype() -> None:
+    for found, wanted in (
+        (wf.fft.fftfreq(5, 0.5, dtype=np.float32), np.fft.fftfreq(5, 0.5)),
+        (wf.fft.rfftfreq(6), np.fft.rfftfreq(6)),
+    ):
+        assert isinstance(found, wf.Array)
+        np.testing.assert_array_equal(found, wanted.astype(found.dtype))
+    assert wf.fft.fftfreq(4, dtype=wf.float32).dtype == np.float32

@@ -164,3 +164,9 @@ def test_sympy_loads_when_it_is_used() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(root / "src")}
     )
     assert done.stdout.strip() == "False"
+
+
+def test_numbers_among_symbols() -> None:
+    x, number = sympy.Symbol("x"), wf.asarray([1.0, 2.0]).sum()
+    assert sympy.sin(number) == sympy.sin(3.0) and x * number == number * x == 3.0 * x
+    assert (wf.asarray([1, 2]) * x).tolist() == [x, 2 * x]
