@@ -53,7 +53,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
         return
     array, which, place = _checked(arr, indices, axis)
     if axis is None:
-        arr.flat[which] = values  # type: ignore[attr-defined]
+        arr.flat[which] = values
         return
     # every other axis by its own places
     open_grid = [

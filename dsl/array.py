@@ -13,7 +13,7 @@ import operator
 import sys
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -39,6 +39,11 @@ from weft.fusion import (
 )
 from weft.runtime import Device
 
+if TYPE_CHECKING:  # what operators.py and methods.py install, for type checkers
+    from weft.dsl.array_members import ArrayMembers
+else:
+    ArrayMembers = object
+
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
 # How Python's numbers are read from memory.
@@ -49,7 +54,7 @@ _NUMBERS = {
 _WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
 
 
-class Array:
+class Array(ArrayMembers):
     """An n-dimensional array whose operations are recorded and run fused.
 
     Made by `weft.asarray`, the creation functions and operations; not by calling the class. It has
@@ -73,7 +78,7 @@ class Array:
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        changed = self.reshape(shape)  # type: ignore[attr-defined]
+        changed = self.reshape(shape)
         if changed._storage is not self._storage:
             raise AttributeError("incompatible shape for in-place modification; use reshape")
         self._view = changed._view
@@ -193,10 +198,10 @@ class Array:
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
-        return (self[k] for k in range(self.shape[0]))  # type: ignore[index]
+        return (self[k] for k in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())  # type: ignore[attr-defined]
+        return bool((self == value).any())
 
     def __repr__(self) -> str:
         return repr(self.numpy())
@@ -211,17 +216,17 @@ class Array:
         return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
 
     def __copy__(self) -> Array:
-        return self.copy()  # type: ignore[attr-defined, no-any-return]
+        return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Array:
-        return self.copy()  # type: ignore[attr-defined, no-any-return]
+        return self.copy()
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         values = self.numpy()
         given = values if copy is False else values.copy()
-        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[call-arg]
+        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -376,7 +381,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     if hasattr(value, "__cuda_array_interface__"):
         from weft.dsl.cuda.arrays import as_cuda_array
 
-        return as_cuda_array(value)  # type: ignore[no-any-return]
+        return as_cuda_array(value)
     if type(value) in (list, tuple):
         # together, before NumPy asks for each of them
         evaluate([v._storage for v in value if isinstance(v, Array) and (type(v) is not Scalar or v._value is None)])

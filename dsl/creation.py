@@ -84,7 +84,7 @@ def asarray(
     if isinstance(values, Array):
         result = values
         if copy:
-            result = result.copy()  # type: ignore[attr-defined]
+            result = result.copy()
         elif copy is False and dtype is not None and result.dtype != np.dtype(dtype):
             raise ValueError("Unable to avoid copy while creating an array as requested.")
     elif copy is False:
@@ -99,7 +99,7 @@ def asarray(
         check_unmasked(values)
         result = convert(np.asarray(values, None if dtype is None else np.dtype(dtype)))
     if dtype is not None and result.dtype != np.dtype(dtype):
-        result = result.astype(dtype)  # type: ignore[attr-defined]
+        result = result.astype(dtype)
     result = in_order(result, order, a)
     return result if device is None else to_device(result, device)
 
@@ -113,8 +113,8 @@ def in_order(values: Array, order: Any, source: Any = None) -> Array:
         flags = getattr(source, "flags", None)
         if flags is None or not flags["F_CONTIGUOUS"] or flags["C_CONTIGUOUS"]:
             return values
-    turned = values.T  # type: ignore[attr-defined]
-    return values if turned.flags["C_CONTIGUOUS"] else turned.copy().T  # type: ignore[no-any-return]
+    turned = values.T
+    return values if turned.flags["C_CONTIGUOUS"] else turned.copy().T
 
 
 def _has_array(values: Any) -> bool:
@@ -135,10 +135,10 @@ def array(
     given = from_protocol(object)
     result = asarray(given, dtype)
     if result is given and copy:
-        result = result.copy()  # type: ignore[attr-defined]
+        result = result.copy()
     result = in_order(result, order, object)
     if result.ndim < ndmin:
-        result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)  # type: ignore[attr-defined]
+        result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
     return result
 
 
@@ -148,7 +148,7 @@ def to_device(values: Array, device: Any) -> Array:
     if target is values.device:
         return values
     if values._view is not None:
-        values = values.copy()  # type: ignore[attr-defined]
+        values = values.copy()
     storage = values._storage
     if storage.buffer is None:
         evaluate([storage])
@@ -183,7 +183,7 @@ def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Ar
     begin()
     check_order(order)
     if order in ("F", "f"):
-        return _constant(value, _reversed(shape), dtype, None, device).T  # type: ignore[attr-defined, no-any-return]
+        return _constant(value, _reversed(shape), dtype, None, device).T
     with place(device):
         current_epoch()
         return record_array(constant(value, as_dtype(dtype), as_shape(shape)))
@@ -204,7 +204,7 @@ def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = Non
     begin()
     check_order(order)
     if order in ("F", "f"):
-        return empty(_reversed(shape), dtype, device=device).T  # type: ignore[attr-defined, no-any-return]
+        return empty(_reversed(shape), dtype, device=device).T
     with place(device):
         current_epoch()
         return record_array(empty_expr(as_shape(shape), as_dtype(dtype)))
@@ -218,7 +218,7 @@ def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tu
         device = source.device
     if order not in ("C", "c", "F", "f"):
         check_order(order)
-        flags = source.flags if source.ndim > 1 else None  # type: ignore[union-attr]
+        flags = source.flags if source.ndim > 1 else None
         order = "F" if flags is not None and flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
     return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), order, device
 
@@ -366,9 +366,9 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
     arrays = []
     for k, vector in enumerate(vectors):
         axis = 1 - k if indexing == "xy" and count > 1 and k < 2 else k
-        arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))  # type: ignore[attr-defined]
+        arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
     if not sparse:
-        arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]  # type: ignore[attr-defined]
+        arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
     return arrays
 
 
@@ -412,12 +412,12 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Array:
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
     """The array in C order, with at least one axis."""
     result = asarray(a, dtype)
-    if not result.flags["C_CONTIGUOUS"]:  # type: ignore[attr-defined]
-        result = result.copy()  # type: ignore[attr-defined]
-    return result if result.ndim else result.reshape((1,))  # type: ignore[attr-defined]
+    if not result.flags["C_CONTIGUOUS"]:
+        result = result.copy()
+    return result if result.ndim else result.reshape((1,))
 
 
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
     """The array in Fortran's order in memory, with at least one axis."""
     result = asarray(a, dtype, "F")
-    return result if result.ndim else result.reshape((1,))  # type: ignore[attr-defined, no-any-return]
+    return result if result.ndim else result.reshape((1,))

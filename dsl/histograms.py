@@ -48,7 +48,7 @@ def _is_ours(values: Any, kinds: str) -> bool:
     """Whether these are values that kernels go through, in dtypes of these kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
-    return values.size > FEW or (values.size > 0 and is_gpu(values.device))  # type: ignore[attr-defined]
+    return values.size > FEW or (values.size > 0 and is_gpu(values.device))
 
 
 def _extremes(*arrays: Array) -> list[Any]:
@@ -127,7 +127,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
         counts = record(view(_count(place, weights, count + 1, kind, a.device), (count,), (1,), 0))
         if density:
             widths = np.array(np.diff(edges), float)
-            counts = counts / widths / counts.sum()  # type: ignore[operator, attr-defined]
+            counts = counts / widths / counts.sum()
         return counts, convert(edges)
 
 
@@ -157,7 +157,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
         result = record(cast(view(counts, (rows, columns), (columns, 1), 0), _FLOAT64))
         if density:
             area = np.diff(edges[0])[:, None] * np.diff(edges[1])
-            result = result / area / result.sum()  # type: ignore[operator, attr-defined]
+            result = result / area / result.sum()
         return result, *map(convert, edges)
 
 
@@ -205,10 +205,10 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where each of `v` stands among the sorted values `a`, or `a` in the order of `sorter`, as `numpy.searchsorted`."""
-    marks_here = isinstance(a, Array) and is_gpu(a.device)  # type: ignore[attr-defined]
-    given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v  # type: ignore[union-attr]
-    ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")  # type: ignore[attr-defined]
-    if not ours or np.ndim(a) != 1 or (isinstance(a, Array) and a.device is not v.device):  # type: ignore[attr-defined]
+    marks_here = isinstance(a, Array) and is_gpu(a.device)
+    given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
+    ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
+    if not ours or np.ndim(a) != 1 or (isinstance(a, Array) and a.device is not v.device):
         return _on_host("searchsorted", a, given, side=side, sorter=sorter)
     with device(v.device):
         marks_of = a if isinstance(a, Array) else convert(a)
@@ -225,7 +225,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """Which bin each value is in, as `numpy.digitize`."""
-    if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):  # type: ignore[attr-defined]
+    if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
         return _on_host("digitize", x, bins, right=right)
     edges = np.asarray(bins)
     np.digitize(np.empty(0), edges, right)  # raises what NumPy raises for bins that do not ascend or descend

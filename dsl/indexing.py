@@ -468,7 +468,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         which = int(which)
     result = getitem(array, (slice(None),) * place + (which,))
     if isinstance(which, int):
-        result = result.copy()  # type: ignore[attr-defined]
+        result = result.copy()
     return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
 
 

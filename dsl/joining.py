@@ -53,7 +53,7 @@ def concatenate(
         index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
         result[index] = a
         at += a.shape[place]
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _check_alike(found: Sequence[Array], place: int) -> None:
@@ -130,7 +130,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
             edges.append(edges[-1] + each + (k < more))
     else:
         edges = [0, *[int(s) for s in sections], length]
-    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]  # type: ignore[index]
+    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -171,8 +171,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
         by = int(amount) % length if length else 0
         if by:
             lead = (slice(None),) * k
-            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)  # type: ignore[index]
-    return array if array is not a else array.copy()  # type: ignore[attr-defined, no-any-return]
+            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)
+    return array if array is not a else array.copy()
 
 
 @recalled
@@ -181,7 +181,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     if n == 0:
-        return a  # type: ignore[no-any-return]
+        return a
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     parts = [x if x is not None else None for x in (prepend, append)]
@@ -193,6 +193,6 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         array = concatenate([p for p in (ends[0], array, ends[1]) if p is not None], place)
     lead = (slice(None),) * place
     for _ in range(n):
-        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]  # type: ignore[index]
+        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]
         array = ahead != behind if array.dtype.kind == "b" else ahead - behind
     return array

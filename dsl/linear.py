@@ -101,7 +101,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Dot product, as `numpy.dot`."""
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
-        return x * y  # type: ignore[operator]
+        return x * y
     if y.ndim <= 2:
         if x.shape[-1] != y.shape[0]:
             raise ValueError(
@@ -122,7 +122,7 @@ def _show(shape: tuple[int, ...]) -> str:
 def vdot(a: Any, b: Any) -> Any:
     """Dot product of the flattened arrays, the first conjugated."""
     x, y = reshape(a, (-1,)), reshape(b, (-1,))
-    return dot(x.conj() if x.dtype.kind == "c" else x, y)  # type: ignore[attr-defined]
+    return dot(x.conj() if x.dtype.kind == "c" else x, y)
 
 
 @recalled
@@ -130,7 +130,7 @@ def inner(a: Any, b: Any) -> Any:
     """Sum of products over the last axes."""
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
-        return x * y  # type: ignore[operator]
+        return x * y
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
@@ -138,7 +138,7 @@ def inner(a: Any, b: Any) -> Any:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """Every product of elements of two vectors."""
     x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
-    product = x * y  # type: ignore[operator]
+    product = x * y
     return product if out is None else deliver("multiply", expr_of(product), out)
 
 
@@ -164,7 +164,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         terms[1] = terms[1].replace(chr(65 + j), terms[0][k])
     kind = np.result_type(x.dtype, y.dtype)
     if is_bfloat16(kind):
-        return tensordot(x.astype(np.float32), y.astype(np.float32), (first, second)).astype(kind)  # type: ignore[attr-defined]
+        return tensordot(x.astype(np.float32), y.astype(np.float32), (first, second)).astype(kind)
     free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
     fused = _contract(terms, free, [x, y], kind, location)
     if fused is not None:
@@ -196,7 +196,7 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
     if is_bfloat16(kind):
-        value = einsum(subscripts, *(a.astype(np.float32) for a in found)).astype(kind)  # type: ignore[attr-defined]
+        value = einsum(subscripts, *(a.astype(np.float32) for a in found)).astype(kind)
         return value if out is None else deliver("multiply", expr_of(value), out)
     spelt = _einsum_terms(subscripts, tuple(a.ndim for a in found))
     if spelt is not None and len(found) == 1 and out is None and set(spelt[1]) == set(*spelt[0]):
@@ -358,7 +358,7 @@ def kron(a: Any, b: Any) -> Any:
     x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
     left = reshape(x, tuple(n for m in x_shape for n in (m, 1)))
     right = reshape(y, tuple(n for m in y_shape for n in (1, m)))
-    return reshape(left * right, tuple(n * m for n, m in zip(x_shape, y_shape, strict=True)))  # type: ignore[operator]
+    return reshape(left * right, tuple(n * m for n, m in zip(x_shape, y_shape, strict=True)))
 
 
 __all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot"]

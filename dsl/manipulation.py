@@ -51,9 +51,9 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     if shape is None and newshape is None:
         raise TypeError("reshape() missing 1 required positional argument: 'shape'")
     array = asarray(a)
-    if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):  # type: ignore[attr-defined]
+    if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):
         wanted = _infer(shape if shape is not None else newshape, array)
-        return reshape(array.T, wanted[::-1], copy=copy).T  # type: ignore[attr-defined]
+        return reshape(array.T, wanted[::-1], copy=copy).T
     wanted = _infer(shape if shape is not None else newshape, array)
     strides = _view_strides(array, wanted)
     if strides is not None and not copy:
@@ -203,7 +203,7 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
     found = [asarray(a) for a in arrays]
     shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
     # (those that keep their shape can be written to, as NumPy's)
-    return tuple(a[...] if a.shape == shape else broadcast_to(a, shape) for a in found)  # type: ignore[index]
+    return tuple(a[...] if a.shape == shape else broadcast_to(a, shape) for a in found)
 
 
 def atleast_1d(*arrays: Any) -> Any:
@@ -237,11 +237,11 @@ def ravel(a: Any, order: str = "C") -> Array:
     order = check_order(order)
     array = asarray(a)
     if order == "A":
-        order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"  # type: ignore[attr-defined]
+        order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"
     if order == "K":
         strides = layout(array)[1]
         array = transpose(array, sorted(range(array.ndim), key=lambda k: -abs(strides[k])))
-    array = array.T if order == "F" else array  # type: ignore[attr-defined]
+    array = array.T if order == "F" else array
     return reshape(array, (array.size,), copy=not lies_in_order(array))
 
 
@@ -249,7 +249,7 @@ def flip(m: Any, axis: Any = None) -> Array:
     """Elements in reverse order along axes; a view."""
     array = asarray(m)
     turned = normalize_axes(axis, array.ndim)
-    return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]  # type: ignore[index, no-any-return]
+    return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
 
 
 def fliplr(m: Any) -> Array:
@@ -272,7 +272,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
     order = list(range(array.ndim))
     order[first], order[second] = order[second], order[first]
     if k == 0:
-        return array[...]  # type: ignore[index, no-any-return]
+        return array[...]
     if k == 2:
         return flip(flip(array, first), second)
     return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
@@ -294,7 +294,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
         return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]), copy=True)
     counts = np.asarray(repeats)
     which = np.repeat(np.arange(array.shape[place]), counts if counts.size else counts.astype(np.intp))
-    return array[(slice(None),) * place + (which,)]  # type: ignore[index, no-any-return]
+    return array[(slice(None),) * place + (which,)]
 
 
 @recalled
@@ -323,7 +323,7 @@ def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
         raise TypeError("`pad_width` must be of integral type.")
     if (widths < 0).any():
         raise ValueError("index can't contain negative values")
-    return np.broadcast_to(widths, (ndim, 2)).tolist()  # type: ignore[no-any-return]
+    return np.broadcast_to(widths, (ndim, 2)).tolist()
 
 
 @recalled
@@ -340,18 +340,18 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
         if (values == values.flat[0]).all() if values.size else True:
             fill = values.flat[0] if values.size else 0
             result = record(broadcast_expr(constant(fill, array.dtype), shape))
-            result[tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))] = array  # type: ignore[index]
+            result[tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))] = array
             return result
     elif mode in ("edge", "reflect", "symmetric", "wrap") and not options and all(array.shape):
         for k, (lo, hi) in enumerate(widths):
             which = np.pad(np.arange(array.shape[k]), (lo, hi), mode=mode)
-            array = array[(slice(None),) * k + (which,)]  # type: ignore[index]
+            array = array[(slice(None),) * k + (which,)]
         return array
     from weft.dsl.numpy_face import call_numpy
 
     if mode == "constant":
         options["constant_values"] = values
-    return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})  # type: ignore[no-any-return]
+    return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -393,7 +393,7 @@ def sliding_window_view(
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """Sum of a diagonal."""
-    return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)  # type: ignore[attr-defined]
+    return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)
 
 
 @recalled
@@ -407,7 +407,7 @@ def diag(v: Any, k: int = 0) -> Array:
     n = array.shape[0] + abs(k)
     entries = pad(array, (0, abs(k)))
     along = expand_dims(entries, 1 if k >= 0 else 0)
-    return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))  # type: ignore[no-any-return]
+    return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))
 
 
 @recalled
@@ -470,10 +470,10 @@ def clip(
         return call_numpy(np.clip, (a, low, high, out), options)
     result = asarray(a)
     if is_bfloat16(result.dtype):
-        result = result.astype(np.float32)  # type: ignore[attr-defined]  # as NumPy does, which has no loop for it
+        result = result.astype(np.float32)  # as NumPy does, which has no loop for it
     start()
     if low is None and high is None and out is None:
-        return result.copy()  # type: ignore[attr-defined]
+        return result.copy()
     low, high = _within(low, result.dtype), _within(high, result.dtype)
     if low is not None:
         result = UFUNCS["maximum"](result, low)

@@ -45,7 +45,7 @@ def astype(
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, objects: NumPy's
-        return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload, no-any-return]
+        return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
@@ -61,7 +61,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
     if order != "C" and self.ndim > 1:
         turned = creation.in_order(self, order, self)
         if not manipulation.lies_in_order(turned):
-            return turned if turned is not self else copy_of(self.T).T  # type: ignore[attr-defined, no-any-return]
+            return turned if turned is not self else copy_of(self.T).T
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
@@ -166,14 +166,14 @@ class Flat:
         self._array = array
 
     def __getitem__(self, key: Any) -> Any:
-        return manipulation.ravel(self._array)[key]  # type: ignore[index]
+        return manipulation.ravel(self._array)[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         flat = manipulation.reshape(self._array, (-1,))
         if flat._storage is self._array._storage:
-            flat[key] = value  # type: ignore[index]
+            flat[key] = value
             return
-        flat[key] = value  # type: ignore[index]
+        flat[key] = value
         write(self._array, expr_of(manipulation.reshape(flat, self._array.shape)))
 
     def __iter__(self) -> Any:
@@ -187,7 +187,7 @@ def _set_flat(self: Array, value: Any) -> None:
     Flat(self)[...] = value
 
 
-class Flags(dict):  # type: ignore[type-arg]
+class Flags(dict):
     """`Array.flags`: what NumPy's flags would say. ``x.flags.writeable = False`` makes this array object read-only."""
 
     def __init__(self, array: Array) -> None:
@@ -263,7 +263,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates, records: NumPy's
-        return self.numpy().view(dtype)  # type: ignore[no-any-return]
+        return self.numpy().view(dtype)
     old, new, shape = self.itemsize, kind.itemsize, self.shape
     if old != new:
         if not shape:
@@ -310,7 +310,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     short = max(0, size - self.size)
     if short:
         flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
-    self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage  # type: ignore[index]
+    self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
 
 
 def _on_host(name: str) -> Any:
@@ -432,12 +432,12 @@ def install() -> None:
     """Give `Array` its methods."""
     for name, method in METHODS.items():
         setattr(Array, name, method)
-    Array.__imatmul__ = _imatmul  # type: ignore[attr-defined]
-    Scalar.__round__ = _round_number  # type: ignore[attr-defined]
+    setattr(Array, "__imatmul__", _imatmul)
+    setattr(Array, "__array_function__", _array_function)
+    setattr(Scalar, "__round__", _round_number)
+    setattr(ReadOnly, "__setitem__", _refuse_item)
+    setattr(Part, "__setitem__", _set_part)
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
-    ReadOnly.__setitem__ = _refuse_item  # type: ignore[index]
-    Part.__setitem__ = _set_part  # type: ignore[index]
-    Array.__array_function__ = _array_function  # type: ignore[attr-defined]
 
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:

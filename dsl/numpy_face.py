@@ -148,7 +148,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
         try:
             given = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):  # built-in functions that say nothing
-            given = {}.values()  # type: ignore[assignment]
+            given = {}.values()
         found = tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
         if None not in key:
             _parameter_names[key] = found
@@ -173,9 +173,9 @@ def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> A
     if not arrays:
         return call()
     results: list[Any] = []
-    moved = sum(array.nbytes for array in arrays)  # type: ignore[attr-defined]
+    moved = sum(array.nbytes for array in arrays)
     note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, place=show_place(user_location()))
-    launch_heard(arrays[0].device, note, lambda: results.append(call()))  # type: ignore[attr-defined]
+    launch_heard(arrays[0].device, note, lambda: results.append(call()))
     return results[0]
 
 
@@ -229,7 +229,7 @@ class CallableObject(WrappedObject):
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return self._wrapped.__doc__  # type: ignore[no-any-return]
+        return self._wrapped.__doc__
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return call_numpy(self._wrapped, arguments, options)
@@ -372,8 +372,8 @@ OWN: dict[str, Any] = {
     **{name: getattr(module, name) for module in (sorting, quantiles, sets, along_axis) for name in module.__all__},
     "round": methods.round_,
     "around": methods.round_,
-    "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,  # type: ignore[attr-defined]
-    "imag": lambda val: val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag,  # type: ignore[attr-defined]
+    "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,
+    "imag": lambda val: val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag,
     "ndim": lambda a: asarray(a).ndim,
     "shape": _shape,
     "size": _size,

@@ -250,7 +250,7 @@ def power(base: Array, exponent: Any) -> Any:
 
 
 def _divmod(self: Array, other: Any) -> Any:
-    return (self // other, self % other)  # type: ignore[operator]
+    return (self // other, self % other)
 
 
 def _rdivmod(self: Array, other: Any) -> Any:
@@ -292,11 +292,12 @@ def install() -> None:
             setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
             setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
-    Scalar.__pow__ = Scalar.__ipow__ = power  # type: ignore[attr-defined, operator]
-    Array.__pow__ = power  # type: ignore[attr-defined, operator]
-    Array.__divmod__ = _divmod  # type: ignore[attr-defined, operator]
-    Array.__rdivmod__ = _rdivmod  # type: ignore[attr-defined]
-    Array.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
+    setattr(Array, "__pow__", power)
+    setattr(Scalar, "__pow__", power)
+    setattr(Scalar, "__ipow__", power)
+    setattr(Array, "__divmod__", _divmod)
+    setattr(Array, "__rdivmod__", _rdivmod)
+    setattr(Array, "__array_ufunc__", array_ufunc)
 
 
 install()

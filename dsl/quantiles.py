@@ -43,7 +43,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     with device(a.device):
         rows = _rows(a, axis)
         n = rows.shape[-1]
-        found = _or_nan(rows, mean(rows[..., (n - 1) // 2 : n // 2 + 1], axis=-1))  # type: ignore[index]
+        found = _or_nan(rows, mean(rows[..., (n - 1) // 2 : n // 2 + 1], axis=-1))
         return _placed(found, a, axis, 0, keepdims, out)
 
 
@@ -56,7 +56,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
         count = _count(rows)
         both = expand_dims(count, -1) + np.array([-1, 0])
         two = _at(rows, both // 2)
-        found = where(count % 2 == 1, two[..., 0], mean(two, axis=-1))  # type: ignore[index]
+        found = where(count % 2 == 1, two[..., 0], mean(two, axis=-1))
         return _placed(found, a, axis, 0, keepdims, out)
 
 
@@ -140,7 +140,7 @@ def _rows(a: Array, axis: Any) -> Array:
     axes = normalize_axes(axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
-    return sort(reshape(moved, (*kept, -1)))  # type: ignore[no-any-return]
+    return sort(reshape(moved, (*kept, -1)))
 
 
 def _count(rows: Array) -> Any:
@@ -154,14 +154,14 @@ def _at(rows: Array, places: Any) -> Array:
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
         return reshape(take_along_axis(rows, reshape(inside, (*kept, -1)), -1), inside.shape)
-    return rows[..., inside if inside.ndim else int(inside)]  # type: ignore[index, no-any-return]
+    return rows[..., inside if inside.ndim else int(inside)]
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
     """What was found, or the NaN that a row ends with."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
-    last = rows[..., -1]  # type: ignore[index]
+    last = rows[..., -1]
     more = found.ndim - last.ndim
     last = reshape(last, last.shape + (1,) * more) if more else last
     return where(last != last, last, found)
@@ -172,7 +172,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
-    if keepdims and keepdims is not np._NoValue:  # type: ignore[attr-defined]
+    if keepdims and keepdims is not np._NoValue:
         axes = normalize_axes(axis, a.ndim)
         found = reshape(found, (*found.shape[:more], *(1 if k in axes else n for k, n in enumerate(a.shape))))
     return found if out is None else deliver("positive", expr_of(found), out, casting="unsafe")
@@ -193,7 +193,7 @@ def _find(
         some_missing = numbers_only and dtype_kind(a.dtype) == "f"
         if some_missing:
             n = reshape(_count(rows), rows.shape[:-1] + (1,) * q.ndim)
-            n = n if q.dtype.kind in "iu" else n.astype(q.dtype)  # type: ignore[attr-defined]
+            n = n if q.dtype.kind in "iu" else n.astype(q.dtype)
         if method in _DISCRETE or (method == "linear" and q.dtype.kind in "iu"):
             found = _at(rows, _nearest(n, q, method))
         else:
@@ -242,7 +242,7 @@ def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)
 
-    way, near_end = b - a, share >= 0.5  # type: ignore[operator]
+    way, near_end = b - a, share >= 0.5
     if not np.ndim(near_end) and not isinstance(near_end, Array):
         return b - way * typed(1 - share) if near_end else a + way * typed(share)
     return where(near_end, b - way * typed(1 - share), a + way * typed(share))

@@ -49,7 +49,7 @@ def unique(
     along = moveaxis(ar, place, 0) if rows else ravel(ar)
     with device(ar.device):
         values, places = _values_in_order(along, rows, return_index or return_inverse)
-        following, before = values[1:], values[:-1]  # type: ignore[index]
+        following, before = values[1:], values[:-1]
         differ = following != before
         if rows:
             differ = any_(differ, axis=tuple(range(1, values.ndim)))
@@ -57,11 +57,11 @@ def unique(
             differ = differ & (before == before)  # (what is behind a NaN is one)
         begins = concatenate([np.ones(1, bool), differ])
         (first,) = find_true(begins)
-        found = [values[first]]  # type: ignore[index]
+        found = [values[first]]
         if rows:
             found[0] = moveaxis(found[0], 0, place)
         if places is not None and return_index:
-            found.append(places[first])  # type: ignore[index]
+            found.append(places[first])
         if places is not None and return_inverse:
             found.append(_inverse(begins, places, places.shape if rows else ar.shape))
         if return_counts:
@@ -74,7 +74,7 @@ def _are_rows(ar: Any, axis: Any) -> bool:
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
-    return 0 < ar.size // n <= MOST_COLUMNS  # type: ignore[no-any-return]
+    return 0 < ar.size // n <= MOST_COLUMNS
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
@@ -83,8 +83,8 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
         return order_along(values, 0, False, False), None
     if rows:
         flat = reshape(values, (values.shape[0], -1))
-        places = lexsort([flat[:, k] for k in range(flat.shape[1] - 1, -1, -1)])  # type: ignore[index]
-        return values[places], places  # type: ignore[index]
+        places = lexsort([flat[:, k] for k in range(flat.shape[1] - 1, -1, -1)])
+        return values[places], places
     places = order_along(values, 0, False, True)
     start()
     return record(gather(expr_of(values), [expr_of(places)], _FLAT, values.shape)), places
@@ -148,11 +148,11 @@ def isin(
         if others.dtype.kind not in "biuf" or not is_sorted_here(others, None):
             return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
         both = np.result_type(element.dtype, others.dtype)
-        marks = order_along(others, None, False, False).astype(both)  # type: ignore[attr-defined]
+        marks = order_along(others, None, False, False).astype(both)
         values = element.astype(both)
         start()
         place = rank(expr_of(marks), expr_of(values), "left", np.dtype(np.int64))
-        place = expr_of(record(place).clip(0, others.size - 1))  # type: ignore[attr-defined]
+        place = expr_of(record(place).clip(0, others.size - 1))
         nearest = record(gather(expr_of(marks), [place], _FLAT, values.shape))
         return nearest != values if invert else nearest == values
 
@@ -180,7 +180,7 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     with device(ar1.device):
         both, end = _of_both(ar1, ar2, assume_unique), np.ones(1, bool)
         differ = concatenate([end, both[1:] != both[:-1], end])
-        return both[differ[1:] & differ[:-1]]  # type: ignore[index]
+        return both[differ[1:] & differ[:-1]]
 
 
 def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
@@ -194,7 +194,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     if not _are_ours(ar1):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)
-    return values[isin(values, ar2, invert=True)]  # type: ignore[index]
+    return values[isin(values, ar2, invert=True)]
 
 
 __all__ = [

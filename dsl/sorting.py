@@ -28,7 +28,7 @@ _FLAT = ((0, (), 0),)
 
 def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
     """Whether these are values on a GPU, whose kernels sort them along an axis (None: all of them)."""
-    if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:  # type: ignore[attr-defined]
+    if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
         return a.size <= MOST
@@ -88,7 +88,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
     location = start()
     flat = ravel(a) if axis is None else a
     which = 0 if axis is None else normalize_axis(axis, a.ndim)
-    with device(a.device):  # type: ignore[attr-defined]
+    with device(a.device):
         rows = moveaxis(flat, which, -1)
         return moveaxis(record(_ordered(expr_of(rows), descending, numbered, location)), -1, which)
 

@@ -41,7 +41,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if isinstance(x, Array) or hasattr(x, "__cuda_array_interface__"):
         found = x if isinstance(x, Array) else convert(x)
-        found = found.copy() if copy else found  # type: ignore[attr-defined]
+        found = found.copy() if copy else found
     elif copy is False:
         raise BufferError("the memory of the host is not shared with other libraries: it has to be copied")
     else:
@@ -66,7 +66,7 @@ class NamespaceInfo:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
         """Dtypes by name, all or those of a kind."""
-        return np.__array_namespace_info__().dtypes(kind=kind)  # type: ignore[no-any-return]
+        return np.__array_namespace_info__().dtypes(kind=kind)
 
     def devices(self) -> list[Device]:
         """Where arrays can be."""

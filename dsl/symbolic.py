@@ -68,7 +68,7 @@ class SymbolicFunction:
         array = asarray(value)
         if array.shape[: len(shape)] != shape:
             raise ValueError(f"argument {number + 1} stands for symbols of shape {shape}: first axes of {array.shape}?")
-        return [array[index] for index in np.ndindex(*shape)]  # type: ignore[index]
+        return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
         """Results as the expression was given: alone, in a list or tuple, or as a matrix with its axes first."""

@@ -162,7 +162,7 @@ class UFunc:
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
         a, b = as_array(first), as_array(second)
-        return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)  # type: ignore[attr-defined]
+        return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""
@@ -184,7 +184,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
         if where is True:
             return record(node)
         shape = broadcast_shapes(node.shape, as_operand(where)[0].shape)
-        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()  # type: ignore[attr-defined]
+        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()
     if isinstance(out, np.ndarray):
         values = record(node).numpy() if where is True else None
         if values is None:

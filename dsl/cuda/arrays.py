@@ -40,7 +40,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
             to.copy_to_device(obj, stream)
         return to
     if isinstance(obj, Array):
-        return obj.to(default_device())  # type: ignore[attr-defined]
+        return obj.to(default_device())
     if isinstance(obj, MemoryArray):
         return obj
     if is_cuda_array(obj):
@@ -242,7 +242,7 @@ def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
                 self._storage.device.write(address, np.ascontiguousarray(values), queue)
                 return
         source = convert(source)
-    write(self, expr_of(source.to(self.device)))  # type: ignore[attr-defined]
+    write(self, expr_of(source.to(self.device)))
 
 
 def realised(storage: Storage) -> Buffer:

@@ -37,7 +37,7 @@ class SharedArray(np.ndarray):
         """The interface of the memory as the device sees it."""
         if self.device_view is None:
             raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
-        return self.device_view.__cuda_array_interface__  # type: ignore[no-any-return]
+        return self.device_view.__cuda_array_interface__
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
         """The elements in another host array."""

@@ -31,7 +31,7 @@ def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
     """Views of `section` elements each of an array of one axis; the last may be shorter."""
     if self.ndim != 1:
         raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
-    return (self[k : k + section] for k in range(0, self.size, section))  # type: ignore[index]
+    return (self[k : k + section] for k in range(0, self.size, section))
 
 
 def bind(self: Array, stream: Any = 0) -> Array:
@@ -41,15 +41,15 @@ def bind(self: Array, stream: Any = 0) -> Array:
 
 def getitem(self: Array, item: Any, stream: Any = 0) -> Any:
     """As indexing."""
-    return self[item]  # type: ignore[index]
+    return self[item]
 
 
 def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
     """As assigning to an index."""
-    self[key] = value  # type: ignore[index]
+    self[key] = value
 
 
-_own_view = Array.view  # type: ignore[attr-defined]
+_own_view = Array.view
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
@@ -108,7 +108,7 @@ def _values(self: MemoryArray, wanted: str) -> Array:
     """The elements as a weft array, to compute with. Raises AttributeError for records."""
     if self.dtype.names is not None or not hasattr(Array, wanted):
         raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
-    return self.copy()  # type: ignore[no-any-return]
+    return self.copy()
 
 
 def _of_values(self: MemoryArray, name: str) -> Any:

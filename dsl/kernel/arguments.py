@@ -253,7 +253,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
     if code is None:
         number = int(value)
         return number if number < 2**63 else number - 2**64
-    return struct.unpack("<q", struct.pack("<" + code, value))[0]  # type: ignore[no-any-return]
+    return struct.unpack("<q", struct.pack("<" + code, value))[0]
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:

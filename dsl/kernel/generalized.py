@@ -88,7 +88,7 @@ class GeneralizedFunction:
         given = tuple(convert(t) if hasattr(t, "__cuda_array_interface__") else t for t in given)
         arrays = [value if isinstance(value, Array) else convert(value) for value in operands[:count]]
         dtypes_in, dtypes_out, signature = self._dtypes(arrays, given)
-        arrays = [a if d is None or a.dtype == d else a.astype(d) for a, d in zip(arrays, dtypes_in, strict=True)]  # type: ignore[attr-defined]
+        arrays = [a if d is None or a.dtype == d else a.astype(d) for a, d in zip(arrays, dtypes_in, strict=True)]
         sizes, outer = self._sizes(arrays)
         shapes = [outer + tuple(sizes[name] for name in core) for core in self.outputs]
         results = [empty(shape, dtype) for shape, dtype in zip(shapes, dtypes_out, strict=True)]

@@ -284,7 +284,7 @@ def _device_of(given: tuple[Any, ...]) -> Device:
         if isinstance(value, LazyArray):
             return value._storage.device
         if hasattr(value, "kernel_type"):
-            return value.device  # type: ignore[no-any-return]
+            return value.device
     return default_device()
 
 
@@ -324,7 +324,7 @@ def run_in_python(function: Any, launcher: Launcher, given: tuple[Any, ...]) -> 
     for value in given:
         value = value.value if isinstance(value, ArgHint) else value
         if isinstance(value, LazyArray) or hasattr(value, "kernel_type"):
-            host = np.array(value.copy_to_host())  # type: ignore[union-attr]
+            host = np.array(value.copy_to_host())
             back.append((value, host))
             value = host
         hosts.append(value)

@@ -176,9 +176,9 @@ class WatchedLaunch(Launch):
     def _prepare(self, value: Any) -> Any:
         found = super()._prepare(value)
         if isinstance(found, LazyArray) or hasattr(found, "kernel_type"):
-            if found.device is self.device:  # type: ignore[union-attr]
+            if found.device is self.device:
                 return found
-            host = np.array(found.copy_to_host())  # type: ignore[union-attr]
+            host = np.array(found.copy_to_host())
             self.host_copies.append((found, host))
             return host
         if isinstance(found, np.ndarray) and not found.flags.aligned:

@@ -140,7 +140,7 @@ class VectorFunction(DeviceFunction):
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
         for fits in rules:
             for signature in self.signatures:
-                dtypes = [kind.dtype for kind in signature.arguments]  # type: ignore[attr-defined]
+                dtypes = [kind.dtype for kind in signature.arguments]
                 if all(fits(k, d) for k, d in zip(kinds, dtypes, strict=True)):
                     returned = getattr(signature.result, "dtype", None)
                     return tuple(("scalar", d, False) for d in dtypes), returned

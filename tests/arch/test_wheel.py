@@ -31,5 +31,5 @@ def test_wheel_holds_the_folders(tmp_path: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("weft/")}
     wanted = {"weft/__init__.py", "weft/__main__.py", "weft/cuda.py", "weft/py.typed"}
     for layer in ("dsl", "fusion", "codegen", "runtime"):
-        wanted |= {f"weft/{p.relative_to(ROOT)}" for p in (ROOT / layer).rglob("*.py")}
+        wanted |= {f"weft/{p.relative_to(ROOT)}" for p in (ROOT / layer).rglob("*.py*") if p.suffix in (".py", ".pyi")}
     assert held == wanted
