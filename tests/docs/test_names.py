@@ -45,3 +45,16 @@ def test_links_lead_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_files_exist(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    there = {p.as_posix() for folder in ("dsl", "fusion", "codegen", "runtime", "tests") for p in _below(ROOT / folder)}
+    for name in re.findall(r"`([\w/]+\*?\.py)`", text):
+        pattern = "(.*/)?" + re.escape(name).replace(r"\*", ".*")
+        assert "verb_noun" in name or any(re.fullmatch(pattern, file) for file in there), f"{path.name}: {name}"
+
+
+def _below(folder: Path) -> list[Path]:
+    return [path.relative_to(ROOT) for path in folder.rglob("*.py")]
