@@ -60,13 +60,13 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
         return key, INTERNED.get(key)
     if kind is float or kind is int:
         # equal keys must mean equal bits, and 0.0 == -0.0
-        key = (op, way, kind, left, first._view, second or repr(second), id(code), at)
+        key = (op, way, left, first._view, kind, second or repr(second), id(code), at)
         node = INTERNED.get(key)
         if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
-    slotted = SlotKey((op, way, kind, left, first._view, len(epoch.slots), id(code), at))
+    slotted = SlotKey((op, way, left, first._view, kind, len(epoch.slots), id(code), at))
     return slotted, recall_slotted(slotted, second, epoch)
 
 
@@ -90,7 +90,7 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (else the key has the number, which has just turned out to change)
         INTERNED[key] = node
-        if isinstance(key[2], type):  # (a Python number is part of it)
+        if isinstance(key[4], type):  # (a Python number is part of it)
             note_constant(key, code, key[-1], key[0], 0 if key[1] == REFLECTED else 1)
 
 
@@ -123,7 +123,8 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
     if recording.epoch is epoch:
         node = bind_numbers(node, operands, where, epoch)
-        remember(key, node, where[0], epoch)
+        if key is not None and all(value._storage.expr in key for value in operands if isinstance(value, Array)):
+            remember(key, node, where[0], epoch)  # (else another thread has written to one since)
     return record(node)
 
 
@@ -136,8 +137,11 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
         epoch.begin((code, at))
     # (`bind`, without another call)
     node: Expr = epoch.bind(buffer, storage.shape, storage.dtype)
-    storage.expr = node
-    storage.epoch = epoch
+    before = storage.epoch  # (held: nothing dies between the next three lines)
+    if storage.buffer is buffer:
+        storage.expr = node
+        storage.epoch = epoch
+    del before
     return node
 
 

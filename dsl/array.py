@@ -26,16 +26,17 @@ from weft.fusion import (
     Location,
     Storage,
     as_symbol,
-    assign,
     constant,
     contiguous_strides,
     current_epoch,
     cut,
     evaluate,
     operand,
+    realise,
     recording,
     update,
     view,
+    write_anew,
 )
 from weft.runtime import Device
 
@@ -131,10 +132,7 @@ class Array(ArrayMembers):
         Evaluates the array.
         """
         storage = self._storage
-        if storage.buffer is None:
-            evaluate([storage])
-        assert storage.buffer is not None
-        values = storage.device.download(storage.buffer, storage.dtype, storage.shape)
+        values = storage.device.download(realise(storage), storage.dtype, storage.shape)
         if self._view is None:
             return values
         shape, strides, offset = self._view
@@ -159,10 +157,8 @@ class Array(ArrayMembers):
         storage = self._storage
         if self._view is not None or storage.shape or storage.device.name != "cpu":
             return self.numpy()
-        if storage.buffer is None:
-            evaluate([storage])
-        kind = _NUMBERS.get(storage.dtype)
-        return self.numpy() if kind is None else kind.from_address(storage.buffer.address).value  # type: ignore[union-attr]
+        kind, buffer = _NUMBERS.get(storage.dtype), realise(storage)
+        return self.numpy() if kind is None else kind.from_address(buffer.address).value
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars."""
@@ -405,17 +401,16 @@ def from_protocol(value: Any) -> Any:
     return found if isinstance(found, Array) else value
 
 
-def write(array: Array, value: Expr) -> None:
+def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it.
 
-    Raises ValueError where two elements of the array are the same memory.
+    Returns the version of the storage that was written to, and the new one. Raises ValueError where two elements of the
+    array are the same memory.
     """
     check_writable(array)
     storage = array._storage
-    epoch = current_epoch(storage.device)
-    previous = operand(storage, epoch)
-    shape, strides, offset = array._view or whole(storage)
-    assign(storage, update(previous, value, shape, strides, offset), epoch)
+    window = array._view or whole(storage)
+    return write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
 
 
 def check_writable(array: Array) -> None:

@@ -25,7 +25,7 @@ from weft.dsl.array import (
 from weft.dsl.array import start as begin
 from weft.dsl.objections import check_unmasked
 from weft.dsl.recalled import recalled
-from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, evaluate, iota, map_, reshape
+from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise, reshape
 from weft.fusion import empty as empty_expr
 from weft.runtime import device as on_device
 from weft.runtime import get_device
@@ -150,10 +150,7 @@ def to_device(values: Array, device: Any) -> Array:
     if values._view is not None:
         values = values.copy()
     storage = values._storage
-    if storage.buffer is None:
-        evaluate([storage])
-    assert storage.buffer is not None
-    buffer = target.fetch(storage.buffer)
+    buffer = target.fetch(realise(storage))
     buffer.origin = user_location()
     return wrap(Storage(storage.shape, storage.dtype, target, buffer))
 

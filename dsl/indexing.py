@@ -63,6 +63,7 @@ from weft.fusion import (
     recording,
     reshape,
     scatter,
+    write_anew,
 )
 from weft.runtime import DeviceMismatchError
 
@@ -241,8 +242,9 @@ def _element(array: Array, offset: int) -> Array:
     storage = array._storage
     if storage.buffer is None and is_soon_done(storage):
         evaluate([storage])
-    if storage.buffer is not None and storage.device.name == "cpu":
-        return read_element(storage, offset)
+    buffer = storage.buffer
+    if buffer is not None and storage.device.name == "cpu":
+        return read_element(storage, buffer, offset)
     start()
     return record(expr_of(window(array, (), (), offset)))
 
@@ -343,10 +345,8 @@ def setitem(array: Array, key: Any, value: Any) -> None:
     plan = _places(index, key, array.ndim)
     node = _fitted(node, plan.shape, array.dtype)
     storage = array._storage
-    epoch = current_epoch(storage.device)
-    previous = operand(storage, epoch)
-    positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
-    assign(storage, assign_places(previous, node, positions, terms, plan.shape, storage.device, location), epoch)
+    places = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
+    write_anew(storage, current_epoch(storage.device), lambda previous: assign_places(previous, *places))
 
 
 def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
@@ -362,16 +362,15 @@ def _write_window(storage: Storage, view: View | None, value: Any) -> None:
     location = start()
     epoch = current_epoch(storage.device)
     node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
-    key = ("set", operand(storage, epoch), view, node)
+    key = ("set", before := operand(storage, epoch), view, node)
     found = INTERNED.get(key)
-    if found is not None:
-        assign(storage, found, epoch)
+    if found is not None and assign(storage, found, before, epoch):
         return
     target = wrap(storage, view)
     warn_of_lost_parts(node.dtype, storage.dtype)
-    write(target, _fitted(node, target.shape, target.dtype))
-    if recording.epoch is epoch and storage.expr is not None:
-        INTERNED[key] = storage.expr
+    previous, version = write(target, _fitted(node, target.shape, target.dtype))
+    if recording.epoch is epoch and previous is before:
+        INTERNED[key] = version
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
@@ -402,14 +401,16 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
         return
     plan = _places(index, key, array.ndim)
     storage = array._storage
-    epoch = current_epoch(storage.device)
-    previous = operand(storage, epoch)
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     fitted = _fitted(node, plan.shape, array.dtype)
     size = prod(plan.shape)
     value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
-    after = fold_places(op, previous, value, flat, storage.device)
-    assign(storage, after or scatter(previous, fitted, [positions], terms, plan.shape, op, location), epoch)
+
+    def fold(previous: Expr) -> Expr:
+        after = fold_places(op, previous, value, flat, storage.device)
+        return after or scatter(previous, fitted, [positions], terms, plan.shape, op, location)
+
+    write_anew(storage, current_epoch(storage.device), fold)
 
 
 def _flat_positions(

@@ -127,7 +127,7 @@ class _Operator:
         t.branch(f"icmp sgt i32 {truth}, 0", "number.good", "slow")
         t.label("number.good")
         place = [t.load(self._held[name], 0, "ptr") for name in ("number", "at")]
-        by_number = self._pack(known["op"], known["way"], kind, left, view, other, *place)
+        by_number = self._pack(known["op"], known["way"], left, view, kind, other, *place)
         t.do("br label %find")
         t.label("find")
         key = t.new(f"phi ptr [ {by_array}, %right.there ], [ {by_number}, %number.good ]")
@@ -270,6 +270,12 @@ class _Operator:
         self._check(key, f"{name}.key", leave)
         leaf = self._leaf[name] = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['interned']}, ptr {key}")
         self._check(leaf, f"{name}.leaf", call)
+        # the collector may have run, and finalisers: what they wrote, or bound here, is seen to as anything unusual is
+        count_now = self._call("i64", "PyList_Size", f"ptr {slots}")
+        same_count = t.new(f"icmp eq i64 {count_now}, {count}")
+        same_buffer = t.new(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {buffer}")
+        t.branch(f"and i1 {same_count}, {same_buffer}", f"{name}.same", call)
+        t.label(f"{name}.same")
         old, size = self._field(epoch, "Epoch.bytes_held"), self._field(buffer, "Buffer.nbytes")
         total = self._hold("total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
         self._check(total, f"{name}.total", leave)

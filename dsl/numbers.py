@@ -64,10 +64,13 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
         return None
     node, kind = found
     try:
-        epoch.slots.append(kind(number))
+        value = kind(number)
     except OverflowError:  # an integer that compares in another loop
         return None
-    return node
+    epoch.slots.append(value)
+    return (
+        node if epoch.slots[key.slot] is value else None
+    )  # (another thread that evaluates this epoch appends as well)
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:

@@ -107,8 +107,7 @@ def _in_place(op: str) -> Any:
         frame = sys._getframe(1)
         code, at = where = frame.f_code, frame.f_lasti
         key, node = recall(op, IN_PLACE, self, other, code, at)
-        if node is not None:
-            assign(self._storage, node, self._storage.epoch)  # type: ignore[arg-type]
+        if node is not None and assign(self._storage, node, key[2], recording.epoch):  # type: ignore[arg-type]
             return self
         if not accepts(other):
             found = by_numpy(op, PLAIN, self, other)
@@ -135,8 +134,9 @@ def _in_place(op: str) -> Any:
             raise ValueError(
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
             )
-        write(self, cast(node, self.dtype))
-        remember(key, self._storage.expr, code, epoch)  # type: ignore[arg-type]
+        previous, version = write(self, cast(node, self.dtype))
+        if key is not None and previous is key[2]:  # (else another thread has written to it since)
+            remember(key, version, code, epoch)
         return self
 
     return method

@@ -12,7 +12,8 @@ from typing import Any
 from weft.codegen import dtype_kind
 from weft.dsl.array import Array, Scalar, View, scalar
 from weft.dsl.scalars import NUMBER_OF, known, read
-from weft.fusion import Storage, is_free
+from weft.fusion import Storage, free_memory
+from weft.runtime import Buffer
 
 LIMIT = 20_000
 
@@ -61,30 +62,34 @@ def remember_window(key: Any, found: View | int | None) -> None:
     _known[key] = found
 
 
-def read_element(storage: Storage, offset: int) -> Array:
-    """An element of memory on the host: read at once, which costs less than planning to copy it."""
-    assert storage.buffer is not None
+def read_element(storage: Storage, buffer: Buffer, offset: int) -> Array:
+    """An element of a storage's memory on the host: read at once, which costs less than planning to copy it."""
     kind = NUMBER_OF.get(storage.dtype)
-    if kind is not None:
-        return known(kind.from_address(storage.buffer.address + offset * storage.dtype.itemsize).value, storage.device)
     size = storage.dtype.itemsize
+    if kind is not None:
+        return known(kind.from_address(buffer.address + offset * size).value, storage.device)
     own = storage.device.allocate(size)
-    ctypes.memmove(own.address, storage.buffer.address + offset * size, size)
+    ctypes.memmove(own.address, buffer.address + offset * size, size)
     return scalar(Storage((), storage.dtype, storage.device, own))
 
 
 def write_element(storage: Storage, offset: int, value: Any) -> bool:
-    """Set an element of memory on the host at once, where nobody else needs what was there before; whether that was so."""
+    """Set an element of memory on the host at once, where nobody else needs what was there before; whether that was so.
+
+    Where another thread began to write to the storage meanwhile, it may have a copy without the element: then it was not.
+    """
     dtype = storage.dtype
     if type(value) is Scalar:
         value = read(value)
         if type(value) is float and dtype_kind(dtype) != "f":
             return False
-    if type(value) not in (int, float, bool) or dtype_kind(dtype) not in "biuf" or not is_free(storage):
+    if type(value) not in (int, float, bool) or dtype_kind(dtype) not in "biuf":
         return False
-    assert storage.buffer is not None
-    ctypes.memmove(storage.buffer.address + offset * dtype.itemsize, dtype.type(value).tobytes(), dtype.itemsize)
-    return True
+    buffer = free_memory(storage)
+    if buffer is None:
+        return False
+    ctypes.memmove(buffer.address + offset * dtype.itemsize, dtype.type(value).tobytes(), dtype.itemsize)
+    return storage.buffer is buffer
 
 
 def many_elements(storage: Storage) -> bool:
@@ -102,9 +107,10 @@ def many_elements(storage: Storage) -> bool:
 def is_soon_done(storage: Storage) -> bool:
     """Whether what is pending of a storage on the host is an operation or two on few elements, written into memory or into
     something new: a program that goes on with one of the elements is done with it sooner than with recording on."""
-    if storage.buffer is not None or storage.device.name != "cpu" or storage.expr is None:
+    root = storage.expr
+    if storage.buffer is not None or storage.device.name != "cpu" or root is None:
         return False
-    waiting, seen = [storage.expr], 0
+    waiting, seen = [root], 0
     while waiting:
         node = waiting.pop()
         seen += 1

@@ -1,7 +1,8 @@
 """The face of fusion: expressions, recording and evaluation."""
 
-from weft.fusion.evaluate import evaluate
-from weft.fusion.exclusive import exclusive, flush, is_free
+from weft.fusion.collecting import keep_apart
+from weft.fusion.evaluate import evaluate, realise
+from weft.fusion.exclusive import exclusive, flush, free_memory
 from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
 from weft.fusion.expr import (
     INTERNED,
@@ -28,10 +29,12 @@ from weft.fusion.expr import (
 )
 from weft.fusion.of_numbers import NUMBERS, of_numbers
 from weft.fusion.ranges import range_of
-from weft.fusion.record import assign, bind, cut, operand, pending
+from weft.fusion.record import assign, bind, cut, operand, pending, write_anew
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording, uneven
 from weft.fusion.symbolic import Program, as_symbol, entries_of, take_apart
+
+keep_apart()
 
 __all__ = [
     "INTERNED",
@@ -60,9 +63,9 @@ __all__ = [
     "exclusive",
     "explain_storages",
     "flush",
+    "free_memory",
     "gather",
     "iota",
-    "is_free",
     "kernels_of",
     "map_",
     "of_numbers",
@@ -70,6 +73,7 @@ __all__ = [
     "operand",
     "pending",
     "range_of",
+    "realise",
     "recording",
     "reduce_",
     "reset_statistics",
@@ -85,4 +89,5 @@ __all__ = [
     "update",
     "view",
     "with_operand",
+    "write_anew",
 ]

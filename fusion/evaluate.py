@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.fusion.execute import run
 from weft.fusion.plan import Plan
-from weft.fusion.storage import Epoch, Storage, recording
+from weft.fusion.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
 # Evaluations beside a recording that goes on: each adds to what its plans are found by.
@@ -40,70 +40,96 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
         asked = [s for s in asked if s.buffer is None and s.epoch is not epoch and s.epoch is not None]
 
 
+def realise(storage: Storage) -> Buffer:
+    """The memory of a storage, evaluated."""
+    while True:
+        buffer = storage.buffer
+        if buffer is not None:
+            return buffer
+        evaluate([storage])
+
+
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
-    """Realise `storages`, all recorded in `epoch`."""
+    """Realise `storages`, all recorded in `epoch`.
+
+    That epoch may be another thread's, which goes on recording there, or one that is being evaluated further up on this
+    thread's stack (by what a finaliser interrupts). Then nothing is overwritten: others may know what lies there.
+
+    Raises RuntimeError where what is further up overwrites memory: nobody knows the values until it is through.
+    """
     with epoch.lock:
-        begun = len(epoch.pending)
-        wanted: tuple[int, ...] | None = None  # everything that is live
-        live = storages
-        if epoch.pending != storages or [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
-            live = epoch.live()
-            if live != storages:
-                known = set(live)
-                live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
-                asked = set(storages)
-                wanted = tuple([k for k, s in enumerate(live) if s in asked])
-        if not live or wanted == ():
-            _leave(epoch)
-            return
-        versions: list[Any] = [s.expr for s in live]
-
-        def settle(plan: Plan, table: list[Any]) -> None:
-            """Hand out the results; it may be done again, where an interrupt ended it."""
-            nonlocal begun
-            # the thread whose epoch it is goes on recording there meanwhile, where it is another one than this
-            elsewhere = recording.epoch is not epoch
-            rest = elsewhere or not plan.complete
-            stays = aside and rest and not elsewhere and epoch.asides < ASIDE
-            left = []
-            for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
-                if place >= 0 and storage.expr is version:
-                    buffer: Buffer = table[place]
-                    buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
-                    storage.buffer = buffer
-                    if not stays:
-                        storage.epoch = storage.expr = None
-                elif storage.buffer is None:
-                    left.append(storage)
-            # dead storages and their epoch refer to each other: let go of them now, not at the next collection
-            count = len(left)
-            epoch.pending[:begun] = left
-            begun = count
-            if rest:
-                # what stays pending here must find these results, not compute them again
-                for version, place in plan.outputs:
-                    epoch.results[version] = epoch.bind(table[place], version.shape, version.dtype)
-            if stays:
-                # what was computed goes on under the name that it has in what is still pending
-                epoch.asides += 1
-            elif not elsewhere:
-                _begin_anew(epoch)
-
+        stage = epoch.stage
+        if stage == OVERWRITING:
+            raise RuntimeError("these arrays are being updated in place; what interrupts that cannot have them")
+        elsewhere = stage != IDLE or recording.epoch is not epoch
+        held = epoch.slots[:] if elsewhere and (stage != IDLE or not epoch.ended) else None
+        epoch.stage = EVALUATING
         try:
-            run(epoch, versions, wanted, settle)
-        except OutOfMemoryError as error:
-            # the frames in its traceback hold what the plan had made
-            raise error.with_traceback(None) from None
+            seen = epoch.pending[:] if elsewhere else None  # (others may append meanwhile)
+            begun, withdrawn = len(epoch.pending if seen is None else seen), epoch.withdrawn
+            wanted: tuple[int, ...] | None = None  # everything that is live
+            live = storages
+            if epoch.pending != storages or [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
+                live = epoch.live(seen)
+                if live != storages:
+                    known = set(live)
+                    live += [
+                        s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch
+                    ]
+                    asked = set(storages)
+                    wanted = tuple([k for k, s in enumerate(live) if s in asked])
+            if not live or wanted == ():
+                if not elsewhere:
+                    _begin_anew(epoch)
+                return
+            versions: list[Any] = [s.expr for s in live]
 
+            def settle(plan: Plan, table: list[Any]) -> None:
+                """Hand out the results; it may be done again, where an interrupt ended it."""
+                nonlocal begun, withdrawn
+                rest = elsewhere or not plan.complete
+                stays = aside and rest and not elsewhere and epoch.asides < ASIDE
+                left = []
+                for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
+                    if place >= 0 and storage.expr is version:
+                        buffer: Buffer = table[place]
+                        buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
+                        storage.buffer = buffer
+                        if not stays:
+                            storage.epoch = storage.expr = None
+                    elif storage.buffer is None:
+                        left.append(storage)
+                # dead storages and their epoch refer to each other: let go of them now, not at the next collection
+                if elsewhere:
+                    begun -= epoch.withdrawn - withdrawn
+                    epoch.withdrawn += begun - len(left)
+                    withdrawn = epoch.withdrawn
+                epoch.pending[:begun] = left
+                begun = len(left)
+                if rest:
+                    # what stays pending here must find these results, not compute them again
+                    for version, place in plan.outputs:
+                        epoch.results[version] = epoch.bind(table[place], version.shape, version.dtype)
+                if stays:
+                    # what was computed goes on under the name that it has in what is still pending
+                    epoch.asides += 1
+                elif not elsewhere:
+                    _begin_anew(epoch)
 
-def _leave(epoch: Epoch) -> None:
-    """Let this thread go on recording in a new epoch."""
-    if recording.epoch is epoch:
-        _begin_anew(epoch)
+            try:
+                run(epoch, versions, wanted, settle)
+            except OutOfMemoryError as error:
+                # the frames in its traceback hold what the plan had made
+                raise error.with_traceback(None) from None
+        finally:
+            epoch.stage = stage
+            del held
 
 
 def _begin_anew(epoch: Epoch) -> None:
+    """Let this thread go on recording in a new epoch."""
     if epoch.pending:
+        epoch.ended = True
         recording.epoch = Epoch(epoch.device)
     else:
         epoch.forget()

@@ -10,7 +10,7 @@ from sys import getrefcount
 
 import numpy as np
 
-from weft.fusion.evaluate import evaluate, evaluate_epoch
+from weft.fusion.evaluate import evaluate_epoch, realise
 from weft.fusion.storage import Epoch, Storage, recording
 from weft.runtime import Buffer
 
@@ -30,45 +30,54 @@ def exclusive(storage: Storage) -> Buffer:
     What this thread recorded with it is evaluated first. Where another array or an exported view shares the memory,
     the storage gets a copy of its own.
     """
-    if storage.buffer is None:
-        evaluate([storage])
-    assert storage.buffer is not None
-    epoch = recording.epoch
-    if epoch is not None and id(storage.buffer) in epoch.slot_of:
-        flush()
-        if recording.epoch is epoch:
-            epoch.forget()
-            recording.epoch = Epoch(epoch.device)
-    storage.epoch = storage.expr = None
-    if _references(storage) > _UNSHARED:
-        old = storage.buffer
-        fresh = storage.device.allocate(old.nbytes)
-        storage.device.copy(old, fresh, old.nbytes)
-        storage.buffer = fresh
-    storage.buffer.unwritten = None  # whoever asks is about to write
-    return storage.buffer
+    while True:
+        old = realise(storage)
+        epoch = recording.epoch
+        if epoch is not None and id(old) in epoch.slot_of:
+            flush()
+            if recording.epoch is epoch:
+                epoch.forget()
+                recording.epoch = Epoch(epoch.device)
+        before = storage.epoch  # (held: nothing dies between the next three lines)
+        if storage.buffer is not old:
+            continue  # another thread has written to it
+        storage.epoch = storage.expr = None
+        del before
+        if _references(old) > _UNSHARED:
+            fresh = storage.device.allocate(old.nbytes)
+            storage.device.copy(old, fresh, old.nbytes)
+            if storage.buffer is not old:
+                continue
+            storage.buffer = fresh
+            old = fresh
+        old.unwritten = None  # whoever asks is about to write
+        return old
 
 
-def is_free(storage: Storage) -> bool:
-    """Whether the storage is in memory of the host that can be written to at once: nobody else refers to it, and nothing
-    that is recorded needs what is in it."""
-    epoch = recording.epoch
-    return (
-        storage.buffer is not None
+def free_memory(storage: Storage) -> Buffer | None:
+    """The storage's memory, if it is of the host and can be written to at once: nobody else refers to it, and nothing that
+    is recorded needs what is in it."""
+    epoch, buffer = recording.epoch, storage.buffer
+    if (
+        buffer is not None
         and storage.device.name == "cpu"
-        and storage.buffer.unwritten is None
-        and (epoch is None or id(storage.buffer) not in epoch.slot_of)
-        and _references(storage) <= _UNSHARED
-    )
+        and buffer.unwritten is None
+        and (epoch is None or id(buffer) not in epoch.slot_of)
+        and _references(buffer) <= _UNSHARED
+    ):
+        return buffer
+    return None
 
 
-def _references(storage: Storage) -> int:
-    return getrefcount(storage.buffer)
+def _references(buffer: Buffer) -> int:
+    return getrefcount(buffer)
 
 
 def _count_unshared() -> int:
-    """References to a buffer that only its storage holds, as `_references` counts them here."""
-    return _references(Storage((), np.dtype(bool), None, Buffer(None, 0, 0)))  # type: ignore[arg-type]
+    """References to a buffer that its storage and one variable hold, as `_references` counts them."""
+    storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
+    buffer = storage.buffer
+    return _references(buffer)  # type: ignore[arg-type]
 
 
 _UNSHARED = _count_unshared()

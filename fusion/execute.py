@@ -35,7 +35,7 @@ from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
 from weft.fusion.sizes import Size, greatest
 from weft.fusion.statistics import STATISTICS
-from weft.fusion.storage import Epoch
+from weft.fusion.storage import OVERWRITING, Epoch
 from weft.fusion.stored import is_window
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
@@ -56,7 +56,7 @@ PLANS_LIMIT = 4096
 Settle = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
-_plans_lock = threading.Lock()
+_plans_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
@@ -333,6 +333,8 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
     watched = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
+    if plan.overwrites:
+        epoch.stage = OVERWRITING
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:

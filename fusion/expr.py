@@ -99,7 +99,7 @@ def intern(
         if len(INTERNED) >= INTERNED_LIMIT:
             for old in list(islice(INTERNED, INTERNED_LIMIT // 2)):
                 del INTERNED[old]
-        found = INTERNED[key] = Expr(kind, op, operands, attrs, shape, dtype, location)
+        found = INTERNED.setdefault(key, Expr(kind, op, operands, attrs, shape, dtype, location))
     return found
 
 
@@ -108,7 +108,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "") -
     key = (slot, device, shape, dtype)
     found = INTERNED.get(key)
     if found is None:
-        found = INTERNED[key] = intern("leaf", "", (), (slot, device), shape, dtype)
+        found = INTERNED.setdefault(key, intern("leaf", "", (), (slot, device), shape, dtype))
     return found
 
 

@@ -6,7 +6,9 @@ storages. Always true: what `operand` returns is valid in the epoch it returns i
 
 from __future__ import annotations
 
-from weft.fusion.evaluate import evaluate, evaluate_epoch
+from collections.abc import Callable
+
+from weft.fusion.evaluate import evaluate_epoch, realise
 from weft.fusion.expr import Expr, Location
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import (
@@ -21,31 +23,32 @@ from weft.fusion.storage import (
     scattered,
     uneven,
 )
-from weft.runtime import DeviceMismatchError
+from weft.runtime import Buffer, DeviceMismatchError
 
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
     """The current version of `storage` as an expression of `epoch` (the current one)."""
     if epoch is None:
         epoch = current_epoch(storage.device)
-    if storage.epoch is epoch and storage.expr is not None:
-        return storage.expr
+    node = storage.expr if storage.epoch is epoch else None
+    if node is not None:
+        return node
     if storage.device is not epoch.device:
         raise DeviceMismatchError(
             f"this operation is on {epoch.device.name}, but one of its arrays is on {storage.device.name}; "
             f"move it with .to({epoch.device.name!r})"
         )
-    if storage.buffer is None:
-        evaluate([storage])
-        if storage.buffer is None:
-            raise RuntimeError("another thread is writing to this array: of several, one at a time may do that")
-    return bind(storage, epoch)
+    return bind(storage, realise(storage), epoch)
 
 
-def bind(storage: Storage, epoch: Epoch) -> Expr:
-    """A realised storage as a leaf of the epoch."""
-    node = storage.expr = epoch.bind(storage.buffer, storage.shape, storage.dtype)  # type: ignore[arg-type]
-    storage.epoch = epoch
+def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
+    """The buffer of a realised storage as a leaf of the epoch."""
+    node = epoch.bind(buffer, storage.shape, storage.dtype)
+    before = storage.epoch  # (held: nothing dies between the next three lines)
+    if storage.buffer is buffer:
+        storage.expr = node
+        storage.epoch = epoch
+    del before
     return node
 
 
@@ -56,17 +59,27 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
     return storage
 
 
-def assign(storage: Storage, expr: Expr, epoch: Epoch) -> None:
-    """Make `expr` (of the storage's shape and dtype) the storage's next version."""
+def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
+    """Make `expr` (of the storage's shape and dtype) the storage's next version, if `previous` still is what it shows in
+    this epoch: whether that was so. Else another thread has written to it, and `expr` has to be made anew."""
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
+    buffer = storage.buffer
+    if storage.expr is not previous or storage.epoch is not epoch:
+        return False
+    # from here on only the slot and whoever captured it hold the old version's buffer
     storage.expr = expr
-    storage.epoch = epoch
-    if storage.buffer is not None:
-        # from here on only the slot and whoever captured it hold the old version's buffer
-        storage.buffer = None
-        epoch.pending.append(storage)
-    else:
-        epoch.pending.append(expr)
+    storage.buffer = None
+    epoch.pending.append(expr if buffer is None else storage)
+    return True
+
+
+def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
+    """Replace what a storage shows by what `make` makes of it. Returns both."""
+    while True:
+        previous = operand(storage, epoch)
+        made = make(previous)
+        if assign(storage, made, previous, epoch):
+            return previous, made
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
@@ -94,6 +107,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         live = epoch.live()
         # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
         fresh = recording.epoch = Epoch(epoch.device)
+        epoch.ended = True
         fresh.begin(location)
         if live:
             plans = STATISTICS.plans

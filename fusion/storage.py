@@ -4,8 +4,11 @@ A `Storage` is what a family of aliasing arrays shares: its current version, as 
 while pending, as a buffer once realised. An `Epoch` is one thread's recording between two
 evaluations: it binds leaves to numbered slots, so that the same program makes the same
 expressions each time round and its plan is found again. Always true: an expression is read
-together with the epoch whose slots it names; a storage that is pending in an older epoch is
-evaluated before the current one uses it.
+together with the epoch whose slots it names; a storage that is pending in another epoch, an
+older one or another thread's, is evaluated before the current one uses it.
+
+Threads come between any two calls, not between attributes that are read or set without a call: a storage's three change
+together, and whoever changes them looks first at whether they still are what he builds upon (`record.assign`).
 """
 
 from __future__ import annotations
@@ -76,6 +79,10 @@ UNEVEN_LIMIT = 10_000
 scattered: set[Location | None] = set()
 
 
+# Stages of an evaluation: from OVERWRITING on it cannot begin again.
+IDLE, EVALUATING, OVERWRITING = range(3)
+
+
 class Epoch:
     """One recording: bound slots and what is pending."""
 
@@ -83,6 +90,7 @@ class Epoch:
         "asides",
         "bytes_held",
         "device",
+        "ended",
         "first",
         "limit",
         "lock",
@@ -92,7 +100,9 @@ class Epoch:
         "results",
         "slot_of",
         "slots",
+        "stage",
         "turn",
+        "withdrawn",
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
@@ -109,6 +119,9 @@ class Epoch:
         self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here
+        self.ended = False  # nobody records here any more
+        self.stage = IDLE  # of its evaluation
+        self.withdrawn = 0  # how many have left `pending`
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
@@ -123,29 +136,36 @@ class Epoch:
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
-            slots = self.slots
-            slot = slot_of[number] = len(slots)
             buffer.unwritten = None  # what is recorded may write to it
+            slots = self.slots
             slots.append(buffer)
+            slot = len(slots) - 1
+            while slots[slot] is not buffer:  # (whoever evaluates this epoch on another thread appends as well)
+                slot -= 1
+            slot = slot_of.setdefault(number, slot)
             self.bytes_held += buffer.nbytes
         device = self.device.name
         return INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
 
     def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
         """A 0-d expression whose value is a kernel argument."""
-        self.slots.append(dtype.type(value))
-        return scalar(len(self.slots) - 1, dtype)
+        slots, number = self.slots, dtype.type(value)
+        slots.append(number)
+        slot = len(slots) - 1
+        while slots[slot] is not number:
+            slot -= 1
+        return scalar(slot, dtype)
 
     def forget(self) -> None:
         """Let go of what the slots hold; nothing is pending, and nobody records here any more."""
+        self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
-    def live(self) -> list[Storage]:
-        """The storages recorded here that are pending and that somebody outside still holds."""
+    def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
+        """The storages recorded here that are pending and that somebody outside still holds; `among` is a copy of `pending`."""
+        listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
         return [
-            s
-            for s in self.pending
-            if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > _UNHELD
+            s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
         ]
 
 
@@ -153,6 +173,7 @@ class Recording(threading.local):
     """The calling thread's current epoch."""
 
     epoch: Epoch | None = None
+    interrupted: tuple[Epoch | None] | None = None  # by the garbage collector
 
 
 recording = Recording()
@@ -164,6 +185,8 @@ def current_epoch(device: Device | None = None) -> Epoch:
     if device is None:
         device = default_device()
     if epoch is None or epoch.device is not device:
+        if epoch is not None:
+            epoch.ended = True
         epoch = recording.epoch = Epoch(device)
     return epoch
 

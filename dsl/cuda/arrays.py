@@ -15,7 +15,7 @@ from weft.dsl.array import Array, convert, expr_of, whole, wrap, write
 from weft.dsl.creation import as_dtype, as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.streams import as_queue, external_stream
-from weft.fusion import Storage, contiguous_strides, evaluate, exclusive
+from weft.fusion import Storage, contiguous_strides, exclusive, realise
 from weft.runtime import Buffer, Device, HostMemory, default_device, get_device
 
 ALIGNMENT = 16  # what generated code expects of the start of a storage
@@ -214,7 +214,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
     shape, strides, offset = self._view or whole(self._storage)
     if queue is not None and (ary is None or ary.flags.c_contiguous) and strides == contiguous_strides(shape):
         values = np.empty(shape, self.dtype) if ary is None else ary
-        buffer = realised(self._storage)
+        buffer = realise(self._storage)
         self._storage.device.claim(buffer, queue)
         self._storage.device.read(buffer.address + offset * self.itemsize, values, queue)
         return values
@@ -243,11 +243,3 @@ def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
                 return
         source = convert(source)
     write(self, expr_of(source.to(self.device)))
-
-
-def realised(storage: Storage) -> Buffer:
-    """The buffer of a storage, evaluated."""
-    if storage.buffer is None:
-        evaluate([storage])
-    assert storage.buffer is not None
-    return storage.buffer

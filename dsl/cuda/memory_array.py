@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from weft.dsl.array import Array, convert
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel.types import ArrayType, Record, Type, from_dtype, layout_of
-from weft.fusion import Storage, evaluate, exclusive
+from weft.fusion import Storage, exclusive, realise
 from weft.runtime import Buffer, Device
 
 BYTE = np.dtype(np.uint8)
@@ -191,10 +191,7 @@ class MemoryArray:
 
     def realised(self) -> Buffer:
         """The memory, for reading."""
-        if self.storage.buffer is None:
-            evaluate([self.storage])
-        assert self.storage.buffer is not None
-        return self.storage.buffer
+        return realise(self.storage)
 
     def exclusive(self) -> Buffer:
         """The memory, for writing."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from weft.codegen import OPS
 from weft.dsl.array import Array, whole, wrap
-from weft.dsl.cuda.arrays import copy_to_device, copy_to_host, realised
+from weft.dsl.cuda.arrays import copy_to_device, copy_to_host
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.sharing import get_ipc_handle
 from weft.dsl.kernel.types import layout_of
-from weft.fusion import exclusive
+from weft.fusion import exclusive, realise
 
 
 def is_c_contiguous(self: Array) -> bool:
@@ -96,7 +96,7 @@ METHODS: dict[str, Any] = {
     "view": view,
     "get_ipc_handle": get_ipc_handle,
     "device_ctypes_pointer": property(
-        lambda self: ctypes.c_void_p(realised(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
+        lambda self: ctypes.c_void_p(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
         doc="Where the first element lies.",
     ),
     "alloc_size": property(lambda self: self.nbytes, doc="Bytes of the elements."),

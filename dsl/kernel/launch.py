@@ -22,7 +22,7 @@ from weft.dsl.kernel import arguments as args
 from weft.dsl.kernel.errors import KernelTypeError
 from weft.dsl.kernel.hints import ArgHint, In, InOut
 from weft.dsl.kernel.ready import LIMIT, Ready
-from weft.fusion import contiguous_strides, evaluate, exclusive
+from weft.fusion import contiguous_strides, exclusive, realise
 from weft.runtime import (
     Buffer,
     Device,
@@ -109,7 +109,7 @@ class Launch:
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
         """The memory of an argument, its own if the kernel writes to it."""
-        buffer = exclusive(storage) if written else _buffer(storage)
+        buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
         return buffer
@@ -271,12 +271,6 @@ class Launch:
                 case "dynamic_bytes":
                     items.append(self.launcher.shared_bytes)
         return record
-
-
-def _buffer(storage: Any) -> Any:
-    if storage.buffer is None:
-        evaluate([storage])
-    return storage.buffer
 
 
 def _device_of(given: tuple[Any, ...]) -> Device:

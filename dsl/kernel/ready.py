@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.dsl.array import Array
 from weft.dsl.kernel.arguments import flatten_numbers
-from weft.fusion import evaluate, exclusive
+from weft.fusion import exclusive, realise
 from weft.runtime import Listening, setting
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ class Ready:
         items = self._items[:]
         for k, at, offset in self._arrays:
             storage = given[k]._storage
-            if storage.buffer is None:
-                evaluate([storage])
-            items[at] = storage.buffer.address + offset
+            items[at] = realise(storage).address + offset
         for k, at, descriptor in self._numbers:
             number: list[int] = []
             flatten_numbers(given[k], descriptor, number)
