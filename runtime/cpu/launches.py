@@ -40,13 +40,18 @@ def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads
     return (extent, chunk_of(extent, parts, work, function.grain), parts) if parts > 1 else (extent, extent, 1)
 
 
-def launch(function: HostFunction, extent: int, chunk: int, parts: int, slots: array[int]) -> None:
-    """Run one kernel, as `divide` divided it."""
+def launch(
+    function: HostFunction, extent: int, chunk: int, parts: int, slots: array[int], begun: list[Any] | None = None
+) -> None:
+    """Run one kernel, as `divide` divided it; `begun` as for `Workers.split`."""
     address = slots.buffer_info()[0]
     if parts > 1:
-        workers().split(function, address, extent, parts, chunk)
-    else:
-        function.call(address, 0, extent)
+        workers().split(function, address, extent, parts, chunk, begun)
+        return
+    call = function.call
+    if begun is not None:
+        begun[-1] += 1  # (no signal is handled before the call)
+    call(address, 0, extent)
 
 
 class Prepared:
@@ -122,8 +127,8 @@ class Prepared:
                 slots[slot] = table[place].address + offset
             for slot, place in k.scalars:
                 slots[slot] = table[place]
-            table[-1] += 1
-            self._device.launch(k.function, k.parallel, k.work, slots)
+            threads = self._device.target.threads if k.work >= 2 * GRAIN else 1
+            launch(k.function, *divide(k.function, k.parallel, k.work, threads), slots, table)
 
 
 def _words(launches: list[Launch], threads: int) -> list[int]:

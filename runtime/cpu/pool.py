@@ -71,16 +71,31 @@ class Workers:
         self._handles: list[ctypes.c_void_p] = []
         self._avoided = -1  # the processor that the workers keep off
 
-    def split(self, function: HostFunction | Entry, slots: int, extent: int, parts: int, chunk: int) -> None:
-        """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one."""
+    def split(
+        self,
+        function: HostFunction | Entry,
+        slots: int,
+        extent: int,
+        parts: int,
+        chunk: int,
+        begun: list[Any] | None = None,
+    ) -> None:
+        """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one.
+
+        The last item of `begun` counts it, with no call between that and the kernel that an interrupt could end.
+        """
         address = self.enter(parts)
-        if not address:
-            function.call(slots, 0, extent)
-            return
         try:
-            _code().run(address, function.address, slots, extent, chunk, min(parts, MOST_PARTS))
+            if address:
+                run, arguments = _code().run, (address, function.address, slots, extent, chunk, min(parts, MOST_PARTS))
+            else:
+                run, arguments = function.call, (slots, 0, extent)
+            if begun is not None:
+                begun[-1] += 1
+            run(*arguments)
         finally:
-            self.leave()
+            if address:
+                self.leave()
 
     def enter(self, parts: int) -> int:
         """Make the pool the caller's, until `leave`, with workers for `parts` threads: its address for the pool's code; 0 for one

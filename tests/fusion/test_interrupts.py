@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
+from types import FrameType
 
 import numpy as np
 import pytest
 
 import weft as wf
 from tests.fuzz.disturbed import stops
+from weft.runtime.cpu import launches
 from weft.runtime.cpu.launches import Prepared
 
 
@@ -60,3 +64,42 @@ def test_loops_that_are_stopped_anywhere_and_go_on(seed: int) -> None:
             except KeyboardInterrupt:
                 continue  # the next turn is recorded over what is pending, or not
     assert np.array_equal(x, wanted)
+
+
+def test_kernels_that_run_one_by_one_are_stopped_between_any_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "runner", lambda: None)  # as in the first run of every plan
+    wanted = np.arange(70_000.0)
+    wanted[1:] += 1
+    wanted = wanted.reshape(100, 700)
+    at = 0
+    while True:
+        x = wf.asarray(np.arange(70_000.0)) + 0
+        y = wf.asarray(np.arange(70_000.0).reshape(100, 700)) + 0
+        wf.evaluate(x, y)
+        x[1:] += 1
+        y[:, 1:] *= 2
+        left = at
+
+        def stop(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal left
+            # where Python looks for signals
+            if event in ("call", "c_return") and str(frame.f_globals.get("__name__")).startswith("weft.runtime.cpu."):
+                left -= 1
+                if left == -1:
+                    raise KeyboardInterrupt
+
+        try:
+            gc.disable()
+            sys.setprofile(stop)
+            wf.evaluate(x, y)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+            gc.enable()
+        assert np.array_equal(x, wanted.reshape(-1)), at
+        assert np.array_equal(np.asarray(y)[:, 1:], np.arange(70_000.0).reshape(100, 700)[:, 1:] * 2), at
+        if left >= 0:
+            break
+        at += 1
+    assert at > 20
