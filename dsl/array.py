@@ -249,6 +249,12 @@ class Scalar(Array):
     def __repr__(self) -> str:
         return repr(self.numpy()[()])
 
+    def _count(self) -> int:
+        """How often a sequence is repeated that is multiplied by this. Raises TypeError where that is no integer."""
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
+        return operator.index(self)
+
     def _sympy_(self) -> Any:  # what sympy asks for
         return as_symbol(self.numpy()[()])
 

@@ -23,7 +23,7 @@ from weft.dsl.array import (
     wrap,
 )
 from weft.dsl.array import start as begin
-from weft.dsl.objections import check_unmasked
+from weft.dsl.objections import check_unmasked, warn_of_lost_parts
 from weft.dsl.recalled import recalled
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise, reshape
 from weft.fusion import empty as empty_expr
@@ -168,6 +168,9 @@ def full(
         as_dtype(dtype)
         node, weak = as_operand(fill_value)
         kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
+        if weak is complex and kind.kind != "c":
+            warn_of_lost_parts(node.dtype, kind)
+            fill_value = fill_value.real
         node = constant(fill_value, kind) if weak is not None else cast(node, kind)
         return record_array(broadcast_to(node, as_shape(shape)))
 

@@ -454,7 +454,14 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis
     place = normalize_axis(axis, array.ndim)
-    which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
+    given = isinstance(indices, (Array, np.ndarray))
+    which: Any = indices if given else np.asarray(indices, np.intp)
+    if which.dtype.kind not in "iu":
+        if which.dtype.kind != "b":
+            raise TypeError(
+                f"Cannot cast array data from {which.dtype!r} to dtype('int64') according to the rule 'safe'"
+            )
+        which = which.astype(np.int64)  # (here bools are numbers, no mask)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if mode == "wrap":

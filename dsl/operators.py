@@ -68,6 +68,8 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
     """Record an operator where it cannot be found again."""
+    if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
+        return second * first._count()  # repeated, as by NumPy's numbers
     if not accepts(second):
         if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
             return record(constant(op == "not_equal", np.bool_, first.shape))  # nowhere equal, as in NumPy

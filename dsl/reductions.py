@@ -445,12 +445,33 @@ def nanmin(
     return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
-@recalled
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """Weighted mean."""
     if weights is None and not returned:
         return mean(a, axis, keepdims=keepdims)
-    from weft.dsl.numpy_face import call_numpy
+    values = as_array(a)
+    axes = None if axis is None else normalize_axes(axis, values.ndim)
+    if weights is None:
+        found = mean(values, axes, keepdims=keepdims)
+        total: Any = found.dtype.type(values.size / found.size)
+    else:
+        found, total = _weighted(values, as_array(weights), axes, keepdims)
+    return (found, record(broadcast_to(as_operand(total)[0], found.shape))) if returned else found
 
-    kept = {} if keepdims is _NO_VALUE else {"keepdims": bool(keepdims)}
-    return call_numpy(np.average, (a,), {"axis": axis, "weights": weights, "returned": returned, **kept})
+
+def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
+    """A weighted mean, and the sum of the weights. Raises ZeroDivisionError where that is 0."""
+    kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
+    if values.shape != weights.shape:
+        if axes is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        if weights.shape != tuple(values.shape[k] for k in axes):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        shape = tuple(n if k in axes else 1 for k, n in enumerate(values.shape))
+        weights = weights.transpose(np.argsort(axes).tolist()).reshape(shape)
+    total = reduce("add", weights, axes, kind, None, keepdims)
+    product = map_("multiply", [cast(expr_of(values), kind), cast(expr_of(weights), kind)])
+    found = reduce("add", record(product), axes, kind, None, keepdims)
+    if (total == 0).any():
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    return found / total, total

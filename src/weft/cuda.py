@@ -99,6 +99,8 @@ _COMPILED = frozenset(
 def __getattr__(name: str) -> _Any:
     if name in _COMPILED:
         return getattr(_import_module("weft.dsl.kernel"), name)
+    if name == "bfloat16":  # asks for ml_dtypes
+        return _types.bfloat16
     if name in _LACKING:
         raise AttributeError(f"weft.cuda has no {name!r}: {_LACKING[name]}")
     raise AttributeError(f"module 'weft.cuda' has no attribute {name!r}")

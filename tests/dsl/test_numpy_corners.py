@@ -129,6 +129,29 @@ def promoted(m: Any) -> list[Any]:
     return [(str(v.dtype), np.round(np.asarray(v, dtype=complex), 5).tolist()) for v in found]
 
 
+def repeated(m: Any) -> list[Any]:
+    n = m.arange(5)[2]
+    return [
+        [1, 2] * n,
+        n * (1,),
+        "ab" * n,
+        [0] * (m.arange(3).max() + 1),
+        ([1] * m.array(2)).tolist(),
+        (n + [1]).tolist(),
+    ]
+
+
+def averages(m: Any) -> list[Any]:
+    x, w, y = m.arange(12).reshape(3, 4), m.array([1, 2, 3], dtype="f4"), m.arange(24).reshape(2, 3, 4)
+    found = [
+        *m.average(x, axis=0, weights=w, returned=True), m.average(x, weights=x, axis=(0, 1), keepdims=True),
+        m.average(y, axis=(2, 0), weights=m.arange(8).reshape(4, 2)), m.average([1, 2], weights=[3, 1j]),
+        *m.average(x, axis=1, returned=True), m.average(x.astype("f4"), axis=0, weights=w), m.take(x, [True, False]),
+        m.take(x, []), m.full_like(x, 2 + 0j),
+    ]  # fmt: skip
+    return [(str(v.dtype), v.shape, np.asarray(v).round(4).tolist()) for v in found]
+
+
 def of_themselves(m: Any) -> list[Any]:
     x = m.arange(4)
     annotations = [m.ndarray[Any, Any].__args__, m.typing.NDArray[np.float32] | None, m.typing.ArrayLike | None]
@@ -138,7 +161,7 @@ def of_themselves(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    beside_objects, promoted, of_themselves,
+    beside_objects, promoted, repeated, averages, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip
@@ -163,6 +186,11 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "diagonal": lambda m: m.eye(3).diagonal().__setitem__(0, 5),
     "broadcast": lambda m: m.broadcast_to(m.arange(3), (3,)).__setitem__(0, 5),
     "generator": lambda m: m.dstack(m.ones(2) for _ in range(2)),
+    "repeated by a half": lambda m: [1] * (m.arange(3)[1] / 2),
+    "weights of nothing": lambda m: m.average(m.arange(3), weights=[0, 0, 0]),
+    "weights of another shape": lambda m: m.average(m.ones((2, 3)), weights=[1, 2, 3]),
+    "weights of another length": lambda m: m.average(m.ones((2, 3)), axis=1, weights=[1, 2]),
+    "indices of floats": lambda m: m.take(m.arange(3), m.ones(2)),
     "axes twice": lambda m: m.tensordot(m.ones((2, 3, 3)), m.ones((3, 3, 4)), axes=([1, 1], [0, 0])),
     "objects in place": lambda m: m.zeros(2).__imul__(Fraction(1, 2)),
     "objects": lambda m: m.zeros(2) + object(),

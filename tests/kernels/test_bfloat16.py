@@ -173,6 +173,7 @@ def test_as_python(name: str) -> None:
 @pytest.mark.parametrize("architecture", [(8, 0), (9, 0)])
 @EACH
 def test_for_a_gpu(name: str, architecture: tuple[int, int]) -> None:
+    assert cuda.bfloat16 is types.bfloat16
     arrays = (types.bfloat16[::1],) * 3
     ptx, _ = cuda.compile_ptx(CASES[name].kernel, arrays, cc=architecture)
     assert "bf16" not in ptx
