@@ -28,7 +28,7 @@ from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
-from weft.fusion.kernels import obtain_kernels
+from weft.fusion.kernels import Special, obtain_kernels
 from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
@@ -86,20 +86,24 @@ def _plan_movable(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | 
     """A plan found for other sizes and positions, or a new one."""
     form = resized.find_form(epoch.device.name, versions, wanted, epoch.results)
     plan = resized.find(form)
+    may = resized.may_be_special(form)
     # (on a GPU the first sizes are compiled in, and help no others)
     if plan is None and resized.is_worth_keeping(form, at_once=epoch.device.name == "cpu"):
 
         def make(results: dict[Expr, Expr], roots: list[Expr]) -> Plan:
-            return make_plan(epoch.device, results, len(epoch.slots), roots, wanted)
+            return make_plan(epoch.device, results, len(epoch.slots), roots, wanted, may)
 
         plan = resized.trace_plan(form, versions, epoch.results, make)
         if plan is not None:
             _note_new(plan)
-    return plan or _plan_new(epoch, versions, wanted)
+    plan = plan or _plan_new(epoch, versions, wanted, may)
+    if may.taken:
+        resized.note_large(form)
+    return plan
 
 
-def _plan_new(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan:
-    plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted)
+def _plan_new(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, may: Special) -> Plan:
+    plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted, may)
     _note_new(plan)
     return plan
 
@@ -110,7 +114,12 @@ def _note_new(plan: Plan) -> None:
 
 
 def make_plan(
-    device: Device, results: dict[Expr, Expr], slots: int, versions: list[Expr], wanted: tuple[int, ...] | None
+    device: Device,
+    results: dict[Expr, Expr],
+    slots: int,
+    versions: list[Expr],
+    wanted: tuple[int, ...] | None,
+    may: Special,
 ) -> Plan:
     """Plan the evaluation of `versions[k]` for k in `wanted` (None: of all), on `device`."""
     roots = versions if wanted is None else [versions[k] for k in wanted]
@@ -118,14 +127,15 @@ def make_plan(
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
     schedule = join_groups(schedule_versions(versions, roots, results), device.target)
-    return PlanWriter(device, results, slots, schedule).write()
+    return PlanWriter(device, results, slots, schedule, may).write()
 
 
 class PlanWriter:
     """Turns a schedule into steps."""
 
-    def __init__(self, device: Device, results: dict[Expr, Expr], slots: int, schedule: Schedule) -> None:
+    def __init__(self, device: Device, results: dict[Expr, Expr], slots: int, schedule: Schedule, may: Special) -> None:
         self.device = device
+        self.may = may
         self.results = results
         self.schedule = schedule
         self.slots = slots
@@ -150,7 +160,7 @@ class PlanWriter:
                 for placed in group.placed:
                     if placed.task.node not in group.private:
                         self._memory(placed.task, group)
-                for function, lowered in obtain_kernels(self.device, group):
+                for function, lowered in obtain_kernels(self.device, group, self.may):
                     self._launch(function, lowered, group)
                 self._release_partials()
                 for taken in group.over.values():

@@ -5,10 +5,11 @@ In: a device and a group. Out: its kernels, lowered, with what `Device.load` ret
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.codegen import (
+    Kernel,
     Pointer,
     Target,
     can_join,
@@ -23,7 +24,7 @@ from weft.codegen import (
 from weft.fusion.crossed import Crossed
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
-from weft.fusion.lower import lower_group
+from weft.fusion.lower import FINISH, lower_group
 from weft.fusion.sizes import Size
 from weft.fusion.sweep import Sweep
 from weft.runtime import Device
@@ -39,24 +40,37 @@ ALIGNED = 16
 LONG_ROW = 1 << 10
 
 
-def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
+@dataclass(slots=True)
+class Special:
+    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and `large` ones
+    of one more. `taken`: whether that was made use of."""
+
+    first: bool = True
+    large: bool = True
+    taken: bool = False
+
+
+def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
     """The functions of `group` and how they are launched.
 
     Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
     use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
-    nothing. A large kernel may have constants and sizes once for each of its schedules.
+    nothing. On a GPU plans of a form do so as they `may`; what chunks have is folded by the general kernel.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
-    if device.target.scheduled_for.kind == "cuda" or any(
-        binding[0] == "number" for lowered in general for binding in lowered.bindings
-    ):
-        skeleton = "".join(map(_skeleton, general))
+    on_gpu = device.target.scheduled_for.kind == "cuda"
+    if on_gpu or any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
+        large = any(k.bytes_read + k.bytes_written >= _LARGE for k in general)
+        whole = large and not on_gpu  # (each of a CPU's large schedules)
+        skeleton = f"{large} " + "".join(print_kernel(k.kernel) if whole else _skeleton(k.kernel) for k in general)
         trace = next((value.trace for k in general for _, value, _ in k.bindings if type(value) is Size), None)
         before = trace.mark() if trace is not None else 0
         special = lower_for(device.target, group, special=True)
-        if skeleton not in _met or all(is_loaded(device, lowered.kernel) for lowered in special):
-            chosen = special
+        worthwhile = skeleton not in _met and (may.first or (large and may.large) or not on_gpu)
+        if worthwhile or all(is_loaded(device, lowered.kernel) for lowered in special):
+            may.taken |= large
+            chosen = [g if on_gpu and s.kernel.name == FINISH else s for g, s in zip(general, special, strict=True)]
             if trace is not None:
                 trace.alone |= any("exact" in lowered.kernel.attributes for lowered in special)
         elif trace is not None:
@@ -69,13 +83,10 @@ def obtain_kernels(device: Device, group: Group) -> list[tuple[Any, Lowered]]:
     return functions
 
 
-def _skeleton(lowered: Lowered) -> str:
-    """What kernels share that differ in numbers and sizes: for small ones, also where those ask for other schedules."""
-    kernel = lowered.kernel
-    if lowered.bytes_read + lowered.bytes_written < _LARGE:
-        parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
-        kernel = replace(kernel, attributes={}, parameters=parameters)
-    return print_kernel(kernel)
+def _skeleton(kernel: Kernel) -> str:
+    """What kernels share that differ in numbers and sizes, and in the schedules that those ask for."""
+    parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
+    return print_kernel(replace(kernel, attributes={}, parameters=parameters))
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
@@ -86,7 +97,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     kind = target.scheduled_for.kind
     found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
     for lowered in found if kind == "cuda" else ():
-        _set_alignment(lowered, known=True)
+        _set_alignment(lowered)
     if (
         kind == "cuda"
         and len(found) == 2
@@ -98,9 +109,10 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
         for lowered in found:
             _share_rows(lowered)
     for lowered in found:
-        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special)
-        if not special and not lowered.kernel.attributes.keys() & {"vectors", "joined", "lookback"}:
-            _set_alignment(lowered, known=False)
+        parts = lowered.kernel.name == FINISH
+        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special, parts=parts)
+        if not special and not lowered.kernel.attributes.keys() & {"joined", "lookback"}:
+            _forget_alignment(lowered.kernel)
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
@@ -111,12 +123,20 @@ def _in_long_rows(group: Group) -> bool:
     return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
 
 
-def _set_alignment(lowered: Lowered, *, known: bool) -> None:
-    """Say how pointers are aligned; or no more than their dtypes ask for, so that kernels are alike that make no use of it."""
+def _set_alignment(lowered: Lowered) -> None:
+    """Say how pointers are aligned."""
     for parameter, (kind, _, offset) in lowered.bound():
         if isinstance(parameter.value.type, Pointer) and kind in ("buffer", "partial"):
-            aligned = known and offset % ALIGNED == 0
-            parameter.align = ALIGNED if aligned else parameter.value.type.dtype.itemsize
+            parameter.align = ALIGNED if offset % ALIGNED == 0 else parameter.value.type.dtype.itemsize
+
+
+def _forget_alignment(kernel: Kernel) -> None:
+    """Say no more than dtypes ask for of pointers that nothing is read through in vectors, so that kernels are alike."""
+    for parameter in kernel.parameters:
+        if isinstance(parameter.value.type, Pointer) and parameter.value.name not in kernel.attributes.get(
+            "vectors", ()
+        ):
+            parameter.align = parameter.value.type.dtype.itemsize
 
 
 def _share_rows(lowered: Lowered) -> None:

@@ -23,6 +23,8 @@ from weft.fusion.split_writer import Split, SplitWriter
 from weft.fusion.sweep import Sweep
 from weft.fusion.sweep_writer import SweepWriter
 
+# The kernel that folds what chunks have.
+FINISH = "finish"
 # Elements of a chunk of a row of running folds, from two of which on threads share the row.
 SCAN_CHUNK = 1 << 15
 # Running folds of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
@@ -148,6 +150,6 @@ def _lower_split(
     finishing = Nest(
         nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
     )
-    second = SplitWriter(group, finishing, "finish", parametric)
+    second = SplitWriter(group, finishing, FINISH, parametric)
     second.build_finish(folds, split)
     return [first.finish(), second.finish()]

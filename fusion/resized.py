@@ -17,6 +17,7 @@ from typing import Any
 
 from weft.fusion.arena import Carve, Take
 from weft.fusion.expr import Expr
+from weft.fusion.kernels import Special
 from weft.fusion.plan import Call, KernelLaunch, Plan, Step
 from weft.fusion.reference import topological
 from weft.fusion.sizes import Size, Trace, from_bytes
@@ -50,10 +51,12 @@ class Template:
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a form: templates, and whether planning could be followed."""
+    """What is known of a form: templates, whether planning could be followed, and whether a large kernel was made for its sizes
+    alone."""
 
     templates: list[Template] = field(default_factory=list)
     traceable: bool = True
+    large: bool = False
 
 
 _known: OrderedDict[Any, Known] = OrderedDict()
@@ -159,6 +162,18 @@ def find(form: Form) -> Plan | None:
         if numbers is not None:
             return template.build(numbers, form.nodes)
     return None
+
+
+def may_be_special(form: Form) -> Special:
+    """Whether kernels for versions of this form may be for their sizes alone."""
+    known = _known.get(form.key)
+    return Special() if known is None else Special(first=False, large=not known.large)
+
+
+def note_large(form: Form) -> None:
+    """There is a large kernel for versions of this form and their sizes alone."""
+    with _lock:
+        _known.setdefault(form.key, Known()).large = True
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:

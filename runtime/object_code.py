@@ -48,6 +48,7 @@ class ObjectCode:
 
 MAX_BLOCKS = 2**31 - 1  # of a grid
 WARP = 32
+FEW_BLOCKS = 256  # that would leave much of a GPU without work
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,12 @@ class BlockSchedule:
     repeats : bool
         Whether fewer blocks do as well, since each goes on by the size of the grid.
     row_limits : tuple of int
-        Of items that are rows: how many are many, how long few and many rows may be to get no more than a warp of threads, from
-        which length on they get a warp, and how many elements of shorter ones a thread has. A block does several such rows.
+        Of items that are rows: how many are many, how long few and many rows may be to get no more than a warp of threads, and
+        how long to get no more than eight, from which length on they get a warp, and how many elements of shorter ones a thread
+        has. A block does several such rows.
+    column_lanes : int
+        Of items that are columns, neighbours along the last extent: how many a thread has. A block has as many threads side by
+        side as there are vectors of columns, at most a warp, and no more than a quarter of one where blocks would be few.
     """
 
     threads: int
@@ -74,6 +79,7 @@ class BlockSchedule:
     most: int
     repeats: bool
     row_limits: tuple[int, ...] = ()
+    column_lanes: int = 0
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
@@ -81,16 +87,32 @@ class BlockSchedule:
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))
-        return cls(launch.get("block", 0), launch.get("per_block", 1), most or MAX_BLOCKS, bool(most), limits)
+        return cls(
+            launch.get("block", 0),
+            launch.get("per_block", 1),
+            most or MAX_BLOCKS,
+            bool(most),
+            limits,
+            launch.get("column_lanes", 0),
+        )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
         """Blocks of a launch over these extents, `work` elements in all; 0 where there is nothing to do."""
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:
-            many, few_length, many_length, warp_length, elements = self.row_limits
+            many, few_length, many_length, block_length, warp_length, elements = self.row_limits
             length = work // items
             if length < warp_length:
                 per_block = self.threads // max(1, (1 << max(0, length - 1).bit_length()) // elements)
             elif length <= (few_length if items < many else many_length):
                 per_block = self.threads // WARP
+            elif length <= block_length:
+                per_block = self.threads // (8 * WARP)
+        if self.column_lanes and items:
+            per_block, columns = self.column_lanes, parallel[-1]
+            while per_block < min(columns, WARP * self.column_lanes):
+                per_block *= 2
+            while per_block > 8 * self.column_lanes and items < FEW_BLOCKS * per_block:
+                per_block //= 2
+            return min(items // columns * -(-columns // per_block), self.most)
         return min(-(-items // per_block), self.most)

@@ -5,7 +5,9 @@ They are of a few classes, so that many sizes share a kernel:
 
 row      (threads, slots): threads that share a row, and how many vectors of it each keeps in registers; with 0
          slots the row is read again whenever it is gone over.
-columns  (threads, columns): threads side by side, and how many columns each folds.
+rows     how many vectors of a row, whatever its length, a thread keeps in registers, for each form of the code.
+multiples  parameters that are multiples of a vector where accesses through ``vectors`` are aligned.
+columns  (threads, columns): threads side by side (0: as many as the launch says), and how many columns each folds.
 crossed  (threads, slots): as row, for rows that are gone down, whose columns are kept.
 private  room for so many places that a block folds into by itself.
 whole    the innermost extent is a multiple of a vector.
@@ -26,6 +28,7 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import describe_rows
+from weft.codegen.passes.map_axes_any_rows import describe_any_row
 from weft.codegen.passes.map_axes_columns import describe_columns
 from weft.codegen.passes.map_axes_crossed import describe_crossed
 from weft.codegen.passes.map_axes_elements import describe_line
@@ -41,16 +44,19 @@ from weft.codegen.passes.unroll_folds import describe_folds, unroll_folds
 from weft.codegen.target import Target
 
 
-def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False) -> Kernel:
+def describe_shapes(
+    kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
+) -> Kernel:
     """The kernel with what `sizes`, the values of index parameters by name, allow on this target.
 
-    With `exact` the kernel is for these sizes alone where that makes it faster.
+    With `exact` the kernel is for these sizes alone where that makes it faster; with `parts` it folds what chunks have.
     """
     if kernel.level != "logical":
         return kernel
-    if "joined" not in kernel.attributes:  # whose few parts are folded as many are
-        kernel = describe_folds(kernel, sizes)
-    if target.scheduled_for.kind != "cuda":
+    on_gpu = target.scheduled_for.kind == "cuda"
+    if "joined" not in kernel.attributes and not (on_gpu and parts):
+        kernel = describe_folds(kernel, sizes)  # (few parts are folded as many are)
+    if not on_gpu:
         return describe_rows(kernel, sizes)
     inlined = unroll_folds(inline_rows(kernel, straight=True))
     nest = find_nest(inlined)
@@ -65,8 +71,9 @@ def describe_shapes(kernel: Kernel, sizes: Mapping[str, int], target: Target, *,
     else:
         found = (
             describe_scatter(inlined, nest, sizes)
-            or describe_columns(inlined, nest, sizes)
-            or describe_row(inlined, nest, sizes, exact=exact)
+            or describe_columns(inlined, nest, sizes, exact=exact)
+            or (not exact and describe_any_row(inlined, nest, sizes))
+            or describe_row(inlined, nest, sizes)
             or describe_tile(inlined, nest, sizes)
             or describe_plane(inlined, nest, sizes)
             or describe_scan(inlined, nest, sizes)

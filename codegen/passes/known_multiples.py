@@ -58,6 +58,66 @@ class Multiples:
         return False
 
 
+def needed_multiples(
+    kernel: Kernel,
+    walks: Sequence[tuple[Sequence[Operation], Value]],
+    sizes: Mapping[str, int],
+    lanes: int,
+    *bounds: Value,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Parameters as of `aligned_pointers` wherever others, named behind them, are multiples of `lanes`, and so are `bounds`.
+
+    No size is looked at: of `sizes` only the names count. None at all where nothing is aligned by multiples alone.
+    """
+    if lanes == 1:
+        return (), ()
+    align = {p.value: p.align for p in kernel.parameters}
+    names = {p.value: p.value.name for p in kernel.parameters if p.value.name in sizes}
+    made = {v: o for o in program_order(kernel.body.operations) for v in o.results}
+    needs: dict[str, set[str]] = {}
+    bad: set[str] = set()
+    for operations, index in walks:
+        steps = index_steps(operations, index)
+        for o in operations:
+            if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
+                continue
+            pointer = o.operands[0]
+            assert isinstance(pointer.type, Pointer)
+            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
+            found = _needed(o.operands[1], lanes, index, names, made)
+            if found is None or pointer.type.dtype.kind == "c" or align[pointer] % wanted:
+                bad.add(pointer.name)
+            else:
+                needs.setdefault(pointer.name, set()).update(found)
+    good = tuple(sorted(needs.keys() - bad))
+    wanted_too = [_needed(v, lanes, None, names, made) for v in bounds]
+    if not good or None in wanted_too:
+        return (), ()
+    wanted_all = set().union(*(needs[name] for name in good), *wanted_too)  # type: ignore[arg-type]
+    return (good, tuple(sorted(wanted_all))) if wanted_all else ((), ())
+
+
+def _needed(
+    value: Value, divisor: int, index: Value | None, names: Mapping[Value, str], made: Mapping[Value, Operation]
+) -> set[str] | None:
+    """Parameters that have to be multiples of a power of two for `value` to be one where `index` is; None: no matter which."""
+    if value is index:
+        return set()
+    if value in names:
+        return {names[value]}
+    o = made.get(value)
+    if o is None:
+        return None
+    if o.opcode == "constant" and o.results[0].type.kind in "iu":  # type: ignore[union-attr]
+        return None if int(o.attributes["value"]) % divisor else set()
+    if o.opcode not in ("add", "subtract", "minimum", "maximum", "multiply"):
+        return None
+    found = [_needed(v, divisor, index, names, made) for v in o.operands]
+    if o.opcode == "multiply":  # one is enough
+        return min((each for each in found if each is not None), key=len, default=None)
+    return None if None in found else set().union(*found)  # type: ignore[arg-type]
+
+
 def aligned_pointers(
     kernel: Kernel, walks: Sequence[tuple[Sequence[Operation], Value]], sizes: Mapping[str, int], lanes: int
 ) -> tuple[str, ...]:

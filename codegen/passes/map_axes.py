@@ -38,6 +38,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.passes.map_axes_any_rows import map_any_rows
 from weft.codegen.passes.map_axes_columns import map_columns
 from weft.codegen.passes.map_axes_crossed import map_crossed
 from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
@@ -57,8 +58,9 @@ from weft.codegen.target import Target
 def launch_data(threaded: Kernel) -> dict[str, Any]:
     """What the runtime has to know to launch a kernel that `map_axes` made."""
     wanted = ("scheme", "block", "per_block", "most_blocks")
+    limits = {name: threaded.attributes.get(name) for name in ("row_limits", "column_lanes")}
     return {name: threaded.attributes[name] for name in wanted} | {
-        "row_limits": threaded.attributes.get("row_limits", ())
+        name: found for name, found in limits.items() if found
     }
 
 
@@ -91,6 +93,8 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
         return map_line(kernel, nest, lanes, aligned, target) if lanes > 1 else map_plane(kernel, nest)
     if "columns" in kernel.attributes:
         return map_columns(kernel, nest)
+    if "rows" in kernel.attributes:
+        return map_any_rows(kernel, nest)
     if "row" in kernel.attributes:
         return map_rows(kernel, nest)
     folded = map_folds(kernel, nest)

@@ -17,7 +17,7 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.passes.map_axes_folds import fold_all, shuffled
 from weft.codegen.passes.map_axes_lanes import Slot, lanes_of
 from weft.codegen.passes.map_axes_nest import Nest, is_spread, prefers_columns
@@ -37,23 +37,30 @@ SHORT_SIDE = 8
 FEW_BLOCKS = 256
 
 
-def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
     """``columns`` (threads side by side, columns of each), ``whole`` and ``vectors`` for these sizes; none where the folds
     do not go across rows.
+
+    Unless `exact` it is 0 threads, which the launch knows, and for columns that are gone down once ``multiples`` instead of ``whole``.
     """
     row = find_columns(nest)
     if row is None:
         return {}
-    index, count = nest.levels[-1].index, sizes[nest.levels[-1].extent.name]
-    lanes = _power_of_two(count, _columns_of(row, index))
-    items = prod(sizes[level.extent.name] for level in nest.levels)
-    side = _side(count, items, lanes)
+    widest = _columns_of(row, nest.levels[-1].index)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
+    walks = [(list(program_order(nest.operations)), nest.levels[-1].index)]
+    any_side = not exact and values * WARPS * WARP * widest <= SHARED_BYTES
+    if any_side and len(row.loops) == 1:
+        vectors, multiples = needed_multiples(kernel, walks, sizes, widest, nest.levels[-1].extent)
+        return {"columns": (0, widest), "vectors": vectors, "multiples": multiples}
+    count = sizes[nest.levels[-1].extent.name]
+    lanes = widest if any_side else _power_of_two(count, widest)
+    items = prod(sizes[level.extent.name] for level in nest.levels)
+    side = 0 if any_side else _side(count, items, lanes)
     if values * WARPS * side * lanes > SHARED_BYTES:
         return {}
     found: dict[str, Any] = {"columns": (side, lanes)}
     if count % lanes == 0:
-        walks = [(list(program_order(nest.operations)), index)]
         found |= {"whole": True, "vectors": aligned_pointers(kernel, walks, sizes, lanes)}
     return found
 
@@ -118,33 +125,64 @@ def map_columns(kernel: Kernel, nest: Nest) -> Kernel:
     """The threaded form of a kernel with a ``columns`` attribute."""
     row = find_columns(nest)
     assert row is not None
-    side, lanes = kernel.attributes["columns"]
+    known, lanes = kernel.attributes["columns"]
     w = ThreadWriter(kernel, nest, THREADS)
     *outer, columns = w.extents()
-    width = side * lanes
+    if known:
+        side: Value | int = known
+        down, right = w.split(w.thread, known)
+    else:
+        shift = _side_shift(w, columns, w.product([*outer, columns]), lanes)
+        side = w.compute("left_shift", 1, shift)
+        down, right = (
+            w.compute("right_shift", w.thread, shift),
+            w.compute("bitwise_and", w.thread, w.compute("subtract", side, 1)),
+        )
+    width = w.compute("multiply", side, lanes)
     across = w.parts(columns, width)
-    down, right = w.split(w.thread, side)
     count = w.compute("multiply", w.product(outer), across) if outer else across
     with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
         batch, number = w.split(opened.index, across) if outer else (opened.index, opened.index)
         w.bind(nest.levels[:-1], batch)
         first = w.compute("add", w.compute("multiply", number, width), w.compute("multiply", right, lanes))
-        writer = ColumnWriter(w, row, nest, down)
-        writer.place(first, columns)
-        writer.write(nest)
+
+        def write(*, whole: bool) -> None:
+            writer = ColumnWriter(w, row, nest, down, side, whole=whole)
+            writer.place(first, columns)
+            writer.write(nest)
+
+        multiples = kernel.attributes.get("multiples")
+        if multiples:
+            w.choose_form(w.are_multiples(multiples, lanes), lambda: write(whole=True), lambda: write(whole=False))
+        else:
+            write(whole=bool(kernel.attributes.get("whole")))
         w.barrier()
-    return w.finish("columns", width)
+    return w.finish("columns", known * lanes or 1, column_lanes=0 if known else lanes)
+
+
+def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
+    """The logarithm of `_side`."""
+    vectors = w.parts(count, lanes)
+    wanted: Value | int = 0
+    for k in range(WARP.bit_length() - 1):
+        wanted = w.choose(w.test("greater", vectors, 1 << k), k + 1, wanted)
+    most: Value | int = SHORT_SIDE.bit_length() - 1
+    for k in range(SHORT_SIDE.bit_length(), WARP.bit_length()):
+        most = w.choose(w.test("less", items, FEW_BLOCKS * lanes << k), most, k)
+    return w.compute("minimum", wanted, most)
 
 
 class ColumnWriter(RowWriter):
     """Writes what is done for the columns of a thread, this one being number `part` below one another."""
 
-    def __init__(self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value) -> None:
+    def __init__(
+        self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value, side: Value | int, *, whole: bool
+    ) -> None:
         attributes = w.builder.kernel.attributes
-        super().__init__(w, row, THREADS, part, RowFacts(0, vectors=attributes.get("vectors", ())))
-        self.side, self.lanes = attributes["columns"]
+        super().__init__(w, row, THREADS, part, RowFacts(0, whole, attributes.get("vectors", ()) if whole else ()))
+        self.side = side
+        _, self.lanes = attributes["columns"]
         self.writer.lanes = self.lanes
-        self.whole = bool(attributes.get("whole"))
         self.index = nest.levels[-1].index
         self.steps = index_steps(nest.operations, self.index)
         self.columns = Slot([], [])
@@ -152,7 +190,7 @@ class ColumnWriter(RowWriter):
     def place(self, first: Value, count: Value) -> None:
         """Let this thread's columns begin at `first`, of `count` that there are."""
         w = self.w
-        if self.whole:
+        if self.known.whole:
             at = w.compute("minimum", first, w.compute("subtract", count, self.lanes))
             self.columns = self.writer.slot(at, [w.test("less", first, count)] * self.lanes)
         else:
@@ -200,7 +238,7 @@ class ColumnWriter(RowWriter):
         w, width = self.w, len(loop.results)
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))
-        apart = THREADS // self.side
+        apart = w.quotient(w.number(THREADS), self.side)
         flat = [v for lane in accumulators for v in lane]
 
         def nested(values: Sequence[Value]) -> list[list[Value]]:
@@ -211,17 +249,18 @@ class ColumnWriter(RowWriter):
             return [v for lane in self._body(loop, slots, nested(carried)) for v in lane]
 
         def at(first: Value) -> list[Value]:
-            return [w.compute("add", first, k * apart) if k else first for k in range(unroll)]
+            return [w.compute("add", first, w.compute("multiply", apart, k)) if k else first for k in range(unroll)]
 
         last = w.compute("subtract", self.stop, 1)
         # where all rows of this thread's next turn are there
-        whole = w.compute("subtract", self.stop, (unroll - 1) * apart)
+        whole = w.compute("subtract", self.stop, w.compute("multiply", apart, unroll - 1))
         first = w.compute("add", self.start, self.part)
-        how: dict[str, Any] = {"step_by": w.number(unroll * apart), "rolled": True, "opaque": True}
+        stride = w.compute("multiply", apart, unroll)
+        how: dict[str, Any] = {"step_by": stride, "rolled": True, "opaque": True}
         start = [first, *flat]
         with self.writer.inside(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
             after = turn(at(opened.index), [None] * unroll, opened.carried[1:])
-            opened.yield_(w.compute("add", opened.index, unroll * apart), *after)
+            opened.yield_(w.compute("add", opened.index, stride), *after)
         if unroll == 1:
             return nested(opened.results[1:])
         rest = at(opened.results[0])[:-1]
@@ -252,13 +291,13 @@ class ColumnWriter(RowWriter):
         """The folds of this thread's columns from what all that share them found; each of them gets them."""
         w = self.w
         mask = WARP // 2
-        while mask >= self.side:
-            values = [shuffled(w, combine, lane, mask) for lane in values]
+        while mask >= (self.side if isinstance(self.side, int) else 1):
+            values = [self._folded(combine, lane, mask) for lane in values]
             mask //= 2
         warp, lane = w.split(w.thread, WARP)
-        width = self.side * self.lanes
+        width = (self.side if isinstance(self.side, int) else WARP) * self.lanes
         shared = [w.shared_array(v.type, WARPS * width) for v in values[0]]  # type: ignore[arg-type]
-        own = w.compute("multiply", w.split(lane, self.side)[1], self.lanes)
+        own = w.compute("multiply", w.compute("bitwise_and", lane, w.compute("subtract", self.side, 1)), self.lanes)
         numbers = [w.number(column) for column in range(self.lanes)]
         notes = [{"align": min(16, self.lanes * v.type.itemsize)} for v in values[0]]  # type: ignore[union-attr]
         with w.when(w.test("less", lane, self.side)):
@@ -279,3 +318,11 @@ class ColumnWriter(RowWriter):
             return [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
 
         return [list(column) for column in _by_halves(found, together)]
+
+    def _folded(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
+        """Folded with the lane `mask` away, where that one has the same columns."""
+        found = shuffled(self.w, combine, values, mask)
+        if isinstance(self.side, int):
+            return found
+        same = self.w.test("less_equal", self.side, mask)
+        return [self.w.builder.op("where", same, new, old) for new, old in zip(found, values, strict=True)]

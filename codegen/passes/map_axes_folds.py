@@ -107,7 +107,7 @@ def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
     )
     if columns:
         return w.finish("columns", WARP, shared=shared, most_blocks=MOST_BLOCKS)
-    limits = (MANY_ROWS, SHORT_LENGTH, WARP_LENGTH, SHARED_LENGTH, ROW_ELEMENTS)
+    limits = (MANY_ROWS, SHORT_LENGTH, WARP_LENGTH, 0, SHARED_LENGTH, ROW_ELEMENTS)
     return w.finish("rows", 1, shared=shared, most_blocks=MOST_BLOCKS, row_limits=limits)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.passes.join_kernels import TICKET
-from weft.codegen.passes.known_multiples import Multiples, aligned_pointers
+from weft.codegen.passes.known_multiples import Multiples, aligned_pointers, needed_multiples
 from weft.codegen.passes.map_axes_columns import find_columns
 from weft.codegen.passes.map_axes_nest import Nest, find_nest
 from weft.codegen.passes.map_axes_rows import (
@@ -59,16 +59,20 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) ->
     """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps where it is gone over again,
     and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
 
-    Unless `exact`, any number of partial results is folded alike: they are few.
+    Unless `exact`, chunks that are gone over once have ``multiples`` instead of ``whole``, and any number of partial results is folded alike: they are few.
     """
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
-    multiples = Multiples(kernel, sizes)
     found: dict[str, Any] = {}
     vectors: tuple[str, ...] = ()
-    if all(multiples.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop)):
+    multiples = Multiples(kernel, sizes)
+    if not exact and len(chunk.loops) == 1:
+        vectors, found["multiples"] = needed_multiples(
+            kernel, chunk.walks(), sizes, chunk.lanes(), chunk.start, chunk.stop
+        )
+    elif all(multiples.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop)):
         found["whole"] = True
         vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
     parts = _chunk_parts(chunk)
@@ -79,8 +83,11 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) ->
     whole = exact and count % final.lanes() == 0
     if whole:
         vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
-    most = FEW_PARTS if threads == WARP and not exact else count
-    found["finish"] = (threads, vectors_kept(final, most, threads), whole)
+    if exact:
+        kept = vectors_kept(final, count, threads)
+    else:
+        kept = vectors_kept(final, FEW_PARTS, WARP) if threads == WARP else 0
+    found["finish"] = (threads, kept, whole)
     return found | {"vectors": vectors}
 
 
@@ -96,8 +103,20 @@ def map_joined(kernel: Kernel) -> Kernel:
     whole, vectors = bool(attributes.get("whole")), attributes.get("vectors", ())
     if attributes.get("kept"):
         w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
-    known = RowFacts(attributes.get("kept", 0), whole, vectors, _chunk_length(chunk, w), loads=CHUNK_LOADS)
-    RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
+    length = _chunk_length(chunk, w)
+
+    def fold(whole: bool, vectors: tuple[str, ...]) -> None:
+        known = RowFacts(attributes.get("kept", 0), whole, vectors, length, CHUNK_LOADS)
+        RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
+
+    if "multiples" in attributes:
+        w.choose_form(
+            w.are_multiples(attributes["multiples"], chunk.lanes()),
+            lambda: fold(True, vectors),
+            lambda: fold(False, ()),
+        )
+    else:
+        fold(whole, vectors)
     last = _count(w, kernel)
     threads, kept, whole = attributes.get("finish", (THREADS, 0, False))
     with w.when(last):

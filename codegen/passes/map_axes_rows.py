@@ -38,8 +38,6 @@ BLOCK_LENGTH = 4096
 FOLD_LANES = 4
 # 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
 KEPT_REGISTERS = 48
-# Vectors a thread keeps in kernels for rows of any length, by the threads that share one: few kernels for many lengths.
-COMMON_SLOTS = {WARP: (2, 8), BLOCK: (4,), WIDE_BLOCK: (8,)}
 TILE_LOADS = 4
 # Registers of a thread that let 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) run on a multiprocessor, and what a thread needs
 # of them for other things than its part of the row. Left alone, the assembler takes 40 and more for rows that do with 32.
@@ -121,11 +119,8 @@ def _stores_carried(loop: Operation) -> bool:
 # -- what the sizes allow ----------------------------------------------------------------------
 
 
-def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
-    """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better.
-
-    Unless `exact`, rows of many lengths have the same attributes.
-    """
+def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return {}
@@ -136,7 +131,8 @@ def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact:
     if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
         return {}
     lanes = row.lanes()
-    found: dict[str, Any] = {"row": _share(row, length, exact)}
+    threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
+    found: dict[str, Any] = {"row": (threads, vectors_kept(row, length, threads))}
     if length % lanes == 0:
         found["whole"] = True
         found["vectors"] = aligned_pointers(kernel, row.walks(), sizes, lanes)
@@ -153,26 +149,18 @@ def _kept(row: RowNest) -> int:
     return max(1, sum(kept.values()))
 
 
-def _share(row: RowNest, length: int, exact: bool) -> tuple[int, int]:
-    """Threads that share a row of this length, and vectors that each keeps."""
-    threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
-    for slots in () if exact else COMMON_SLOTS[threads]:
-        if _fits(row, slots) and length <= slots * threads * row.lanes():
-            return threads, slots
-    return threads, vectors_kept(row, length, threads)
-
-
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = KEPT_REGISTERS) -> int:
     """Vectors of a row that each of its threads keeps in so many registers: a power of two, or 0 where they are too many."""
     slots = 1
-    while _fits(row, slots, registers):
+    while fits(row, slots, registers):
         if length <= slots * threads * row.lanes():
             return slots
         slots *= 2
     return 0
 
 
-def _fits(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
+def fits(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
+    """Whether a thread has registers to keep so many vectors of a row."""
     return slots * row.lanes() * _kept(row) <= registers
 
 
@@ -213,7 +201,8 @@ class RowFacts:
     """What is known of a row.
 
     `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
-    the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile.
+    the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile;
+    `rest_at_once`: in the last part of one too, not one by one.
     """
 
     kept: int = 0
@@ -221,6 +210,7 @@ class RowFacts:
     vectors: Sequence[str] = ()
     length: int | None = None
     loads: int = TILE_LOADS
+    rest_at_once: bool = True
 
 
 class RowWriter:
@@ -273,12 +263,16 @@ class RowWriter:
         if len(part) == 1 and is_spread(part[0]):
             self._loop(part[0])
         elif part is self.row.tail or any(o.opcode == "store" for o in part):
-            with w.when(w.test("equal", self.part, 0)):
+            with w.when(self._is_first()):
                 w.copy(part)
             self.writer.forget()
         else:
             for operation in part:
                 self.writer.point(operation)
+
+    def _is_first(self) -> Value:
+        """Whether this thread does what one has to do."""
+        return self.w.test("equal", self.part, 0)
 
     def _meet(self) -> None:
         if self.threads == WARP:
@@ -361,29 +355,33 @@ class RowWriter:
         return [
             self._slot(k, self.start, length, known)
             for k in range(self.known.kept)
-            if known is None or k * self.span < known
+            if known is None or k * self.threads * self.lanes < known
         ]
 
-    @property
-    def span(self) -> int:
-        """Elements from one vector of a thread to its next."""
-        return self.threads * self.lanes
+    def spans(self, count: int) -> Value | int:
+        """Elements from a vector of a thread to the one so many further."""
+        return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
         """Vector `k` of this thread, of `length` elements from `base` on."""
         w = self.w
         own = w.compute("multiply", self.part, self.lanes)
-        offset = w.compute("add", own, k * self.span) if k else own
-        if known is not None and (k + 1) * self.span <= known:
+        offset = w.compute("add", own, self.spans(k)) if k else own
+        if known is not None and (k + 1) * self.threads * self.lanes <= known:
             return self.writer.slot(w.compute("add", base, offset))
+        there = self._there(length)
         if self.known.whole:
-            valid = w.test("less", offset, length)
-            at = w.compute("minimum", offset, w.compute("subtract", length, self.lanes))
-            return self.writer.slot(w.compute("add", base, at), [valid] * self.lanes)
-        last = w.compute("subtract", length, 1)
+            inside = w.test("less", offset, length)
+            at = w.compute("minimum", offset, w.compute("subtract", there, self.lanes))
+            return self.writer.slot(w.compute("add", base, at), [inside] * self.lanes)
+        last = w.compute("subtract", there, 1)
         offsets = [w.compute("add", offset, lane) if lane else offset for lane in range(self.lanes)]
         indices = [w.compute("add", base, w.compute("minimum", at, last)) for at in offsets]
         return Slot(indices, [w.test("less", at, length) for at in offsets])
+
+    def _there(self, length: Value) -> Value:
+        """How many elements can be read where a part of the row is `length` long."""
+        return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
         """The row tile by tile: whole tiles, then what is left. Without vectors each thread stops by itself."""
@@ -391,13 +389,14 @@ class RowWriter:
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
         unroll = 1 if alone else max(1, self.known.loads // max(1, loads))
-        tile = self.span * unroll
+        tile = w.value(self.spans(unroll))
         length = w.compute("subtract", self.stop, self.start)
-        rest = w.builder.op("bitwise_and", length, w.number(tile - 1))
+        rest = w.compute("bitwise_and", length, w.compute("subtract", tile, 1))
         end = self.stop if alone else w.compute("subtract", self.stop, rest)
         first = w.compute("add", self.start, w.compute("multiply", self.part, self.lanes))
         # from 0 to a number: LLVM sees that there is a first turn
-        exact = self.known.length if self.known.length is not None and self.known.length % tile == 0 else None
+        known, whole_tile = self.known.length, unroll * self.threads * self.lanes
+        exact = known if known is not None and known % whole_tile == 0 else None
         begin, end = (first, end) if exact is None else (w.number(0), w.number(exact))
         flat = [v for lane in accumulators for v in lane]
         width = len(loop.results)
@@ -405,15 +404,25 @@ class RowWriter:
         def nested(values: Sequence[Value]) -> list[list[Value]]:
             return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
-        how: dict[str, Any] = {"step_by": w.number(tile), "rolled": True, "opaque": True}
+        how: dict[str, Any] = {"step_by": tile, "rolled": True, "opaque": True}
         with self.writer.inside(), w.builder.loop(end, "serial", start=begin, initial=flat, **how) as opened:
             at = opened.index if exact is None else w.compute("add", first, opened.index)
-            slots = [self.writer.slot(w.compute("add", at, k * self.span) if k else at) for k in range(unroll)]
+            slots = [self.writer.slot(w.compute("add", at, self.spans(k)) if k else at) for k in range(unroll)]
             after = self._turn(loop, slots, nested(opened.carried))
             opened.yield_(*(v for lane in after for v in lane))
         whole = list(opened.results)
         if alone or exact is not None:
             return nested(whole)
+
+        if not self.known.rest_at_once:
+            how["step_by"] = w.value(self.spans(1))
+            with (
+                self.writer.inside(),
+                w.builder.loop(rest, "serial", start=w.number(0), initial=whole, **how) as opened,
+            ):
+                slots = [self._slot(0, w.compute("add", end, opened.index), w.compute("subtract", rest, opened.index))]
+                opened.yield_(*(v for lane in self._turn(loop, slots, nested(opened.carried)) for v in lane))
+            return nested(list(opened.results))
 
         def left() -> list[Value]:
             with self.writer.inside():

@@ -138,6 +138,29 @@ class ThreadWriter:
             regions.append(region)
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
+    def choose_form(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """One of two forms of code that has the same effect: values computed in it are not known outside."""
+        outside = self.map
+
+        def form(write: Callable[[], None]) -> Callable[[], Sequence[Value]]:
+            def run() -> Sequence[Value]:
+                self.map = dict(outside)
+                write()
+                self.map = outside
+                return ()
+
+            return run
+
+        self.select(condition, form(yes), form(no))
+
+    def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
+        """Whether these parameters are multiples of a power of two."""
+        sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
+        bits = sizes[0]
+        for size in sizes[1:]:
+            bits = self.compute("bitwise_or", bits, size)
+        return self.test("equal", self.compute("bitwise_and", bits, lanes - 1), 0)
+
     @contextmanager
     def loop(self, stop: Value | int, start: Value | int = 0, **attributes: Any) -> Iterator[Value]:
         """A loop in order without carried values; its index."""
@@ -220,6 +243,7 @@ class ThreadWriter:
         most_blocks: int = 2**31 - 1,
         every: bool = False,
         row_limits: tuple[int, ...] = (),
+        column_lanes: int = 0,
     ) -> Kernel:
         """The kernel, with its launch data; `every`: each block does its own items and no more."""
         kernel = self.builder.finish()
@@ -230,5 +254,6 @@ class ThreadWriter:
             "most_blocks": 0 if every else most_blocks,
             "shared": shared,
             "row_limits": row_limits,
+            "column_lanes": column_lanes,
         }
         return kernel

@@ -111,7 +111,7 @@ def compared(trouble: list[str]) -> Iterator[None]:
     """What is found for other sizes is compared with a new plan; differences go to `trouble`."""
     found_plan, make_plan, keep = resized.find, execute.make_plan, resized.is_worth_keeping
 
-    def general(device: Any, group: Any) -> list[Any]:
+    def general(device: Any, group: Any, may: Any) -> list[Any]:
         return [(obtain_function(device, k.kernel), k) for k in lower_for(device.target, group, special=False)]
 
     def find(form: resized.Form) -> Plan | None:

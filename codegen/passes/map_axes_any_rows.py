@@ -1,0 +1,213 @@
+"""Rows of any length in one kernel: what `map_axes_rows` compiles in for a length, a launch finds out.
+
+In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`describe_any_row`). Out: the threaded kernel.
+A block has as many rows as its threads suffice for. There is code for rows that are kept in registers, for
+those that are read again, and for short ones, of which a launch takes one; of rows that are gone over once, for those of whole
+vectors (where ``multiples`` are) and for others.
+
+Always true: the tree of a fold is that of `map_axes_rows`, or of `map_axes_folds` below 64 elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.codegen.kernel_ir.operation import Kernel, Value
+from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.map_axes_folds import ROW_ELEMENTS, shuffled
+from weft.codegen.passes.map_axes_nest import Nest, prefers_columns
+from weft.codegen.passes.map_axes_rows import (
+    BLOCK,
+    BLOCK_LENGTH,
+    LEAST_LENGTH,
+    MAX_ITEMS,
+    MOST_LENGTH,
+    REGISTER_AIMS,
+    TILE_LOADS,
+    WARP,
+    WARP_LENGTH,
+    WIDE_BLOCK,
+    RowFacts,
+    RowNest,
+    RowWriter,
+    find_row,
+    fits,
+)
+from weft.codegen.passes.map_axes_writer import ThreadWriter
+
+THREADS = WIDE_BLOCK
+# That share a short row, at most.
+SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
+# Vectors of a long row that a thread keeps where it is gone over again; the others stay in the first cache.
+MANY = 4
+# Vectors that a thread reads at once of the others, in kernels that have code for both.
+LOADS = 2
+
+
+def describe_any_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """``rows`` (vectors that a thread keeps, in each form of the code) for any length; of rows that are gone over once ``vectors``
+    where sizes are ``multiples``, of others ``whole`` and ``vectors`` for these sizes.
+    """
+    row = find_row(nest)
+    if row is None or row.stop.name not in sizes or prefers_columns(nest, row.loops):
+        return {}
+    if not any(
+        o.results == (row.start,) and o.opcode == "constant" and o.attributes["value"] == 0 for o in kernel.walk()
+    ):
+        return {}
+    items = 1
+    for level in nest.levels:
+        items *= sizes[level.extent.name]
+    if sizes[row.stop.name] > MOST_LENGTH or items > MAX_ITEMS:
+        return {}
+    lanes = row.lanes()
+    if len(row.loops) == 1:
+        vectors, multiples = needed_multiples(kernel, row.walks(), sizes, lanes, row.stop)
+        return {"rows": (0,), "vectors": vectors, "multiples": multiples}
+    kept = MANY if fits(row, MANY) else 0
+    found: dict[str, Any] = {"rows": (kept, 0) if kept else (0,)}
+    if sizes[row.stop.name] % lanes == 0:
+        found |= {"whole": True, "vectors": aligned_pointers(kernel, row.walks(), sizes, lanes)}
+    return found
+
+
+def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
+    """The threaded form of a kernel with a ``rows`` attribute."""
+    row = find_row(nest)
+    assert row is not None
+    kept, multiples = kernel.attributes["rows"], kernel.attributes.get("multiples", ())
+    whole = bool(kernel.attributes.get("whole"))
+    w = ThreadWriter(kernel, nest, THREADS)
+    w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if kept[0] else REGISTER_AIMS[:2]
+    items = w.product(w.extents())
+    start = w.map.get(row.start) or w.number(0)
+    length = w.compute("subtract", w.map[row.stop], start)
+    shift = _threads_shift(w, length)
+    threads = w.compute("left_shift", 1, shift)
+    slot = w.compute("right_shift", w.thread, shift)
+    part = w.compute("bitwise_and", w.thread, w.compute("subtract", threads, 1))
+    together = w.compute("right_shift", THREADS, shift)
+    with w.builder.loop(w.parts(items, together), "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
+        item = w.compute("add", w.compute("multiply", opened.index, together), slot)
+        team = Team(threads, slot, w.test("less", item, items), length)
+        w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
+
+        def write(slots: int, *, alone: bool = False, whole: bool = whole) -> None:
+            AnyRowWriter(w, row, team, part, slots, alone=alone, whole=whole).write(nest)
+
+        def whole_or_not() -> None:
+            w.choose_form(w.are_multiples(multiples, row.lanes()), lambda: write(0, whole=True), lambda: write(0))
+
+        def kept_or_not() -> None:
+            most = w.compute("multiply", threads, kept[0] * row.lanes())
+            keeps = w.builder.op(
+                "bitwise_and", w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most)
+            )
+            w.choose_form(keeps, lambda: write(kept[0]), lambda: write(0))
+
+        long = whole_or_not if multiples else kept_or_not if kept[0] else lambda: write(0)
+        w.choose_form(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
+        w.barrier()
+    limits = (0, 0, WARP_LENGTH, BLOCK_LENGTH, LEAST_LENGTH, ROW_ELEMENTS)
+    return w.finish("rows", 1, row_limits=limits)
+
+
+def _threads_shift(w: ThreadWriter, length: Value) -> Value:
+    """The logarithm of how many threads share a row."""
+    found: Value | int = 0
+    steps = [(ROW_ELEMENTS, 1), (2 * ROW_ELEMENTS, 2), (4 * ROW_ELEMENTS, 3), (LEAST_LENGTH - 1, 5)]
+    steps += [(WARP_LENGTH, BLOCK.bit_length() - 1), (BLOCK_LENGTH, WIDE_BLOCK.bit_length() - 1)]
+    for above, shift in steps:
+        found = w.choose(w.test("greater", length, above), shift, found)
+    return w.value(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The threads that share a row: how many, which of a block's rows theirs is, whether that is there, and its length."""
+
+    size: Value
+    slot: Value
+    active: Value
+    length: Value
+
+
+class AnyRowWriter(RowWriter):
+    """Writes what is done for a row by as many threads as the launch says; a row that is not there is read and has no elements."""
+
+    def __init__(
+        self, w: ThreadWriter, row: RowNest, team: Team, part: Value, kept: int, *, alone: bool, whole: bool
+    ) -> None:
+        vectors = w.builder.kernel.attributes.get("vectors", ()) if whole and not alone else ()
+        loads = TILE_LOADS if len(row.loops) == 1 else LOADS
+        super().__init__(w, row, THREADS, part, RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False))
+        self.team = team
+        self.alone = alone
+        if alone:
+            self.lanes = self.writer.lanes = 1
+
+    @property
+    def stop(self) -> Value:
+        """Where it ends."""
+        return self.w.choose(self.team.active, super().stop, self.start)
+
+    def spans(self, count: int) -> Value | int:
+        """Elements from a vector of a thread to the one so many further."""
+        return self.w.compute("multiply", self.team.size, count * self.lanes)
+
+    def _is_first(self) -> Value:
+        return self.w.builder.op("bitwise_and", self.team.active, super()._is_first())
+
+    def _meet(self) -> None:
+        self.w.barrier()
+
+    def _there(self, length: Value) -> Value:
+        # (where a row that is not there is kept it is the last one that is read)
+        return self.team.length if self.known.kept else length
+
+    def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+        """The row's fold from what each thread found; every thread gets it."""
+        w = self.w
+        mask = (SHORT_THREADS if self.alone else WARP) // 2
+        while mask:
+            folded = shuffled(w, combine, values, mask)
+            within = w.test("greater", self.team.size, mask)
+            values = [w.builder.op("where", within, new, old) for new, old in zip(folded, values, strict=True)]
+            mask //= 2
+        if self.alone:
+            return values
+        return list(
+            w.select(w.test("greater", self.team.size, WARP), lambda: self._across(combine, values), lambda: values)
+        )
+
+    def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+        """What the warps of a row found, folded by each of them."""
+        w = self.w
+        most = THREADS // WARP
+        warp, lane = w.split(w.thread, WARP)
+        shared = [w.shared_array(v.type, most) for v in values]  # type: ignore[arg-type]
+        with w.when(w.test("equal", lane, 0)):
+            for pointer, value in zip(shared, values, strict=True):
+                w.builder.store(pointer, warp, value)
+        w.barrier()
+        warps = w.quotient(self.team.size, WARP)
+        _, which = w.split(lane, most)
+        there = w.test("less", which, warps)
+        at = w.compute("minimum", w.compute("add", w.compute("multiply", self.team.slot, warps), which), most - 1)
+        types = [v.type for v in values]
+        nothing = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        found = [
+            w.builder.op("where", there, w.builder.load(pointer, at), none)
+            for pointer, none in zip(shared, nothing, strict=True)
+        ]
+        distance = most // 2
+        while distance:
+            found = shuffled(w, combine, found, distance)
+            distance //= 2
+        return found
+
+
+__all__ = ["describe_any_row", "map_any_rows"]
