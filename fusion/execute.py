@@ -24,13 +24,12 @@ from numpy.lib.stride_tricks import as_strided
 from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
-from weft.fusion.expr import Expr, contiguous_strides
+from weft.fusion.expr import Expr, contiguous_strides, topological
 from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import Special, obtain_kernels
 from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
-from weft.fusion.reference import topological
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
 from weft.fusion.sizes import Size, greatest

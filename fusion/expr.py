@@ -11,7 +11,7 @@ the operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from math import prod
 from types import CodeType
@@ -356,3 +356,21 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                     raise ValueError(f"operands could not be broadcast together with shapes {listed}")
                 result[lead + k] = n
     return tuple(result)
+
+
+def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
+    """Every node that `roots` need, operands first; operands of nodes that `stop` accepts are left out."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                if not stop(node):
+                    stack.extend((child, False) for child in reversed(node.operands) if child not in seen)
+    return order

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.fusion.arena import Carve, Take
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, topological
 from weft.fusion.kernels import Special
 from weft.fusion.plan import Call, KernelLaunch, Plan, Step
-from weft.fusion.reference import topological
 from weft.fusion.sizes import Size, Trace, from_bytes
 
 FORMS_LIMIT = 1024

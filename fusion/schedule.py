@@ -12,11 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.fusion.centred import centre_of, fold_of
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, topological
 from weft.fusion.group import Group, Placed, needed_values
 from weft.fusion.grouping import Grouping
 from weft.fusion.index_map import Affine
-from weft.fusion.reference import topological
 from weft.fusion.stored import base_of, choose_stored, find_short
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task, make_task

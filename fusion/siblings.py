@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from weft.fusion.expr import Expr
-from weft.fusion.reference import topological
+from weft.fusion.expr import Expr, topological
 from weft.fusion.schedule import Schedule, make_schedule
 
 # A sibling has at most one byte for so many that are read for it; so many are looked at.

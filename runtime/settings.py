@@ -22,7 +22,6 @@ class Setting:
     parse: Callable[[str], Any]
     default: Any
     doc: str
-    changes_code: bool = False
 
 
 def _flag(text: str) -> bool:
@@ -59,16 +58,14 @@ TABLE = (
     Setting("cache_size", "WEFT_CACHE_SIZE", _count, 512 << 20, "bytes that the disk cache may hold"),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
-    Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index", True),
-    Setting(
-        "sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access watched", True
-    ),
+    Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index"),
+    Setting("sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access watched"),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
     Setting("progress", "WEFT_PROGRESS", _flag, True, "whether compilations that take seconds are shown on a terminal"),
     Setting(
         "nvtx", "WEFT_NVTX", _flag, False, "whether launches are ranges for NVIDIA's tools (needs the nvtx package)"
     ),
-    Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core", True),
+    Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core"),
     Setting("graphs", "WEFT_GRAPHS", _count, 3, "runs of a plan of small kernels that make it a CUDA graph; 0: never"),
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
     Setting("cuda_visible", "CUDA_VISIBLE_DEVICES", str, None, "the GPUs that CUDA shows"),

@@ -8,7 +8,7 @@ fields, so that one generic walk reaches everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -127,15 +127,20 @@ class Kernel:
     def walk(self) -> Iterator[Operation]:
         """Every operation, outer ones first, in program order."""
         bodies = (self.body, *(function.body for function in self.functions))
-        stack = [iter(body.operations) for body in reversed(bodies)]
-        while stack:
-            operation = next(stack[-1], None)
-            if operation is None:
-                stack.pop()
-                continue
-            yield operation
-            for region in reversed(operation.regions):
-                stack.append(iter(region.operations))
+        return program_order(operation for body in bodies for operation in body.operations)
+
+
+def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Every operation of these and of the regions inside them, in program order, outer ones first."""
+    stack = [iter(operations)]
+    while stack:
+        operation = next(stack[-1], None)
+        if operation is None:
+            stack.pop()
+            continue
+        yield operation
+        for region in reversed(operation.regions):
+            stack.append(iter(region.operations))
 
 
 # Operations that are not rows of the op table: name -> what it does. Closed: the verifier

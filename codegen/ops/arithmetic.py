@@ -237,8 +237,6 @@ ROWS = (
         lowering=_NUMBER,
         on_pairs=pairs.add,
         identity=0,
-        commutative=True,
-        associative=True,
         dunder="add",
     ),
     OpDef(
@@ -258,8 +256,6 @@ ROWS = (
         lowering={"b": "instruction and", "i": "instruction mul", "u": "instruction mul", "f": "instruction fmul"},
         on_pairs=pairs.multiply,
         identity=1,
-        commutative=True,
-        associative=True,
         dunder="mul",
     ),
     OpDef(

@@ -39,8 +39,6 @@ class OpDef:
         name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"`` or ``"same"`` (the operand itself).
     identity : object
         Of a fold with it: a number, "highest" or "lowest" (of the dtype), or None.
-    commutative, associative : bool
-        Exactly so for integers; folds of floats regroup only where the library says it does.
     cost : int
         Rough instructions an element.
     ulp : float
@@ -64,8 +62,6 @@ class OpDef:
     on_pairs: Callable[..., Any] | None = None
     lowering: dict[str, str] = field(default_factory=dict)
     identity: Any = None
-    commutative: bool = False
-    associative: bool = False
     cost: int = 1
     ulp: float = 0.0
     domain: str = "real"

@@ -152,7 +152,6 @@ ROWS = (
         expand=_mixed("equal"),
         lowering=_compare("eq", "oeq"),
         on_pairs=pairs.equal,
-        commutative=True,
         dunder="eq",
     ),
     OpDef(
@@ -163,7 +162,6 @@ ROWS = (
         expand=_mixed("not_equal"),
         lowering=_compare("ne", "une"),
         on_pairs=pairs.not_equal,
-        commutative=True,
         dunder="ne",
     ),
     OpDef(
@@ -214,8 +212,6 @@ ROWS = (
         expand=_logical("bitwise_and"),
         on_pairs=pairs.logical_and,
         identity=True,
-        commutative=True,
-        associative=True,
     ),
     OpDef(
         "logical_or",
@@ -225,8 +221,6 @@ ROWS = (
         expand=_logical("bitwise_or"),
         on_pairs=pairs.logical_or,
         identity=False,
-        commutative=True,
-        associative=True,
     ),
     OpDef(
         "logical_xor",
@@ -236,8 +230,6 @@ ROWS = (
         expand=_logical("bitwise_xor"),
         on_pairs=pairs.logical_xor,
         identity=False,
-        commutative=True,
-        associative=True,
     ),
     OpDef("logical_not", 1, "Whether zero.", "logical_not", expand=_logical_not, on_pairs=pairs.logical_not),
     OpDef(
@@ -247,8 +239,6 @@ ROWS = (
         "bitwise_and",
         lowering=_bits("and"),
         identity=-1,
-        commutative=True,
-        associative=True,
         dunder="and",
     ),
     OpDef(
@@ -258,8 +248,6 @@ ROWS = (
         "bitwise_or",
         lowering=_bits("or"),
         identity=0,
-        commutative=True,
-        associative=True,
         dunder="or",
     ),
     OpDef(
@@ -269,8 +257,6 @@ ROWS = (
         "bitwise_xor",
         lowering=_bits("xor"),
         identity=0,
-        commutative=True,
-        associative=True,
         dunder="xor",
     ),
     OpDef(
@@ -351,8 +337,6 @@ ROWS = (
         lowering={"i": "intrinsic llvm.smin", "u": "intrinsic llvm.umin"},
         on_pairs=pairs.minimum,
         identity="highest",
-        commutative=True,
-        associative=True,
     ),
     OpDef(
         "maximum",
@@ -363,8 +347,6 @@ ROWS = (
         lowering={"i": "intrinsic llvm.smax", "u": "intrinsic llvm.umax"},
         on_pairs=pairs.maximum,
         identity="lowest",
-        commutative=True,
-        associative=True,
     ),
     OpDef(
         "fmin",
@@ -374,8 +356,6 @@ ROWS = (
         expand=_number_extreme("less"),
         on_pairs=pairs.fmin,
         identity="highest",
-        commutative=True,
-        associative=True,
     ),
     OpDef(
         "fmax",
@@ -385,8 +365,6 @@ ROWS = (
         expand=_number_extreme("greater"),
         on_pairs=pairs.fmax,
         identity="lowest",
-        commutative=True,
-        associative=True,
     ),
     OpDef(
         "clip",

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from weft.codegen.kernel_ir.operation import Operation, Value
-
-
-def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Every operation of these and of the regions inside them, in program order, outer ones first."""
-    stack = [iter(operations)]
-    while stack:
-        operation = next(stack[-1], None)
-        if operation is None:
-            stack.pop()
-            continue
-        yield operation
-        for region in reversed(operation.regions):
-            stack.append(iter(region.operations))
+from weft.codegen.kernel_ir.operation import Operation, Value, program_order
 
 
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:

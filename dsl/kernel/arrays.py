@@ -17,8 +17,6 @@ from weft.dsl.kernel.extents import add, contiguous, extent_ir, multiply
 from weft.dsl.kernel.sanitizer_watch import Kind
 from weft.dsl.kernel.values import Array, Constant, Extent, Record, Scalar, Sliced, Tuple, describe, is_number
 
-BYTES = np.dtype(np.uint8)
-
 
 def length(c: Compiler, extent: Extent) -> Constant | Scalar:
     """A length as the language sees it: a Python int that is not negative."""

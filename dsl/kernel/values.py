@@ -19,7 +19,7 @@ from weft.codegen import Value, find_op, is_bfloat16, is_supported, resolve_dtyp
 
 Extent = int | Value  # a length or stride: known when compiling, or an index when running
 
-INT, FLOAT, COMPLEX, BOOL = (np.dtype(t) for t in (np.int64, np.float64, np.complex128, np.bool_))
+INT, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 

@@ -263,11 +263,6 @@ class Order:
             stream.turn = next(self._count)
         return stream.queue
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a person's stream has work that the device's own has not waited for."""
-        return bool(self._open)
-
     def join(self) -> None:
         """The device's own stream waits for every open one, and their work counts as its own from here on."""
         if self._open:
