@@ -6,6 +6,8 @@ again is what would be recorded anew, the same object.
 
 from __future__ import annotations
 
+from importlib import import_module
+from itertools import count
 from types import CodeType
 from typing import Any
 
@@ -23,11 +25,19 @@ from weft.dsl.numbers import (
     remember_slotted,
     within_64_bits,
 )
-from weft.fusion import INTERNED, Epoch, Expr, Location, Storage, current_epoch, cut, map_, recording
+from weft.fusion import INTERNED, Epoch, Expr, Location, Storage, current_epoch, cut, map_, operand, recording
 from weft.runtime import DeviceMismatchError
 
 # Ways in which an operation takes its operands: they are part of what it is found again by.
-PLAIN, REFLECTED, IN_PLACE = range(3)
+PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
+# Where the first operand's expression is in what an operation is found again by.
+LEFT = 5
+# What native code does with what it finds: record it, write it to the first operand and return that or nothing, show a view.
+RECORD, ASSIGN, SET, SHOW = range(4)
+
+# How much was found again in Python; after so much native code does it.
+_found_again = count(1)
+ENOUGH = 2000
 
 
 def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
@@ -53,21 +63,38 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
         right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
         if right is None:
             return None, None
-        key: Any = (op, way, left, first._view, right, second._view, id(code), at)
-        return key, INTERNED.get(key)
+        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view)
+        return key, _look_up(key)
     if second is ...:
-        key = (op, left, first._view, id(code), at)
-        return key, INTERNED.get(key)
+        key = (op, way, id(code), at, type(first), left, first._view)
+        return key, _look_up(key)
     if kind is float or kind is int:
-        # equal keys must mean equal bits, and 0.0 == -0.0
-        key = (op, way, left, first._view, kind, second or repr(second), id(code), at)
-        node = INTERNED.get(key)
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second or keep_zero(second))
+        node = _look_up(key)
         if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
-    slotted = SlotKey((op, way, left, first._view, kind, len(epoch.slots), id(code), at))
+    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots)))
     return slotted, recall_slotted(slotted, second, epoch)
+
+
+def keep_zero(zero: float) -> float | str:
+    """What a zero is known by: equal keys must mean equal bits."""
+    return zero if str(zero)[0] != "-" else "-0.0"
+
+
+def _look_up(key: Any) -> Expr | None:
+    node = INTERNED.get(key)
+    if node is not None:
+        note_found()
+    return node
+
+
+def note_found() -> None:
+    """Something was found again in Python; when much was, native code takes over."""
+    if next(_found_again) == ENOUGH:
+        import_module("weft.dsl.native_operators").quicken_all()
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
@@ -90,8 +117,8 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (else the key has the number, which has just turned out to change)
         INTERNED[key] = node
-        if isinstance(key[4], type):  # (a Python number is part of it)
-            note_constant(key, code, key[-1], key[0], 0 if key[1] == REFLECTED else 1)
+        if key[-2] is float or key[-2] is int:  # (a Python number is part of it)
+            note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
@@ -129,12 +156,14 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """A realised storage as a leaf of the epoch; None where that cannot be done at once."""
-    buffer = storage.buffer
-    if buffer is None or storage.device is not epoch.device:
+    """A storage of another epoch as a leaf of this one, evaluated if it is pending there; None where it is on another device."""
+    if storage.device is not epoch.device:
         return None
     if epoch.first is None:
         epoch.begin((code, at))
+    buffer = storage.buffer
+    if buffer is None:
+        return operand(storage, epoch)
     # (`bind`, without another call)
     node: Expr = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (held: nothing dies between the next three lines)

@@ -243,6 +243,10 @@ class Scalar(Array):
         value = self._value
         return super()._number() if value is None else value
 
+    def _real_number(self) -> Any:
+        value = self._value
+        return super()._real_number() if value is None else value
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
+from weft.dsl.again import IN_PLACE, LEFT, SET, SHOW, note_found
 from weft.dsl.array import (
     Array,
     ReadOnly,
@@ -23,18 +24,22 @@ from weft.dsl.array import (
     check_writable,
     convert,
     expr_of,
+    is_writable,
     record,
     start,
+    user_location,
     whole,
     wrap,
     write,
 )
+from weft.dsl.kept_code import keep_code
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true, take_few
-from weft.dsl.numbers import number_of
+from weft.dsl.numbers import note_constant, number_of
 from weft.dsl.objections import UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.places import assign_places, fold_places
 from weft.dsl.positions import Positions, flat_position, positions_of
+from weft.dsl.recalled import describe
 from weft.dsl.scalars import home_of, is_number
 from weft.dsl.windows import (
     is_soon_done,
@@ -48,6 +53,7 @@ from weft.dsl.windows import (
 from weft.fusion import (
     INTERNED,
     Expr,
+    Location,
     Storage,
     assign,
     broadcast_shapes,
@@ -190,7 +196,7 @@ def getitem(array: Array, key: Any) -> Array:
     """``array[key]``: a view for a basic index, a copy else; an element is a copy, as NumPy's scalars are."""
     shown = _shown(array, key)
     if type(shown) is int:
-        return _element(array, shown)
+        return element(array, shown)
     if shown is not ...:
         return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
     if type(key) is not tuple and isinstance(key, Array) and key.dtype == bool and key.ndim == 0:
@@ -203,7 +209,7 @@ def getitem(array: Array, key: Any) -> Array:
         if not shape:
             if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
                 return window(array, shape, (), index.offset)
-            return _element(array, index.offset)
+            return element(array, index.offset)
         return window(array, shape, tuple(index.strides), index.offset)
     start()
     plan = _places(index, key, array.ndim)
@@ -237,7 +243,7 @@ def _shown(array: Array, key: Any) -> Any:
     return found
 
 
-def _element(array: Array, offset: int) -> Array:
+def element(array: Array, offset: int) -> Array:
     """One element of the array's storage, as an array of its own."""
     storage = array._storage
     if storage.buffer is None and is_soon_done(storage):
@@ -317,8 +323,11 @@ def setitem(array: Array, key: Any, value: Any) -> None:
                 _write_window(array._storage, ((), (), shown), value)
             return
         if not isinstance(value, Array) or value._storage is not array._storage:
-            _write_window(array._storage, shown, value)
+            _write_again(array, key, shown, value)
             return
+        if value._view == shown and is_writable(array):
+            _note_set(array, key, value)
+            return  # the last step of ``x[key] += y``: the view has been written through already
     location = start()
     check_writable(array)
     if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
@@ -332,7 +341,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
         and value._storage is array._storage
         and value._view == target._view
     ):
-        return  # the last step of ``x[key] += y``: the view has been written through already
+        return  # (as above)
     node, weak = value_operand(value, array.dtype)
     if weak is complex and array.dtype.kind != "c":
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
@@ -357,20 +366,60 @@ def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
         return as_operand(np.asarray(value).astype(dtype))
 
 
-def _write_window(storage: Storage, view: View | None, value: Any) -> None:
-    """Write to a view of a storage; what was written there before at the same point of a program is found again."""
+def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
+    """Write to a view; native code finds that again."""
+    where = user_location(3)
+    found, epoch = _name_set(array, key, value, where), recording.epoch
+    slots = len(epoch.slots)  # type: ignore[union-attr]
+    previous, version = _write_window(array._storage, view, value)
+    # (not where another thread has written to it since, or a number has become a slot)
+    if found is None or previous is not found[LEFT] or recording.epoch is not epoch or len(epoch.slots) != slots:  # type: ignore[union-attr]
+        return
+    INTERNED[found] = version
+    note_found()
+    if type(value) in (int, float):
+        note_constant(found, *where, "set", 0)
+
+
+def _note_set(array: Array, key: Any, value: Any) -> None:
+    """Let native code find again that there is nothing to write."""
+    found = _name_set(array, key, value, user_location(3))
+    if found is not None:
+        INTERNED[found] = found[LEFT]
+
+
+def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
+    """What native code finds a write to a view again by; None where it does not."""
+    epoch = current_epoch(array._storage.device)
+    named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
+    plain = (
+        len(epoch.pending) < epoch.limit
+        and type(array) is Array
+        and (type(value) is not Scalar or value._value is None)
+        and all(describe(given, named, epoch, where) for given in (array, key, value))
+        and keep_code(where[0])
+    )
+    return tuple(named) if plain else None
+
+
+def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr, Expr]:
+    """Write to a view of a storage; what was written there before at the same point of a program is found again.
+
+    Returns the version that was written to, and the new one.
+    """
     location = start()
     epoch = current_epoch(storage.device)
     node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
     key = ("set", before := operand(storage, epoch), view, node)
     found = INTERNED.get(key)
     if found is not None and assign(storage, found, before, epoch):
-        return
+        return before, found
     target = wrap(storage, view)
     warn_of_lost_parts(node.dtype, storage.dtype)
     previous, version = write(target, _fitted(node, target.shape, target.dtype))
     if recording.epoch is epoch and previous is before:
         INTERNED[key] = version
+    return previous, version
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
@@ -479,5 +528,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         result = result.copy()
     return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
 
+
+getitem.records = "", 0, SHOW  # type: ignore[attr-defined]
+setitem.records = "set", IN_PLACE, SET  # type: ignore[attr-defined]
 
 __all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]

@@ -32,6 +32,7 @@ from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
+from weft.dsl.windows import recalled_view
 from weft.fusion import Storage, cast, constant, current_epoch, exclusive, map_, pending
 
 
@@ -51,6 +52,11 @@ def astype(
     if kind == self.dtype:
         return copy_of(self) if copy else self
     warn_of_lost_parts(self.dtype, kind)
+    return _converted(self, kind)
+
+
+@recalled
+def _converted(self: Array, kind: np.dtype) -> Array:
     location = start()
     return (record if isinstance(self, Scalar) else record_array)(cast(expr_of(self), kind, location))
 
@@ -80,11 +86,13 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
     return shape[0] if len(shape) == 1 else shape
 
 
+@recalled_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
     """The same elements by another shape."""
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 
+@recalled_view
 def transpose(self: Array, *axes: Any) -> Array:
     """Axes permuted."""
     return manipulation.transpose(self, None if not axes else _shape_arguments(axes))
@@ -393,7 +401,7 @@ METHODS: dict[str, Any] = {
     "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
     "choose": _via_numpy("choose"),
     "put": lambda self, indices, values, mode="raise": Flat(self).__setitem__(np.asarray(indices), values),
-    "T": property(lambda self: manipulation.transpose(self)),
+    "T": property(lambda self: transpose(self)),
     "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
     "real": _part("real"),
     "imag": _part("imag"),

@@ -1,30 +1,40 @@
-"""Binary operators in native code, where they record what was recorded before at the same place of the program.
+"""Recording in native code, where it records what was recorded before at the same place of the program.
 
-In: `Array`'s operators as Python functions. Out: builtins that do as these do in the usual case (`again.recall`, then
-`array.record`), and call them in any other. Always true: which of the two ran cannot be told from the result.
+In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions that say what they `records`. Out: builtins that
+do as these do in the usual case (look up what they are found again by, then record it, write it, or show it), and call them in
+any other. Always true: which of the two ran cannot be told from the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import EllipsisType, NoneType
 from typing import Any
 
-from weft.dsl.again import bind_memory
+from weft.dsl.again import ASSIGN, LEFT, SET, SHOW, bind_memory
 from weft.dsl.array import Array, Scalar
+from weft.dsl.indexing import element
+from weft.dsl.ufunc import UFunc
+from weft.dsl.windows import WINDOWS
 from weft.fusion import INTERNED, Epoch, Expr, Storage, recording, uneven
 from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 
 NAME = "weft_record_again"
 TYPE = 8  # where an object has its type
+SLICE = 16  # ... a slice its three parts, one after the other
+ITEMS = tuple.__basicsize__  # ... a tuple its items
+MOST = 48  # parts of a key
 _FUNCTIONS = (
     "PyEval_GetFrame",
     "PyFrame_GetCode",
     "PyFrame_GetLasti",
     "PyObject_Vectorcall",
-    "PyObject_IsTrue",
+    "PyFloat_AsDouble",
     "PyList_Size",
     "PyList_Append",
+    "PyTuple_New",
+    "PyTuple_SetItem",
     "PyTuple_Pack",
     "PyTuple_Size",
     "PyLong_FromVoidPtr",
@@ -35,53 +45,65 @@ _FUNCTIONS = (
     "PyType_GenericAlloc",
     "Py_IncRef",
 )
-# Objects that every operator knows; behind them its own: the row, the way it takes its operands, the Python function.
+# Objects that all of them know; behind them their own: the row (None: a ufunc's own), the way it takes its operands, what is
+# done with what is found, the Python function.
 _SHARED: dict[str, Any] = {
     "recording": recording,
     "attribute": "epoch",
     "interned": INTERNED,
+    "windows": WINDOWS,
     "bind": bind_memory,
+    "element": element,
     "uneven": uneven,
     "name": "name",
+    "own name": "__name__",
     "None": None,
     "Array": Array,
     "Scalar": Scalar,
     "Storage": Storage,
     "float": float,
     "int": int,
+    "bool": bool,
+    "str": str,
+    "NoneType": NoneType,
+    "EllipsisType": EllipsisType,
+    "slice": slice,
+    "tuple": tuple,
 }
-_OWN = ("op", "way", "function")
+_OWN = ("op", "way", "does", "function")
 # What a call holds references to until it ends.
-_HELD = ("code", "at", "number", "epoch", "left", "right", "key", "node", "storage")
+_HELD = ("code", "at", "number", "epoch", "row", "operand", "key", "node", "storage")
 _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
+# What parts of keys are known by beside their types.
+_PLAIN = dict.fromkeys(("int", "NoneType", "bool", "str", "EllipsisType"), "plain")
 
 
 def quicken_all() -> None:
-    """Put native code in the place of `Array`'s binary operators; where it cannot be made, they stay."""
+    """Put native code in the place of what says that it can; where it cannot be made, they stay."""
     try:
-        for kind in (Array, Scalar):
+        for kind in (Array, Scalar, UFunc):
             for name, function in list(vars(kind).items()):
                 recorded = getattr(function, "records", None)
                 if recorded is not None:
-                    op, way = recorded
-                    setattr(kind, name, quicken(op, way, function))
+                    op, way, does = recorded
+                    setattr(kind, name, quicken(op, way, does, function))
     except CompileError:
         return
 
 
-def quicken(op: str, way: int, function: Callable[..., Any]) -> Any:
-    """A method that records row `op` in native code where it can, and calls `function` where not.
+def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Any:
+    """A method that finds again in native code what it can, and calls `function` where not.
 
     Raises CompileError where it cannot be made.
     """
-    objects = (*_SHARED.values(), op, way, function)
+    objects = (*_SHARED.values(), op, way, does, function)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects)]
-    return Builtin(NAME, operator_text(), words, objects).method()
+    return Builtin(NAME, operator_text(), words, objects, function.__doc__ or "").method()
 
 
 @cache
 def operator_text() -> str:
-    """LLVM text of ``call(self, other)``: no outside symbol, no constant in memory."""
+    """LLVM text of ``call(self, ...)``: no outside symbol, no constant in memory."""
     at = {
         f"{kind.__name__}.{name}": k
         for kind in (Array, Storage, Epoch, Expr, Buffer)
@@ -97,50 +119,270 @@ class _Operator:
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_SHARED, *_OWN))
         self._held = {name: t.new("alloca ptr") for name in (*_HELD, *_BINDING)}
-        self._result = t.new("alloca ptr")
+        self._result, self._cursor, self._outer, self._pending = (t.new("alloca ptr") for _ in range(4))
         self._given = t.new("alloca ptr, i64 4")
+        self._parts = t.new(f"alloca ptr, i64 {MOST}")
+        self._count, self._left, self._left_outside = (t.new("alloca i64") for _ in range(3))
         for where in (*self._held.values(), self._result):
             t.do(f"store ptr null, ptr {where}")
+        t.store("0", self._count, 0)
+        t.store("-1", self._left_outside, 0)
+        self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
 
     def text(self) -> str:
         """All of it."""
         t, known = self._t, self._known
-        first, other = (t.load("%given", k, "ptr") for k in range(2))
-        t.branch("icmp eq i64 %count, 2", "two", "slow")
-        t.label("two")
-        self._go_where("own", self._type(first), {"Array": "begin", "Scalar": "begin"})
-        t.label("begin")
-        pending = self._look_around()
-        left = self._operand("left", first)
-        view = self._field(first, "Array._view")
-        kind = self._type(other)
-        self._go_where("kind", kind, {"Array": "array", "Scalar": "array", "float": "number", "int": "number"})
-        t.label("array")
-        right = self._operand("right", other)
-        place = [t.load(self._held[name], 0, "ptr") for name in ("number", "at")]
-        views = (view, right, self._field(other, "Array._view"))
-        by_array = self._pack(known["op"], known["way"], left, *views, *place)
-        t.do("br label %find")
-        t.label("number")
-        # (equal keys must mean equal bits, and 0.0 == -0.0)
-        truth = self._call("i32", "PyObject_IsTrue", f"ptr {other}")
-        t.branch(f"icmp sgt i32 {truth}, 0", "number.good", "slow")
-        t.label("number.good")
-        place = [t.load(self._held[name], 0, "ptr") for name in ("number", "at")]
-        by_number = self._pack(known["op"], known["way"], left, view, kind, other, *place)
-        t.do("br label %find")
-        t.label("find")
-        key = t.new(f"phi ptr [ {by_array}, %right.there ], [ {by_number}, %number.good ]")
-        self._record(self._find(key), pending)
+        t.branch("icmp sge i64 %count, 1", "some", "slow")
+        t.label("some")
+        self._first = t.load("%given", 0, "ptr")
+        self._own = self._type(self._first)
+        t.do(f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set ]")
+        t.label("show")
+        self._begin_showing()
+        t.label("set")
+        self._leave_elements()
+        t.label("record")
+        self._begin_recording()
+        self._describe_all()
+        t.label("described")
+        self._find()
+        self._go_on()
         t.label("slow")
-        done = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['function']}, ptr %given, i64 %count, ptr null")
+        done = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['function']}, ptr %given, i64 %count, ptr %names")
         t.do(f"store ptr {done}, ptr {self._result}")
         t.do("br label %leave")
         t.label("leave")
+        k = t.begin_loop("forget", t.load(self._count, 0))
+        self._drop(t.load(self._parts, k, "ptr"))
+        t.end_loop("forget")
         for where in self._held.values():
             self._drop(t.load(where, 0, "ptr"))
         t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
         return t.end()
+
+    # -- what something is found again by -----------------------------------------------------
+
+    def _begin_showing(self) -> None:
+        """The first parts of a view's key."""
+        t = self._t
+        self._go_where("shown", self._own, {"Array": "shown.array"})
+        t.label("shown.array")
+        t.branch("icmp eq i64 %count, 2", "shown.one", "slow")
+        t.label("shown.one")
+        storage = self._field(self._first, "Array._storage")
+        self._push(self._field(self._first, "Array._view"))
+        self._push(self._field(storage, "Storage.shape"))
+        self._go_through(t.at("%given", 1), "1")
+        t.do("br label %next")
+
+    def _leave_elements(self) -> None:
+        """On to ``slow`` where a single element is written: that may be done at once, if nothing that is recorded needs it."""
+        t, known = self._t, self._known
+        self._go_where("set.own", self._own, {"Array": "set.array"})
+        t.label("set.array")
+        t.branch("icmp eq i64 %count, 3", "set.where", "slow")
+        t.label("set.where")
+        index = t.load("%given", 1, "ptr")
+        kind = self._type(index)
+        t.branch(f"icmp eq ptr {kind}, {known['int']}", "set.axes", "set.many")
+        t.label("set.many")
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", "set.tuple", "record")
+        t.label("set.tuple")
+        size = self._call("i64", "PyTuple_Size", f"ptr {index}")
+        k = t.begin_loop("set.items", size)
+        items = t.new(f"getelementptr i8, ptr {index}, i64 {ITEMS}")
+        t.branch(f"icmp eq ptr {self._type(t.load(items, k, 'ptr'))}, {known['int']}", "set.items.end", "record")
+        t.end_loop("set.items", reached=True)
+        t.do("br label %set.axes")
+        t.label("set.axes")
+        count = t.new(f"phi i64 [ 1, %set.where ], [ {size}, %set.items.done ]")
+        view, storage = self._field(self._first, "Array._view"), self._field(self._first, "Array._storage")
+        own = self._field(storage, "Storage.shape")
+        t.branch(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")
+        t.label("set.view")
+        seen = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {view}, i64 {ITEMS}')}")
+        t.do("br label %set.compare")
+        t.label("set.compare")
+        shape = t.new(f"phi ptr [ {own}, %set.axes ], [ {seen}, %set.view ]")
+        t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
+
+    def _begin_recording(self) -> None:
+        """The first parts of an expression's key: the row, the way, the place, names of arguments."""
+        t, known = self._t, self._known
+        pending = self._look_around()
+        t.do(f"store ptr {pending}, ptr {self._pending}")
+        t.branch(f"icmp eq ptr {known['op']}, {known['None']}", "ask", "named")
+        t.label("ask")
+        row = self._hold("row", self._call("ptr", "PyObject_GetAttr", f"ptr {self._first}, ptr {known['own name']}"))
+        self._check(row, "ask.name", "leave")
+        self._push(row)
+        self._go_through(t.at("%given", 1), t.new("sub i64 %count, 1"))
+        t.do("br label %whose")
+        t.label("named")
+        self._push(known["op"])
+        self._go_through("%given", "%count")
+        t.do("br label %whose")
+        t.label("whose")
+        for part in (known["way"], *(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))):
+            self._push(part)
+        t.branch("icmp eq ptr %names, null", "next", "keywords")
+        t.label("keywords")
+        self._push("%names")
+        more = self._call("i64", "PyTuple_Size", "ptr %names")
+        t.store(t.new(f"add i64 {t.load(self._left, 0)}, {more}"), self._left, 0)
+        t.do("br label %next")
+
+    def _go_through(self, cursor: str, count: str) -> None:
+        self._t.do(f"store ptr {cursor}, ptr {self._cursor}")
+        self._t.store(count, self._left, 0)
+
+    def _describe_all(self) -> None:
+        """The parts of the key by which arguments are known, as `recalled.describe` has them; on to ``described``."""
+        t = self._t
+        t.label("next")
+        left = t.load(self._left, 0)
+        t.branch(f"icmp eq i64 {left}, 0", "through", "another")
+        t.label("through")
+        outside = t.load(self._left_outside, 0)
+        t.branch(f"icmp slt i64 {outside}, 0", "described", "outside")
+        t.label("outside")
+        self._go_through(t.load(self._outer, 0, "ptr"), outside)
+        t.store("-1", self._left_outside, 0)
+        t.do("br label %next")
+        t.label("another")
+        t.branch(f"icmp sgt i64 {t.load(self._count, 0)}, {MOST - 4}", "slow", "room")
+        t.label("room")
+        cursor = t.load(self._cursor, 0, "ptr")
+        thing = t.load(cursor, 0, "ptr")
+        self._go_through(t.at(cursor, 1), t.new(f"sub i64 {left}, 1"))
+        kind = self._type(thing)
+        self._push(kind)
+        own = {"Array": "array", "Scalar": "array", "float": "float", "slice": "slice", "tuple": "tuple"}
+        self._go_where("kind", kind, own | _PLAIN)
+        t.label("float")
+        value = t.new(f"bitcast double {self._call('double', 'PyFloat_AsDouble', f'ptr {thing}')} to i64")
+        t.branch(f"icmp eq i64 {value}, {-(1 << 63)}", "slow", "plain")  # (a zero that is equal to another one)
+        t.label("plain")
+        self._push(thing)
+        t.do("br label %next")
+        t.label("slice")
+        for k in range(3):
+            part = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {thing}, i64 {SLICE + 8 * k}')}")
+            own = {"NoneType": f"part.{k}", "int": f"part.{k}"}
+            self._go_where(f"slice.{k}", self._type(part), own)
+            t.label(f"part.{k}")
+            self._push(part)
+        t.do("br label %next")
+        t.label("tuple")
+        t.branch(f"icmp slt i64 {t.load(self._left_outside, 0)}, 0", "inside", "slow")
+        t.label("inside")
+        t.do(f"store ptr {t.load(self._cursor, 0, 'ptr')}, ptr {self._outer}")
+        t.store(t.load(self._left, 0), self._left_outside, 0)
+        count = self._call("i64", "PyTuple_Size", f"ptr {thing}")
+        self._go_through(t.new(f"getelementptr i8, ptr {thing}, i64 {ITEMS}"), count)
+        size = self._call("ptr", "PyLong_FromLongLong", f"i64 {count}")
+        self._check(size, "sized", "leave")
+        self._push(size, shared=False)
+        t.do("br label %next")
+        t.label("array")
+        t.branch(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that is none of `windows`)
+        t.label("operand")
+        self._push(self._operand("operand", thing), shared=False)
+        t.do(f"store ptr null, ptr {self._held['operand']}")
+        self._push(self._field(thing, "Array._view"))
+        t.do("br label %next")
+
+    def _push(self, part: str, shared: bool = True) -> None:
+        """One more part of the key, which refers to it."""
+        t = self._t
+        if shared:
+            self._share(part)
+        count = t.load(self._count, 0)
+        t.do(f"store ptr {part}, ptr {t.at(self._parts, count)}")
+        t.store(t.new(f"add i64 {count}, 1"), self._count, 0)
+
+    def _find(self) -> None:
+        """What was made before; with a reference."""
+        t, known = self._t, self._known
+        count = t.load(self._count, 0)
+        key = self._hold("key", self._call("ptr", "PyTuple_New", f"i64 {count}"))
+        self._check(key, "packed", "leave")
+        k = t.begin_loop("pack", count)
+        self._call("i32", "PyTuple_SetItem", f"ptr {key}, i64 {k}, ptr {t.load(self._parts, k, 'ptr')}")
+        t.end_loop("pack")
+        t.store("0", self._count, 0)
+        shows = t.new(f"icmp eq i64 {self._does}, {SHOW}")
+        table = t.new(f"select i1 {shows}, ptr {known['windows']}, ptr {known['interned']}")
+        node = self._call("ptr", "PyDict_GetItemWithError", f"ptr {table}, ptr {key}")
+        self._check(node, "made", "missed")
+        self._hold("node", self._share(node))
+        self._node = node
+        t.do("br label %go.on")
+        t.label("missed")
+        wrong = self._call("ptr", "PyErr_Occurred", "")
+        t.branch(f"icmp eq ptr {wrong}, null", "slow", "leave")
+
+    # -- what is done with it -------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        t = self._t
+        t.label("go.on")
+        t.do(
+            f"switch i64 {self._does}, label %found.record [ i64 {ASSIGN}, label %found.assign "
+            f"i64 {SET}, label %found.assign i64 {SHOW}, label %found.show ]"
+        )
+        t.label("found.record")
+        self._record()
+        t.label("found.assign")
+        self._assign()
+        t.label("found.show")
+        self._show()
+
+    def _assign(self) -> None:
+        """The next version of the first operand's storage (`fusion.assign`)."""
+        t, known = self._t, self._known
+        self._go_where("written", self._own, {"Array": "written.array"})
+        t.label("written.array")
+        epoch = t.load(self._held["epoch"], 0, "ptr")
+        storage = self._hold("storage", self._share(self._field(self._first, "Array._storage")))
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", "written.here", "slow")
+        t.label("written.here")
+        # (finalisers, or other threads, may have written to it since it was described)
+        previous = t.load(self._parts, LEFT, "ptr")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.expr')}, {previous}", "written.same", "slow")
+        t.label("written.same")
+        t.branch(f"icmp eq ptr {previous}, {self._node}", "done", "written.new")
+        t.label("written.new")
+        real = t.new(f"icmp ne ptr {self._field(storage, 'Storage.buffer')}, {known['None']}")
+        entry = t.new(f"select i1 {real}, ptr {storage}, ptr {self._node}")
+        wrong = self._call("i32", "PyList_Append", f"ptr {t.load(self._pending, 0, 'ptr')}, ptr {entry}")
+        t.branch(f"icmp eq i32 {wrong}, 0", "written", "leave")
+        t.label("written")
+        self._exchange(storage, {"Storage.expr": self._node, "Storage.buffer": known["None"]})
+        t.do("br label %done")
+        t.label("done")
+        returned = t.new(f"icmp eq i64 {self._does}, {ASSIGN}")
+        result = t.new(f"select i1 {returned}, ptr {self._first}, ptr {known['None']}")
+        t.do(f"store ptr {self._share(result)}, ptr {self._result}")
+        t.do("br label %leave")
+
+    def _show(self) -> None:
+        """A view of the storage, or an element."""
+        t, known = self._t, self._known
+        t.branch(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
+        t.label("found.element")
+        for k, value in enumerate((self._first, self._node)):
+            t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
+        read = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['element']}, ptr {self._given}, i64 2, ptr null")
+        t.do(f"store ptr {read}, ptr {self._result}")
+        t.do("br label %leave")
+        t.label("found.view")
+        array = self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Array']}, i64 0")
+        self._check(array, "seen", "leave")
+        self._set(array, "Array._storage", self._share(self._field(self._first, "Array._storage")))
+        self._set(array, "Array._view", self._share(self._node))
+        t.do(f"store ptr {array}, ptr {self._result}")
+        t.do("br label %leave")
 
     def _call(self, kind: str, name: str, arguments: str) -> str:
         return self._t.new(f"call {kind} {self._known[name]}({arguments})")
@@ -306,17 +548,9 @@ class _Operator:
         for value in old:
             self._drop(value)
 
-    def _find(self, key: str) -> str:
-        """What was made before; with a reference."""
-        self._hold("key", key)
-        self._check(key, "packed", "leave")
-        node = self._call("ptr", "PyDict_GetItemWithError", f"ptr {self._known['interned']}, ptr {key}")
-        self._check(node, "made", "missed")
-        return self._hold("node", self._share(node))
-
-    def _record(self, node: str, pending: str) -> None:
-        """A new array over a new storage; and where no node was found."""
-        t, known = self._t, self._known
+    def _record(self) -> None:
+        """A new array over a new storage."""
+        t, known, node = self._t, self._known, self._node
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._hold("storage", self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0"))
         self._check(storage, "stored", "leave")
@@ -325,7 +559,7 @@ class _Operator:
         fields = {"shape": shape, "dtype": self._field(node, "Expr.dtype"), "device": device}
         for name, value in {**fields, "buffer": known["None"], "expr": node, "epoch": epoch}.items():
             self._set(storage, f"Storage.{name}", self._share(value))
-        left_out = self._call("i32", "PyList_Append", f"ptr {pending}, ptr {storage}")
+        left_out = self._call("i32", "PyList_Append", f"ptr {t.load(self._pending, 0, 'ptr')}, ptr {storage}")
         t.branch(f"icmp eq i32 {left_out}, 0", "pending", "leave")
         t.label("pending")
         axes = self._call("i64", "PyTuple_Size", f"ptr {shape}")
@@ -337,9 +571,6 @@ class _Operator:
         self._set(array, "Array._view", self._share(known["None"]))
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")
-        t.label("missed")
-        wrong = self._call("ptr", "PyErr_Occurred", "")
-        t.branch(f"icmp eq ptr {wrong}, null", "slow", "leave")
 
     def _drop(self, value: str) -> None:
         """One reference fewer; none of null."""

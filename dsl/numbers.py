@@ -50,7 +50,7 @@ class SlotKey(tuple[Any, ...]):
     """What an operation with a number in the epoch's next slot is found again by."""
 
     __slots__ = ()
-    slot = property(lambda self: self[5])
+    slot = property(lambda self: self[8])
 
 
 # What such operations made, and the NumPy type of the number.

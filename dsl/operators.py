@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from itertools import count
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import OPS, find_op
 from weft.dsl.again import (
+    ASSIGN,
     IN_PLACE,
+    LEFT,
     PLAIN,
+    RECORD,
     REFLECTED,
     accepts,
     apply,
@@ -29,11 +30,13 @@ from weft.dsl.array import (
     as_operand,
     expr_of,
     record,
+    user_location,
     wrap,
     write,
 )
 from weft.dsl.numbers import bind_numbers
 from weft.dsl.objections import UnsupportedDtypeError
+from weft.dsl.recalled import recalled
 from weft.dsl.scalars import OF_FLOATS, compute, known, read
 from weft.dsl.ufunc import UFUNCS, check_cast, check_power
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
@@ -41,11 +44,6 @@ from weft.fusion import Location, assign, broadcast_shapes, cast, constant, curr
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # NumPy computes these powers by cheaper operations, and its results show it.
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
-
-
-# Operations that operators found again in Python; after so many the operators are made in native code.
-_found_again = count(1)
-ENOUGH = 2000
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
@@ -57,12 +55,10 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)
         if node is not None:
-            if next(_found_again) == ENOUGH:
-                import_module("weft.dsl.native_operators").quicken_all()
             return record(node)
         return operate_anew(op, way, self, other, (code, at), key)
 
-    method.records = op, way  # type: ignore[attr-defined]
+    method.records = op, way, RECORD  # type: ignore[attr-defined]
     return method
 
 
@@ -109,7 +105,7 @@ def _in_place(op: str) -> Any:
         frame = sys._getframe(1)
         code, at = where = frame.f_code, frame.f_lasti
         key, node = recall(op, IN_PLACE, self, other, code, at)
-        if node is not None and assign(self._storage, node, key[2], recording.epoch):  # type: ignore[arg-type]
+        if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
             return self
         if not accepts(other):
             found = by_numpy(op, PLAIN, self, other)
@@ -137,10 +133,11 @@ def _in_place(op: str) -> Any:
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
             )
         previous, version = write(self, cast(node, self.dtype))
-        if key is not None and previous is key[2]:  # (else another thread has written to it since)
+        if key is not None and previous is key[LEFT]:  # (else another thread has written to it since)
             remember(key, version, code, epoch)
         return self
 
+    method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
     return method
 
 
@@ -173,6 +170,7 @@ def _unary(op: str) -> Any:
         frame = sys._getframe(1)
         return apply(op, self, location=(frame.f_code, frame.f_lasti))
 
+    method.records = op, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 
 
@@ -239,8 +237,7 @@ def power(base: Array, exponent: Any) -> Any:
         return by_numpy("power", PLAIN, base, exponent)
     if type(base) is Scalar and (found := _power_at_once(base, exponent)) is not None:
         return found
-    frame = sys._getframe(1)
-    where = (frame.f_code, frame.f_lasti)
+    where = user_location()
     short = _short_power(base, exponent)
     if short is not None:
         return apply(short, base, location=where)
@@ -294,7 +291,7 @@ def install() -> None:
             setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
             setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
-    setattr(Array, "__pow__", power)
+    setattr(Array, "__pow__", recalled(power))
     setattr(Scalar, "__pow__", power)
     setattr(Scalar, "__ipow__", power)
     setattr(Array, "__divmod__", _divmod)

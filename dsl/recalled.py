@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from types import NoneType
+from types import EllipsisType, NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.dsl.again import bind_memory
+from weft.dsl.again import CALLED, RECORD, bind_memory, keep_zero, note_found
 from weft.dsl.array import Array, Part, Scalar, record, user_location
 from weft.dsl.kept_code import keep_code
 from weft.fusion import INTERNED, SOFT_LIMIT, Epoch, Location, cut, recording
@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Longest list of arrays that is looked at.
 LONGEST = 32
-_NAMED_BY_THEMSELVES = (int, str, bool, NoneType)
+_NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
 
 def recalled(function: Function) -> Function:
@@ -38,21 +38,22 @@ def recalled(function: Function) -> Function:
         where = user_location(2)
         if len(epoch.pending) >= SOFT_LIMIT:
             epoch = cut(epoch, where)
-        named = [name, id(where[0]), where[1]]
-        if not all(_describe(value, named, epoch, where) for value in arguments):
-            return function(*arguments, **options)
-        for option, value in options.items():
-            named.append(option)
-            if not _describe(value, named, epoch, where):
+        named = [name, CALLED, id(where[0]), where[1]]
+        if options:
+            named.append(tuple(options))
+        for value in (*arguments, *options.values()):
+            if not describe(value, named, epoch, where):
                 return function(*arguments, **options)
         key = tuple(named)
         node = INTERNED.get(key)
         if node is not None:
+            note_found()
             return record(node)
         slots, pending = len(epoch.slots), len(epoch.pending)
         result = function(*arguments, **options)
         if (
-            type(result) in (Array, Scalar)
+            (kind := type(result)) in (Array, Scalar)
+            and (kind is Scalar) == (not result._storage.shape)
             and result._view is None
             and recording.epoch is epoch
             and len(epoch.slots) == slots
@@ -62,10 +63,11 @@ def recalled(function: Function) -> Function:
             INTERNED[key] = result._storage.expr
         return result
 
+    found_again.records = name, CALLED, RECORD  # type: ignore[attr-defined]
     return found_again  # type: ignore[return-value]
 
 
-def _describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
+def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
     """Append what a value is known by; False where it cannot be said."""
     kind = type(value)
     if kind is Array or kind is Scalar or kind is Part:
@@ -77,11 +79,14 @@ def _describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bo
         named += (kind, value)
         return True
     if kind is float:
-        named += (kind, value or repr(value))  # equal keys must mean equal bits, and 0.0 == -0.0
+        named += (kind, value or keep_zero(value))
         return value == value  # (NaN is equal to nothing)
+    if kind is slice:
+        named += (kind, value.start, value.stop, value.step)
+        return all(part is None or type(part) is int for part in named[-3:])
     if kind is tuple or kind is list:
         named += (kind, len(value))
-        return len(value) <= LONGEST and all(_describe(item, named, epoch, where) for item in value)
+        return len(value) <= LONGEST and all(describe(item, named, epoch, where) for item in value)
     if isinstance(value, (type, np.dtype)):
         named.append(value)
         return True

@@ -163,7 +163,13 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
     return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
 
 
-def _fold(op: str) -> Any:
+def _named(name: str, function: Any) -> Any:
+    """A function whose results are found again by this name."""
+    function.__name__ = function.__qualname__ = name
+    return recalled(function)
+
+
+def _fold(op: str, name: str) -> Any:
     def function(
         a: Any,
         axis: Any = None,
@@ -175,33 +181,33 @@ def _fold(op: str) -> Any:
     ) -> Any:
         return reduce(op, a, axis, dtype, out, keepdims, initial, where)
 
-    return function
+    return _named(name, function)
 
 
-def _extreme(op: str) -> Any:
+def _extreme(op: str, name: str) -> Any:
     def function(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
     ) -> Any:
         return reduce(op, a, axis, None, out, keepdims, initial, where)
 
-    return function
+    return _named(name, function)
 
 
-sum = _fold("add")
-prod_ = _fold("multiply")
-max = _extreme("maximum")
-min = _extreme("minimum")
+sum = _fold("add", "sum")
+prod_ = _fold("multiply", "prod")
+max = _extreme("maximum", "max")
+min = _extreme("minimum", "min")
 
 
-def _truth(op: str) -> Any:
+def _truth(op: str, name: str) -> Any:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         return reduce(op, a, axis, None, out, keepdims, None, where)
 
-    return function
+    return _named(name, function)
 
 
-all = _truth("logical_and")
-any = _truth("logical_or")
+all = _truth("logical_and", "all")
+any = _truth("logical_or", "any")
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -360,7 +366,7 @@ def _position(op: str) -> Any:
             return _deliver(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
         return _deliver(op, reduce_(op, node, axes, np.int64, keep, location), out)
 
-    return function
+    return _named(op, function)
 
 
 argmax = _position("argmax")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_dtypes
-from weft.dsl.again import apply
+from weft.dsl.again import PLAIN, RECORD, apply
 from weft.dsl.array import (
     Array,
     Scalar,
@@ -49,6 +49,12 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Native code looks for what a ufunc recorded under its name."""
+    method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
+    return method
+
+
 class UFunc:
     """A function of scalars, applied element by element; one row of the op table."""
 
@@ -76,6 +82,7 @@ class UFunc:
     def __reduce__(self) -> Any:
         return find_ufunc, (self.row.name,)
 
+    @_found_by_name
     def __call__(
         self,
         *operands: Any,

@@ -35,7 +35,7 @@ PYTHON = (
     "PyEval_RestoreThread",
     "PyLong_FromLongLong",
 )
-FASTCALL = 0x80
+FASTCALL = 0x82  # an array of arguments, the names of the last ones in a tuple
 TYPE = 8  # where an object has its type
 KIND = ("kind", "offset")  # words of a builtin that reads addresses of buffers
 
@@ -105,7 +105,7 @@ class _MethodDefinition(ctypes.Structure):
 
 
 class Builtin:
-    """A native function that Python calls, with positional arguments.
+    """A native function that Python calls.
 
     Parameters
     ----------
@@ -115,6 +115,7 @@ class Builtin:
         Its own: what the text calls by name, in this order.
     objects : sequence
         Kept as long as this is.
+    doc : str, optional
 
     Attributes
     ----------
@@ -127,7 +128,9 @@ class Builtin:
         Where the function cannot be made.
     """
 
-    def __init__(self, entry: str, text: str, words: Sequence[int], objects: Sequence[object] = ()) -> None:
+    def __init__(
+        self, entry: str, text: str, words: Sequence[int], objects: Sequence[object] = (), doc: str = ""
+    ) -> None:
         check_objects()
         self._objects = objects
         self._function = obtain_native(entry, text)
@@ -135,7 +138,7 @@ class Builtin:
         self._name = sys.intern("address")
         # the function reads its table from the bytes that it is bound to
         table = array("q", [*python, id(self._name), *words]).tobytes()
-        self._method = _MethodDefinition(b"run", self._function.address, FASTCALL, None)
+        self._method = _MethodDefinition(b"run", self._function.address, FASTCALL, doc.encode())
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
@@ -170,11 +173,14 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """A function of `Builtin`, with arguments at ``%given``: Python's functions and its own words by name.
+        """A function of `Builtin`, with `%count` arguments at ``%given`` and behind them those whose names are in the tuple
+        ``%names`` (or null): Python's functions and its own words by name.
 
         Its loops stay loops: nothing outside is called.
         """
-        self.lines.append(f'define ptr @{entry}(ptr %self, ptr %given, i64 %count) nounwind "no-builtins" {{')
+        self.lines.append(
+            f'define ptr @{entry}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {{'
+        )
         self.label("entry")
         inside = self.new(f"getelementptr i8, ptr %self, i64 {bytes.__basicsize__ - 1}")
         names = (*PYTHON, "address", *words)
@@ -226,9 +232,10 @@ class Text:
         self.label(f"{name}.body")
         return f"%{name}.k"
 
-    def end_loop(self, name: str) -> None:
-        """The next turn, or on."""
-        self.do(f"br label %{name}.end")
+    def end_loop(self, name: str, reached: bool = False) -> None:
+        """The next turn, or on; `reached` where the block before has gone on to ``.end`` already."""
+        if not reached:
+            self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
         self.do(f"%{name}.next = add i64 %{name}.k, 1")
         self.do(f"br label %{name}")

@@ -16,6 +16,7 @@ import weft as wf
 from weft.dsl import native_operators
 from weft.dsl.array import Array, Scalar
 from weft.dsl.native_operators import quicken_all
+from weft.dsl.ufunc import UFunc
 from weft.fusion import INTERNED, Epoch, Storage, recording
 from weft.runtime import CompileError, DeviceMismatchError
 
@@ -27,12 +28,15 @@ def quick() -> Iterator[None]:
         yield
 
 
-def test_all_binary_operators_are_native() -> None:
-    assert [
-        name for name in ("__add__", "__rsub__", "__mul__", "__lt__", "__eq__") if hasattr(vars(Array)[name], "records")
-    ] == []
-    assert not hasattr(vars(Scalar)["__iadd__"], "records")
-    assert hasattr(vars(Array)["__pow__"], "__code__"), "which asks for more than a look-up"
+NATIVE = ("__add__", "__rsub__", "__mul__", "__lt__", "__eq__", "__pow__", "__neg__", "__iadd__")
+NATIVE += ("sum", "mean", "round", "__getitem__", "__setitem__")
+
+
+def test_what_looks_up_is_native() -> None:
+    assert [name for name in NATIVE if hasattr(vars(Array)[name], "__code__")] == []
+    assert not hasattr(vars(UFunc)["__call__"], "__code__")
+    assert hasattr(vars(Scalar)["__iadd__"], "__code__") and hasattr(vars(Scalar)["__pow__"], "__code__")
+    assert Array.sum.__doc__ == wf.sum.__doc__
 
 
 OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.eq, operator.and_)
@@ -68,6 +72,95 @@ def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) ->
             np.testing.assert_array_equal(made.numpy(), expected)
         assert found[1] is found[2]
     assert (x + y)._storage.expr is not (x + y)._storage.expr, "at two places"
+
+
+FOUND: list[Callable[[Any, Any], Any]] = [
+    lambda xp, x: -x[1:],
+    lambda xp, x: abs(x[:, None, 2]),
+    lambda xp, x: xp.sin(x),
+    lambda xp, x: xp.maximum(x, 2),
+    lambda xp, x: xp.add(x, x[0]),
+    lambda xp, x: x**2,
+    lambda xp, x: x**-0.5,
+    lambda xp, x: x.sum(),
+    lambda xp, x: x.max(axis=(0, 1), keepdims=True),
+    lambda xp, x: x.mean(1, "f4"),
+    lambda xp, x: x.clip(2, None),
+    lambda xp, x: x[..., ::2].std(axis=0),
+    lambda xp, x: xp.floor(x) * 0.0,
+]
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_functions_and_methods_are_found_again(case: Callable[[Any, Any], Any]) -> None:
+    a = np.arange(1.0, 13).reshape(3, 4)
+    x, found = wf.asarray(a), []
+    for _ in range(3):
+        recording.epoch = Epoch(x.device)
+        made, expected = case(wf, x), case(np, a)
+        found.append(made._storage.expr)
+        assert type(made) is (Scalar if np.ndim(expected) == 0 else Array) and made.dtype == expected.dtype
+        np.testing.assert_allclose(made.numpy(), expected, rtol=1e-7)
+    assert found[1] is found[2]
+
+
+WRITES: dict[str, Callable[[Any, Any, int], Any]] = {
+    "row": lambda x, y, k: x.__setitem__(1, y[2]),
+    "column": lambda x, y, k: x.__setitem__((slice(None), -1), y[:, 0] * k),
+    "number": lambda x, y, k: x.__setitem__(slice(1, None), 0.0),
+    "zero": lambda x, y, k: x.__setitem__((slice(None), slice(1, 3)), -0.0 if k % 2 else 0.0),
+    "changing": lambda x, y, k: x.__setitem__(Ellipsis, 0.5 * k),
+    "element": lambda x, y, k: x.__setitem__((1, 2), 7.0 * k),
+    "first": lambda x, y, k: x.__setitem__(0, x.sum()),
+    "own row": lambda x, y, k: x.__setitem__(0, x[1]),
+    "in place": lambda x, y, k: operator.iadd(x, y),
+    "a part in place": lambda x, y, k: x.__setitem__(slice(1, None), operator.iadd(x[1:], y[:-1])),
+    "nothing": lambda x, y, k: x.__setitem__(slice(5, None), y[:0]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_writes_are_found_again(name: str, fresh: bool) -> None:
+    """Of arrays in memory and of recorded ones; what was taken before keeps what it had."""
+    for _ in range(3):
+        b = np.arange(12.0).reshape(3, 4)
+        a = b + 0.5
+        x, y = wf.asarray(a), wf.asarray(b)
+        for k in range(6):
+            before, wanted = x * 1, a * 1
+            WRITES[name](x, y, k)
+            WRITES[name](a, b, k)
+            if fresh:
+                wf.evaluate(x)
+            np.testing.assert_array_equal(before.numpy(), wanted)
+            np.testing.assert_array_equal(np.signbit(x.numpy()), np.signbit(a))
+            np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_elements_are_written_at_once() -> None:
+    x = wf.asarray(np.arange(12.0).reshape(3, 4))
+    for k in range(3):
+        x[1, 2] = 5.0 + k
+        x[2][1] = 3.0
+        assert x._storage.buffer is not None
+    assert float(x[1, 2]) == 7.0 and float(x[2, 1]) == 3.0
+
+
+def test_who_may_not_be_written_to() -> None:
+    x = wf.asarray(np.arange(4.0))
+    shown = wf.broadcast_to(x, (3, 4))
+    for _ in range(3):
+        with pytest.raises(ValueError, match="read-only"):
+            shown[1:] = x
+        with pytest.raises(ValueError, match="broadcast"):
+            x[1:] = wf.zeros(7)
+        with pytest.raises(IndexError):
+            x[7]
+        with pytest.raises(TypeError, match="keyword"):
+            x.sum(axes=0)
+        with pytest.raises(TypeError):
+            wf.sin()
 
 
 def test_zeros_keep_their_signs_and_numbers_their_types() -> None:
@@ -132,10 +225,16 @@ def test_nothing_is_left_behind() -> None:
 
     def go() -> None:
         for _ in range(500):
-            x + y, x + 2.5, x[1:] - y[:-1], 3 * x
+            x + y, x + 2.5, x[1:] - y[:-1], 3 * x, -x, wf.sin(x), x.sum(axis=0), x[None, ::2], x**2
         with pytest.raises(TypeError):
             x + "text"
-        wf.evaluate(x + y)
+        z = x + y
+        for _ in range(100):
+            z[1:] = y[:-1]
+            z += 1.0
+            z[2:] *= y[:3]
+            z[:] = 2.0
+        wf.evaluate(z)
 
     def referred() -> list[int]:
         gc.collect()
@@ -154,7 +253,7 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(native_operators, "Builtin", fail)
     function: Any = lambda self, other: "in Python"  # noqa: E731
-    function.records = "add", 0
+    function.records = "add", 0, 0
     monkeypatch.setattr(Array, "__add__", function)
     quicken_all()
     assert wf.asarray(np.arange(3)) + 1 == "in Python"

@@ -55,6 +55,24 @@ def test_what_was_recorded_or_exported_keeps_the_old_element() -> None:
         assert float(x[2]) == 10.0 + k
 
 
+def test_views_are_those_of_their_storage() -> None:
+    """One layout, in storages of two shapes: what shows all of one is a view of the other."""
+    for shape in ((4,), (2, 2), (4,)):
+        x = wf.ones(shape).reshape(4)[None]
+        assert x[0].shape == (4,)
+        assert x.reshape(4).shape == x.T[:, 0].shape == (4,)
+        assert x.reshape((2, 2)).shape == (2, 2)
+        with pytest.raises(TypeError):
+            x.reshape(4.0)
+
+
+def test_an_element_as_a_number_needs_no_memory() -> None:
+    element = wf.asarray(np.arange(5.0))[3]
+    assert float(element) == int(element) == 3
+    with pytest.raises(AttributeError):
+        object.__getattribute__(element, "_storage")
+
+
 def test_an_element_is_a_copy() -> None:
     x = wf.asarray(np.arange(5.0))
     first = x[1]
