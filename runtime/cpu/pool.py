@@ -86,10 +86,10 @@ class Workers:
         """
         address = self.enter(parts)
         try:
+            run: Any = function.call
+            arguments: tuple[int, ...] = (slots, 0, extent)
             if address:
                 run, arguments = _code().run, (address, function.address, slots, extent, chunk, min(parts, MOST_PARTS))
-            else:
-                run, arguments = function.call, (slots, 0, extent)
             if begun is not None:
                 begun[-1] += 1
             run(*arguments)
