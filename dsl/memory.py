@@ -57,7 +57,18 @@ def _device(device: Any) -> runtime.Device:
 
 
 def info(device: Any = None) -> MemoryInfo:
-    """How much memory arrays hold on a device, and how much there is."""
+    """How much memory arrays hold on a device, and how much there is.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        The default device, where none is given.
+
+    Returns
+    -------
+    MemoryInfo
+        Bytes; printing it says them in words.
+    """
     home = _device(device)
     memory = home.memory
     return MemoryInfo(home.name, memory.held, memory.kept, memory.peak, memory.limit, *home.memory_info())
@@ -71,6 +82,12 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
     nbytes : int or None, optional
         None takes the limit away; without it nothing is changed.
     device : str or Device, optional
+        The default device, where none is given.
+
+    Returns
+    -------
+    int or None
+        What was allowed before.
     """
     memory = _device(device).memory
     before = memory.limit
@@ -84,12 +101,36 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
 
 
 def empty(device: Any = None) -> int:
-    """Give back the memory that no array holds. Returns how many bytes were kept."""
+    """Give back the memory that no array holds.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        The default device, where none is given.
+
+    Returns
+    -------
+    int
+        How many bytes were kept.
+    """
     return _device(device).memory.empty()
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """The largest arrays that hold memory now: their bytes, and the line of the program that made them."""
+    """The largest arrays that hold memory now.
+
+    Parameters
+    ----------
+    count : int
+        How many at most.
+    device : str or Device, optional
+        The default device, where none is given.
+
+    Returns
+    -------
+    tuple of (int, str)
+        Their bytes, and the line of the program that made them.
+    """
     return runtime.largest_buffers(_device(device).name, count)
 
 

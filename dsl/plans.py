@@ -29,11 +29,16 @@ def _storages(values: Iterable[Any]) -> list[Storage]:
 
 
 def evaluate(*arrays: Any) -> Any:
-    """Run what is pending for these arrays (or lists of arrays) in one plan.
+    """Run what is pending for these arrays in one plan.
+
+    Parameters
+    ----------
+    *arrays : Array, or lists, tuples and dicts of them
 
     Returns
     -------
-    The argument, or a tuple of the arguments.
+    Array or tuple
+        The argument, or a tuple of the arguments.
     """
     if len(arrays) == 1:
         only = arrays[0]
@@ -143,7 +148,12 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     what : Array, list of Array, or callable
         A callable is called with `arguments`; nothing that it records is run.
     target : str
-        "host", or a GPU architecture: "sm_75" to "sm_121".
+        "host", or a GPU architecture: "sm_70" to "sm_121".
+
+    Returns
+    -------
+    tuple of CompiledKernel
+        Each has its code as ``kernel_ir``, ``llvm_ir``, ``asm`` and, where tools for it are installed, ``sass``.
 
     Raises
     ------

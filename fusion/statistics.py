@@ -22,7 +22,13 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans``."""
+    """What the process did since it began, or since `reset_statistics`.
+
+    Returns
+    -------
+    dict
+        The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans``.
+    """
     s = STATISTICS
     return {
         "kernels": s.launches,

@@ -60,7 +60,13 @@ def _make(name: str) -> Device:
 
 
 def devices() -> list[Device]:
-    """The devices that can run here: the CPU, then every GPU that the probe found."""
+    """The devices that can run here.
+
+    Returns
+    -------
+    list of Device
+        The CPU, then every GPU that the probe found.
+    """
     import weft.runtime as face
 
     result = face.probe()
@@ -69,8 +75,14 @@ def devices() -> list[Device]:
 
 
 def default_device() -> Device:
-    """Where new arrays go: the innermost ``with weft.device(...)``, what the thread selected, what `set_default_device`
-    chose, WEFT_DEVICE, the first GPU, or the CPU, in this order."""
+    """Where new arrays go.
+
+    Returns
+    -------
+    Device
+        The innermost ``with weft.device(...)``, what the thread selected, what `set_default_device` chose, WEFT_DEVICE, the
+        first GPU, or the CPU, in this order.
+    """
     global _chosen
     if _stack.devices:
         return _stack.devices[-1]
@@ -91,7 +103,18 @@ def default_device() -> Device:
 
 
 def set_default_device(name: str | Device | None) -> None:
-    """Choose the default device; None goes back to the automatic choice."""
+    """Choose the default device.
+
+    Parameters
+    ----------
+    name : str, Device or None
+        ``"cpu"``, ``"cuda:0"``, ``"simt"`` and the like; None goes back to the automatic choice.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It says what is missing and how to mend it.
+    """
     global _chosen
     _chosen = None if name is None else get_device(name)
 

@@ -145,6 +145,15 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
     """A new stream of the current device, or of another. ``with weft.stream():`` works in it.
 
     Streams run side by side where the device can. Arrays made in one may be used in any other: it waits for them.
+
+    Parameters
+    ----------
+    device : str or Device, optional
+        The default device, where none is given.
+
+    Returns
+    -------
+    Stream
     """
     home = default_device() if device is None else get_device(device)
     return Stream(home.create_stream(), device=home)

@@ -98,6 +98,10 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     ----------
     function : function, name of a device, or signature(s)
         With signatures, such as ``"float32(float32, int32)"``, arguments and result are cast to their types.
+
+    Returns
+    -------
+    DeviceFunction, decorator, or context manager
     """
     if isinstance(function, (FunctionType, DeviceFunction)):
         return DeviceFunction(function, **options)

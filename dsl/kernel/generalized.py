@@ -191,6 +191,8 @@ def guvectorize(function: Any = None, layout: Any = None, signature: Any = None,
         one element. Or a list of signatures such as ``["void(float32[:], float32[:], float32[:])"]``.
     layout : str
         Core axes of inputs and outputs.
+    signature : str, optional
+        The layout under Numba's name.
 
     Returns
     -------

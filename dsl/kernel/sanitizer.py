@@ -150,6 +150,10 @@ def sanitize() -> AbstractContextManager[None]:
     A launch inside raises `SanitizerError` for what its kernel does wrong; a kernel that is clean stays silent. The same
     as the setting ``WEFT_SANITIZE=1``.
 
+    Returns
+    -------
+    context manager
+
     Examples
     --------
     >>> with weft.sanitize():

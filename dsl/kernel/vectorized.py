@@ -222,6 +222,10 @@ def vectorize(
         A function of numbers that returns a number or a tuple of them; or a list of signatures such as
         ``["float32(float32, float32)"]``, of which the first that fits is used. Without signatures the dtypes follow
         from the arguments.
+    signatures : list, optional
+        Signatures where the function comes first.
+    target, identity
+        Numba's options: they are accepted and change nothing.
 
     Returns
     -------

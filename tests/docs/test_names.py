@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +61,19 @@ def test_files_exist(path: Path) -> None:
 
 def _below(folder: Path) -> list[Path]:
     return [path.relative_to(ROOT) for path in folder.rglob("*.py")]
+
+
+OWN = [getattr(weft, name) for name in (*weft.__all__, "kernel", "vectorize", "guvectorize", "reduce", "sanitize")]
+PUBLIC = [f for f in (*OWN, *(getattr(weft.memory, name) for name in weft.memory.__all__)) if inspect.isfunction(f)]
+
+
+@pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__name__)
+def test_parameters_and_results_are_described(function: Callable[..., Any]) -> None:
+    """Of weft's own functions; those with NumPy's names have NumPy's parameters."""
+    text, signature = inspect.getdoc(function) or "", inspect.signature(function)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        assert "Parameters\n---" in text and re.search(rf"\b{name}\b", text), f"{function.__name__}: {name}"
+    if signature.return_annotation not in (None, "None", inspect.Signature.empty):
+        assert "Returns\n---" in text, function.__name__
