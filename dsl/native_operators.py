@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import Parameter, Signature, signature
 from types import EllipsisType, NoneType
 from typing import Any
 
@@ -97,8 +98,11 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
     Raises CompileError where it cannot be made.
     """
     objects = (*_SHARED.values(), op, way, does, function)
+    plain = [each.replace(annotation=Parameter.empty) for each in signature(function).parameters.values()]
     words = [*map(python_function, _FUNCTIONS), *map(id, objects)]
-    return Builtin(NAME, operator_text(), words, objects, function.__doc__ or "").method()
+    name = function.__name__
+    text = f"{name}{Signature(plain)}\n--\n\n{function.__doc__ or ''}"
+    return Builtin(NAME, operator_text(), words, objects, name, text).method()
 
 
 @cache

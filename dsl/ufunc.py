@@ -5,8 +5,10 @@ In: arrays and numbers. Out: recorded arrays. `UFUNCS` has every row that users 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,7 @@ class UFunc:
     def __init__(self, row: OpDef) -> None:
         self.row = row
         self.__name__ = row.name
+        self.__signature__: inspect.Signature
         self.nin = row.arity
         self.nout = 1
         self.nargs = row.arity + 1
@@ -238,10 +241,14 @@ def check_power(base: Any, exponent: Any) -> None:
         raise ValueError("Integers to negative integer powers are not allowed.")
 
 
+# (kept with each: once calls are native code, Python cannot tell it by looking)
+_SIGNATURE = inspect.signature(MethodType(UFunc.__call__, UFunc))
+
 UFUNCS: dict[str, UFunc] = {}
 for _row in OPS.values():
     if not _row.name.startswith("_") and _row.name not in ("where", "clip", "real", "imag"):
         _made = UFunc(_row)
+        _made.__signature__ = _SIGNATURE
         for _name in (_row.name, *_row.aliases):
             UFUNCS[_name] = _made
 

@@ -115,7 +115,8 @@ class Builtin:
         Its own: what the text calls by name, in this order.
     objects : sequence
         Kept as long as this is.
-    doc : str, optional
+    name, doc : str, optional
+        What Python calls it, and says about it: `doc` may begin with its signature and a line ``--``.
 
     Attributes
     ----------
@@ -129,7 +130,13 @@ class Builtin:
     """
 
     def __init__(
-        self, entry: str, text: str, words: Sequence[int], objects: Sequence[object] = (), doc: str = ""
+        self,
+        entry: str,
+        text: str,
+        words: Sequence[int],
+        objects: Sequence[object] = (),
+        name: str = "run",
+        doc: str = "",
     ) -> None:
         check_objects()
         self._objects = objects
@@ -138,7 +145,7 @@ class Builtin:
         self._name = sys.intern("address")
         # the function reads its table from the bytes that it is bound to
         table = array("q", [*python, id(self._name), *words]).tobytes()
-        self._method = _MethodDefinition(b"run", self._function.address, FASTCALL, doc.encode())
+        self._method = _MethodDefinition(name.encode(), self._function.address, FASTCALL, doc.encode())
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import operator
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -36,7 +38,14 @@ def test_what_looks_up_is_native() -> None:
     assert [name for name in NATIVE if hasattr(vars(Array)[name], "__code__")] == []
     assert not hasattr(vars(UFunc)["__call__"], "__code__")
     assert hasattr(vars(Scalar)["__iadd__"], "__code__") and hasattr(vars(Scalar)["__pow__"], "__code__")
-    assert Array.sum.__doc__ == wf.sum.__doc__
+
+
+def test_native_methods_are_described_as_before() -> None:
+    x = wf.asarray(np.arange(4.0))
+    assert Array.mean.__doc__ == wf.mean.__doc__ and Array.mean.__name__ == "mean"
+    assert [*inspect.signature(x.sum).parameters] == [*inspect.signature(wf.sum).parameters][1:]
+    assert "out" in inspect.signature(wf.sin).parameters
+    assert pickle.loads(pickle.dumps(x.sum))() == 6
 
 
 OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.eq, operator.and_)
