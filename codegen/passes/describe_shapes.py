@@ -75,7 +75,7 @@ def describe_shapes(
             or (not exact and describe_any_row(inlined, nest, sizes))
             or describe_row(inlined, nest, sizes)
             or describe_tile(inlined, nest, sizes)
-            or describe_plane(inlined, nest, sizes)
+            or describe_plane(inlined, nest, sizes, exact=exact)
             or describe_scan(inlined, nest, sizes)
         )
     if not found:

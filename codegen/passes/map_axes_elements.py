@@ -105,7 +105,7 @@ def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
     *outer, last = nest.levels
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
-    along = w.power_of_two(length, _along(nest))
+    along = w.power_of_two(length, along_row(nest))
     width = w.compute("multiply", along, columns)
     height = w.quotient(w.number(w.threads), along)
     across = w.parts(length, width)
@@ -122,7 +122,7 @@ def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
     return w.finish("elements", w.threads * columns)
 
 
-def _along(nest: Nest) -> int:
+def along_row(nest: Nest) -> int:
     """Threads along a row at most: the block, or fewer where rows lie side by side in some operand.
 
     Then a tile's height makes whole 32-byte sectors of that operand's columns.

@@ -15,6 +15,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.map_axes_elements import along_row
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
 from weft.codegen.passes.map_axes_writer import ThreadWriter
@@ -23,13 +24,18 @@ THREADS = 256
 # Threads along a row: the whole block, or these where rows are short; below LEAST of them the schedule for any rows does better.
 SHORT_ALONG = 64
 LEAST = 48
+# Of rows shorter than that, where one kernel serves any: so many, or twice as many.
+FEWEST = 8
 # Rows that a thread does, and 32-bit registers that their values may take.
 ROWS = 4
 REGISTERS = 64
 
 
-def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``plane`` (threads along a row, elements of a vector, rows a thread), ``vectors`` and ``whole`` for these sizes."""
+def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    """``plane`` (threads along a row, elements of a vector, rows a thread), ``vectors`` and ``whole`` for these sizes.
+
+    Unless `exact` it is 0 threads, which the launch knows.
+    """
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return {}
     operations = _operations(nest)
@@ -40,13 +46,14 @@ def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict
     vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes)
     if length % lanes or not _pays(operations, index, vectors):
         lanes, vectors = 1, ()
-    if length < LEAST * lanes or rows < ROWS:
+    any_length = not exact and along_row(nest) == THREADS  # (short columns of others are better side by side)
+    if rows < ROWS or (length < LEAST * lanes and not any_length):
         return {}
-    along = THREADS if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
+    along = 0 if any_length else THREADS if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
     deep = ROWS if len(nest.levels) == 2 else 1
     while deep > 1 and deep * lanes * pressure(operations) > 2 * REGISTERS:
         deep //= 2
-    whole = not length % (along * lanes) and not rows % (THREADS // along * deep)
+    whole = along > 0 and not length % (along * lanes) and not rows % (THREADS // along * deep)
     return {"plane": (along, lanes, deep), "vectors": vectors, "whole": whole}
 
 
@@ -68,25 +75,32 @@ def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -
 
 def map_plane_of_rows(kernel: Kernel, nest: Nest) -> Kernel:
     """The threaded form of a kernel with a ``plane`` attribute."""
-    along, lanes, deep = kernel.attributes["plane"]
+    known, lanes, deep = kernel.attributes["plane"]
     w = ThreadWriter(kernel, nest, THREADS)
     whole = bool(kernel.attributes.get("whole"))
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
-    height, width = THREADS // along, along * lanes
+    if known:
+        along, height = w.number(known), w.number(THREADS // known)
+        down, right = w.split(w.thread, known)
+    else:
+        shift = _along_shift(w, length, lanes)
+        along, height = w.compute("left_shift", 1, shift), w.compute("right_shift", THREADS, shift)
+        down = w.compute("right_shift", w.thread, shift)
+        right = w.compute("bitwise_and", w.thread, w.compute("subtract", along, 1))
+    width, tall = w.compute("multiply", along, lanes), w.compute("multiply", height, deep)
     across = w.parts(length, width)
-    down, right = w.split(w.thread, along)
     column = w.compute("multiply", right, lanes)
 
     def at(tile: Value) -> None:
         vertical, horizontal = w.split(tile, across)
-        first = w.compute("add", w.compute("multiply", vertical, height * deep), down)
+        first = w.compute("add", w.compute("multiply", vertical, tall), down)
         start = w.compute("add", w.compute("multiply", horizontal, width), column)
         _rows(
             w,
             nest,
             lanes,
-            [w.compute("add", first, k * height) if k else first for k in range(deep)],
+            [w.compute("add", first, w.compute("multiply", height, k)) if k else first for k in range(deep)],
             start,
             rows,
             whole,
@@ -95,10 +109,18 @@ def map_plane_of_rows(kernel: Kernel, nest: Nest) -> Kernel:
     if whole:
         at(w.block)
     else:
-        count = w.compute("multiply", across, w.parts(rows, height * deep))
+        count = w.compute("multiply", across, w.parts(rows, tall))
         with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
             at(opened.index)
     return w.finish("planes", THREADS * lanes * deep, every=whole)
+
+
+def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
+    """The logarithm of how many threads lie along a row."""
+    found: Value | int = FEWEST.bit_length() - 1
+    for above, along in ((FEWEST, 2 * FEWEST), (LEAST - 1, SHORT_ALONG), (2 * SHORT_ALONG, THREADS)):
+        found = w.choose(w.test("greater", length, above * lanes), along.bit_length() - 1, found)
+    return w.value(found)
 
 
 def _rows(

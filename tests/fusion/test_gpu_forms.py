@@ -88,6 +88,8 @@ PROGRAMS: dict[str, tuple[int, Callable[[wf.Array, wf.Array], Any], int]] = {
     "largest of rows": (2, lambda x, y: x.max(axis=1), 4),
     "softmax": (2, lambda x, y: softmax(x), 8),
     "layer norm": (2, lambda x, y: centred(x), 7),
+    "broadcast": (2, lambda x, y: x * 2 + y[0], 4),
+    "stencil": (2, lambda x, y: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1], 4),
     "sums of columns": (2, lambda x, y: (x * 2.5 + 1).sum(axis=0), 4),
 }
 
