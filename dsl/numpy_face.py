@@ -19,6 +19,8 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.dsl import (
     along_axis,
+    calculus,
+    choosing,
     creation,
     histograms,
     indexing,
@@ -26,6 +28,7 @@ from weft.dsl import (
     linear,
     manipulation,
     methods,
+    nan_statistics,
     quantiles,
     reductions,
     sets,
@@ -369,7 +372,11 @@ OWN: dict[str, Any] = {
     "nonzero": indexing.nonzero,
     "take": indexing.take,
     **{name: getattr(histograms, name) for name in histograms.__all__},
-    **{name: getattr(module, name) for module in (sorting, quantiles, sets, along_axis) for name in module.__all__},
+    **{
+        name: getattr(module, name)
+        for module in (sorting, quantiles, sets, along_axis, choosing, nan_statistics, calculus)
+        for name in module.__all__
+    },
     "round": methods.round_,
     "around": methods.round_,
     "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,

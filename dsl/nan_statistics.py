@@ -1,0 +1,150 @@
+"""Means and spreads of numbers among which NaNs are left out, and weighted means.
+
+In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Always true: a row without numbers
+gives NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_half
+from weft.dsl.array import Array
+from weft.dsl.manipulation import broadcast_to, reshape, where
+from weft.dsl.recalled import recalled
+from weft.dsl.reductions import average as plain_average
+from weft.dsl.reductions import cumprod, cumsum, mean, normalize_axis, std, var
+from weft.dsl.reductions import sum as sum_
+from weft.dsl.sorting import on_host
+from weft.dsl.ufunc import as_array
+
+_ANY = np._NoValue  # type: ignore[attr-defined]
+
+
+def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
+    """Whether there may be NaNs, and nothing rare is asked for."""
+    return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
+
+
+@recalled
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
+) -> Any:
+    """Arithmetic mean of the numbers, as `numpy.nanmean`."""
+    values = as_array(a)
+    if values.dtype.kind in "biu" and out is None and where is _ANY:
+        return mean(values, axis, dtype, None, keepdims)
+    if not _is_ours(values, dtype, out, where):
+        return on_host(np.nanmean, a, axis, dtype, out, **_given(keepdims=keepdims, where=where))
+    return _mean(values, axis, keepdims)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not _ANY}
+
+
+def _numbers(values: Array) -> tuple[Array, Array]:
+    """The numbers, with 0 where there is none, and whether there is one."""
+    there = values == values
+    return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
+
+
+def _mean(values: Array, axis: Any, keepdims: Any) -> Any:
+    numbers, there = _numbers(values)
+    total = sum_(numbers, axis, None, None, keepdims)
+    return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
+
+
+@recalled
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = _ANY,
+    *,
+    where: Any = _ANY,
+    mean: Any = _ANY,
+    correction: Any = _ANY,
+) -> Any:
+    """Variance of the numbers, as `numpy.nanvar`."""
+    values = as_array(a)
+    plain = mean is _ANY and correction is _ANY
+    if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
+        return var(values, axis, dtype, None, ddof, keepdims)
+    if not plain or not _is_ours(values, dtype, out, where):
+        rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
+        return on_host(np.nanvar, a, axis, dtype, out, ddof, **rare)
+    return _variance(values, axis, ddof, keepdims)
+
+
+def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
+    centre = _mean(values, axis, True)
+    numbers, there = _numbers(values)
+    distance = where(there, numbers - centre, values.dtype.type(0))
+    total = sum_(distance * distance, axis, None, None, keepdims)  # type: ignore[operator]
+    rest = sum_(there, axis, np.int64, None, keepdims) - ddof
+    return where(rest > 0, (total / rest).astype(values.dtype), values.dtype.type(np.nan))
+
+
+@recalled
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = _ANY,
+    *,
+    where: Any = _ANY,
+    mean: Any = _ANY,
+    correction: Any = _ANY,
+) -> Any:
+    """Standard deviation of the numbers, as `numpy.nanstd`."""
+    values = as_array(a)
+    plain = mean is _ANY and correction is _ANY
+    if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
+        return std(values, axis, dtype, None, ddof, keepdims)
+    if not plain or not _is_ours(values, dtype, out, where):
+        rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
+        return on_host(np.nanstd, a, axis, dtype, out, ddof, **rare)
+    return np.sqrt(_variance(values, axis, ddof, keepdims))
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sum along an axis to which NaNs add nothing, as `numpy.nancumsum`."""
+    values = as_array(a)
+    return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running product along an axis in which NaNs are left out, as `numpy.nancumprod`."""
+    values = as_array(a)
+    if values.dtype.kind in "fc":
+        values = where(values == values, values, values.dtype.type(1))
+    return cumprod(values, axis, dtype, out)
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = _ANY) -> Any:
+    """Weighted mean, as `numpy.average`; that the weights do not add up to 0 is looked at."""
+    if weights is None or isinstance(axis, tuple):
+        return plain_average(a, axis, weights, returned, keepdims=keepdims)
+    values, shares = as_array(a), as_array(weights)
+    along = None if axis is None else normalize_axis(axis, values.ndim)
+    fits = shares.shape == values.shape or (along is not None and shares.shape == (values.shape[along],))
+    if not fits or "c" in (values.dtype.kind, shares.dtype.kind):
+        return plain_average(a, axis, weights, returned, keepdims=keepdims)
+    kind = np.result_type(values.dtype, shares.dtype, *(["f8"] if values.dtype.kind in "biu" else []))
+    if shares.shape != values.shape:
+        shares = reshape(shares, tuple(-1 if k == along else 1 for k in range(values.ndim)))
+    total = sum_(shares, axis, kind, None, keepdims)
+    found = sum_(values.astype(kind) * shares.astype(kind), axis, None, None, keepdims) / total  # type: ignore[attr-defined]
+    if bool((total == 0).any()):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    return (found, broadcast_to(total, found.shape).copy()) if returned else found
+
+
+__all__ = ["average", "nancumprod", "nancumsum", "nanmean", "nanstd", "nanvar"]
