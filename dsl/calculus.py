@@ -97,7 +97,7 @@ def polyval(p: Any, x: Any) -> Any:
     """A polynomial's value, the highest power first, by Horner's rule, as `numpy.polyval`."""
     if not isinstance(x, Array) or isinstance(p, (Array, np.poly1d)) or np.ndim(p) != 1 or len(p) > MOST_TERMS:
         return on_host(np.polyval, p, x)
-    found: Any = x * 0
+    found: Any = x * 0  # type: ignore[operator]
     found = where(x == x, found, x.dtype.type(0)) if x.dtype.kind in "fc" else found
     for factor in np.asarray(p):
         found = found * x + factor

@@ -31,7 +31,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     kind = np.result_type(*(c.dtype if isinstance(c, Array) else c for c in choices))
     if kind.kind not in "biufc":
         return on_host(np.select, condlist, choicelist, default)
-    *options, found = (c.astype(kind) if isinstance(c, Array) else np.asarray(c, kind) for c in choices)
+    *options, found = (c.astype(kind) if isinstance(c, Array) else np.asarray(c, kind) for c in choices)  # type: ignore[attr-defined]
     for condition, option in zip(reversed(conditions), reversed(options), strict=True):
         found = where(condition, option, found)
     return found
@@ -77,7 +77,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
         return bool(on_host(np.array_equal, a1, a2, equal_nan))
     if a1.shape != a2.shape:
         return False
-    same = a1 == a2
+    same: Any = a1 == a2
     if equal_nan:
         same = same | ((a1 != a1) & (a2 != a2))
     return bool(same.all())

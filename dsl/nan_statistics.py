@@ -144,7 +144,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     found = sum_(values.astype(kind) * shares.astype(kind), axis, None, None, keepdims) / total  # type: ignore[attr-defined]
     if bool((total == 0).any()):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
-    return (found, broadcast_to(total, found.shape).copy()) if returned else found
+    return (found, broadcast_to(total, found.shape).copy()) if returned else found  # type: ignore[attr-defined]
 
 
 __all__ = ["average", "nancumprod", "nancumsum", "nanmean", "nanstd", "nanvar"]

@@ -315,21 +315,18 @@ def note(board: Any, tile: Any, state: Any, count: Any) -> None:
 
 
 @cache
-def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
-    """A kernel that orders rows by one digit: a block has a tile of ``THREADS * items`` elements.
+def parts_of_sweep(order: Order, items: int, numbered: bool) -> tuple[Any, ...]:
+    """Device functions for a thread's part of a sweep: how many turns before and behind one move elements; read a tile's elements;
+    rank them in their warp by a digit; find where they came from; exchange them."""
+    digit, turns, each = digit_of(order), order.turns, tuple(range(items))
 
-    ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: rows, `tiles` of them each.
-    The first turn that moves elements takes them from `source`; what is left for the last but one lies in `even`, for the one before
-    it in `odd`, and so on; the last turn's result in `even`. Where the sort is `numbered` places go along in `even_places` and
-    `odd_places`, and the last turn leaves nothing but these, as int64, in `out`.
-
-    `counts` are those of `make_count`, `moving` those of `make_find_turns`; `taken` counts the tiles that have begun in each turn. A
-    tile leaves ``2 * turn + 1`` and how many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to
-    its end.
-    """
-    word, digit, turns = order.word, digit_of(order), order.turns
-    size, each = THREADS * items, tuple(range(items))
-    kept = size if numbered else 1
+    @device
+    def count_turns(moving: Any, turn: Any) -> Any:
+        earlier, later = np.uint32(0), np.uint32(0)
+        for k in range(turns):
+            earlier += selp(k < turn, moving[k], np.uint32(0))
+            later += selp(k > turn, moving[k], np.uint32(0))
+        return earlier, later
 
     @device
     def read(found: Any, rows: Any, row: Any, begin: Any, first: Any, length: Any) -> None:
@@ -338,6 +335,53 @@ def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
             found[k] = found.dtype.type(0)
             if place < length:
                 found[k] = rows[row, begin + place]
+
+    @device
+    def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, turn: Any) -> None:
+        warp = np.uint32(threadIdx.x) // np.uint32(32)
+        for k in each:
+            # what is behind the end stays there
+            inside = first + np.uint32(32 * k) < length
+            own = selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
+            ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
+
+    @device
+    def find_places(
+        came: Any, begins: Any, to_even: Any, even: Any, odd: Any, row: Any, begin: Any, first: Any, length: Any
+    ) -> None:
+        for k in each:
+            came[k] = begin + first + np.uint32(32 * k)
+        if not begins:
+            if to_even:
+                read(came, odd, row, begin, first, length)
+            else:
+                read(came, even, row, begin, first, length)
+
+    @device
+    def exchange_tile(bits: Any, came: Any, ranks: Any, counters: Any, exchange: Any, carried: Any) -> None:
+        warp = np.uint32(threadIdx.x) // np.uint32(32)
+        for k in each:
+            rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
+            exchange[rank] = bits[k]
+            if numbered:
+                carried[rank] = came[k]
+
+    return count_turns, read, count_tile, find_places, exchange_tile
+
+
+@cache
+def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
+    """A kernel that orders rows by one digit: a block has a tile of ``THREADS * items`` elements, a row `tiles` of them.
+
+    ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: the first turn that moves
+    elements takes them from `source`, the last one leaves them in `even`, the one before it in `odd`, and so on. Where the sort
+    is `numbered` places go along, and the last turn leaves nothing but these, as int64, in `out`. `counts` are those of
+    `make_count`, `moving` those of `make_find_turns`; `taken` counts the tiles that have begun. A tile leaves ``2 * turn + 1`` and
+    how many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to its end.
+    """
+    word, digit = order.word, digit_of(order)
+    size, kept = THREADS * items, THREADS * items if numbered else 1
+    count_turns, read, count_tile, find_places, exchange_tile = parts_of_sweep(order, items, numbered)
 
     def sweep(
         source: Any,
@@ -353,10 +397,7 @@ def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
         tiles: Any,
         turn: Any,
     ) -> None:
-        earlier, later = np.uint32(0), np.uint32(0)
-        for k in range(turns):
-            earlier += selp(k < turn, moving[k], np.uint32(0))
-            later += selp(k > turn, moving[k], np.uint32(0))
+        earlier, later = count_turns(moving, turn)
         # (where nothing has to move the first turn copies)
         if moving[turn] == 0 and (turn > 0 or later > 0):
             return
@@ -387,11 +428,7 @@ def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
             read(bits, odd, row, begin, first, length)
         else:
             read(bits, even, row, begin, first, length)
-        for k in each:
-            # what is behind the end stays there
-            inside = first + np.uint32(32 * k) < length
-            own = selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
-            ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
+        count_tile(bits, ranks, counters, first, length, turn)
         syncthreads()
         total = sum_of_warps(counters)
         if within > 0:
@@ -404,18 +441,8 @@ def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
         offsets[t] = before - here
         syncthreads()
         if numbered:
-            for k in each:
-                came[k] = begin + first + np.uint32(32 * k)
-            if not begins:
-                if to_even:
-                    read(came, odd_places, row, begin, first, length)
-                else:
-                    read(came, even_places, row, begin, first, length)
-        for k in each:
-            rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
-            exchange[rank] = bits[k]
-            if numbered:
-                carried[rank] = came[k]
+            find_places(came, begins, to_even, even_places, odd_places, row, begin, first, length)
+        exchange_tile(bits, came, ranks, counters, exchange, carried)
         syncthreads()
         for k in range(items):
             place = t + np.uint32(THREADS * k)
