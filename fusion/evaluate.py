@@ -83,6 +83,9 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     _begin_anew(epoch)
                 return
             versions: list[Any] = [s.expr for s in live]
+            if None in versions:  # a finaliser has just evaluated some
+                evaluate_epoch(epoch, storages, aside)
+                return
 
             def settle(plan: Plan, table: list[Any]) -> None:
                 """Hand out the results; it may be done again, where an interrupt ended it."""
