@@ -59,7 +59,7 @@ class Known:
 
 
 _known: OrderedDict[Any, Known] = OrderedDict()
-_lock = threading.Lock()
+_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
 def find_form(device: str, versions: list[Expr], wanted: tuple[int, ...] | None, results: dict[Expr, Expr]) -> Form:

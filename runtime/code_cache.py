@@ -22,14 +22,14 @@ class CodeCache:
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
         self._found: OrderedDict[Any, Any] = OrderedDict()
-        # who builds holds the lock; others wait for it
-        self._building: dict[Any, threading.Lock] = {}
-        self._lock = threading.Lock()
+        # who builds holds the lock; other threads wait for it (a finaliser that comes between builds by itself)
+        self._building: dict[Any, threading.RLock] = {}
+        self._lock = threading.RLock()
         _caches.add(self)
 
     def forget_builds(self) -> None:
         """In a forked child: the threads that were building, or held the lock, are not there."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._building.clear()
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class CodeCache:
             if key in self._found:
                 self._found.move_to_end(key)
                 return self._found[key]
-            turn = self._building.setdefault(key, threading.Lock())
+            turn = self._building.setdefault(key, threading.RLock())
         with turn:  # (Python lets go of it wherever Ctrl-C comes; it promises less for the lines of a ``finally``)
             made = self.get(key)
             try:

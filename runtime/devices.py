@@ -11,7 +11,7 @@ from weft.runtime.errors import DeviceNotFoundError
 from weft.runtime.settings import setting
 
 _devices: dict[str, Device] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 _chosen: Device | None = None
 
 
