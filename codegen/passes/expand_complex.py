@@ -90,6 +90,9 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             return list(b.emit("table", (), kind, values=attributes["values"].view(kind[0].dtype)))  # type: ignore[union-attr]
         case "offset":
             return [b.offset(operands[0], _indices(b, operands[1])[0])]
+        case "fetch":
+            b.emit("fetch", (operands[0], _indices(b, operands[1])[0]), ())
+            return []
         case "shuffle_xor" | "shuffle" | "warp_reduce":
             k = 0 if operation.opcode == "shuffle_xor" else 1
             rows = [(*operands[:k], part, *operands[k + 1 :]) for part in operands[k]]

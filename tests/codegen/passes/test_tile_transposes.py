@@ -54,6 +54,13 @@ def test_it_computes_the_same(shape: tuple[int, int], monkeypatch: pytest.Monkey
     assert np.array_equal(out.reshape(shape), a.reshape(shape) + b.reshape(shape[::-1]).T)
 
 
+def test_complex_numbers_beside_a_transposed_operand() -> None:
+    a = np.arange(512, dtype=np.float32).reshape(8, 64)
+    b = np.arange(512, dtype=np.complex64).reshape(64, 8) * np.complex64(1j)
+    with wf.device("cpu"):
+        assert np.array_equal(np.asarray(wf.asarray(a).T + wf.asarray(b)), a.T + b)
+
+
 def test_parts_begin_with_a_tile() -> None:
     kernel = tiled(sum_with_transposed())
     size = kernel.attributes["grain"]
