@@ -85,7 +85,6 @@ class Workers:
         The last item of `begun` counts it, with no call between that and the kernel that an interrupt could end.
         """
         address = self.enter(parts)
-        arguments: tuple[int, ...]
         try:
             run: Any = function.call
             arguments: tuple[int, ...] = (slots, 0, extent)

@@ -7,7 +7,7 @@ run when a value is needed. What weft has no kernels for is NumPy's own function
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name, lambdify, memory
 from weft.dsl.kernel.device_function import device
@@ -28,6 +28,17 @@ from weft.runtime import (
     devices,
     set_default_device,
 )
+
+if TYPE_CHECKING:  # what __getattr__ finds, for type checkers and editors
+    from weft import cuda as cuda
+    from weft.dsl.cuda.streams import stream as stream
+    from weft.dsl.kernel import guvectorize as guvectorize
+    from weft.dsl.kernel import kernel as kernel
+    from weft.dsl.kernel import reduce as reduce
+    from weft.dsl.kernel import sanitize as sanitize
+    from weft.dsl.kernel import vectorize as vectorize
+    from weft.dsl.profile import profile as profile
+    from weft.numpy_names import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""What type checkers are told of `Array` is what it has: the same members, with the same parameters."""
+"""What type checkers are told of arrays and functions is what there is: the same names, with the same parameters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import weft as wf
 from weft.dsl import array
 from weft.dsl.cuda import arrays
+from weft.dsl.numpy_face import OWN
 
 STUB = Path(array.__file__).with_name("array_members.pyi")
 _installed = arrays  # what weft.cuda adds is there
@@ -55,8 +56,13 @@ def test_all_members_are_declared() -> None:
 
 
 def _parameters(function: Any) -> list[str]:
-    """Parameters behind the first by their names; those of operators have none that count."""
-    return [p.name for p in inspect.signature(function).parameters.values()][1:]
+    return [p.name for p in inspect.signature(function).parameters.values()]
+
+
+def _told(node: ast.FunctionDef) -> list[str]:
+    given = node.args
+    told = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    return [argument.arg for argument in told if argument is not None]
 
 
 def test_parameters_are_those_of_the_methods() -> None:
@@ -65,8 +71,16 @@ def test_parameters_are_those_of_the_methods() -> None:
         if isinstance(member, property):
             assert [ast.unparse(d) for d in node.decorator_list] == ["property"], name
         elif not isinstance(member, classmethod):
-            given = node.args
-            told = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
-            names = [argument.arg for argument in told if argument is not None][1:]
-            wanted = _parameters(member)
+            names, wanted = _told(node)[1:], _parameters(member)[1:]
+            # (the second of an operator goes by any name)
             assert len(names) == len(wanted) if name.startswith("__") else names == wanted, name
+
+
+def test_functions_are_declared() -> None:
+    stub = Path(wf.__file__).with_name("numpy_names.pyi")
+    nodes = ast.parse(stub.read_text(encoding="utf-8")).body
+    elementwise = {n.target.id for n in nodes if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    assert elementwise == {name for name, own in OWN.items() if isinstance(own, wf.UFunc)}, "write numpy_names.pyi anew"
+    told = {node.name: _told(node) for node in nodes if isinstance(node, ast.FunctionDef)}  # (of overloads the last)
+    functions = {name: _parameters(own) for name, own in OWN.items() if inspect.isfunction(own)}
+    assert told == functions, "write numpy_names.pyi anew"
