@@ -101,10 +101,10 @@ class Sweep(Group):
         Value that later steps read -> rows of it that are kept, and how long they are along the axes behind.
     width : tuple of int
         Points of a part along each axis.
+    owner : dict
+        Value that is written into another one's ring, where it differs from that -> the other one.
     outside : dict
         On a GPU: as `readers`, for values that no step makes and that have rings too.
-    owner : dict
-        On a GPU: value that is written into another one's ring, where it differs from that -> the other one.
     tile, margin : tuple of int
         On a GPU: points that a block's threads have, along the axes of rings, and how many of them lie in front of the part.
     """
@@ -202,3 +202,27 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
         for i in all_instructions(statement.task.body)
         if i.kind in ("read", "gather")
     ]
+
+
+def find_owners(sweep: Sweep) -> dict[Expr, Expr]:
+    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write.
+
+    (Points have to be counted from the same origin.)
+    """
+    found: dict[Expr, Expr] = {}
+    for number, step in enumerate(sweep.steps):
+        statement = step.statements[0]
+        node, previous = statement.task.node, statement.previous
+        if len(step.statements) > 1 or previous not in sweep.homes or node not in sweep.readers:
+            continue
+        home, start = sweep.homes[previous]
+        places = zip(statement.start, start, sweep.steps[home].origin, step.origin, strict=True)
+        if any(o - s + a - b for o, s, a, b in places):
+            continue
+        if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
+            continue
+        readers = sweep.readers[previous]
+        apart = all(not any(d) or any(abs(x) >= n for x, n in zip(d, step.extents, strict=True)) for _, d in readers)
+        if apart and all(reader == number for reader, _ in readers):
+            found[node] = found.get(previous, previous)
+    return found

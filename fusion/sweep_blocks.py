@@ -19,7 +19,7 @@ from weft.codegen import SWEEP_THREADS, find_op
 from weft.fusion.body import all_instructions
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group
-from weft.fusion.sweep import Place, Statement, Sweep, read_offset, reads_of
+from weft.fusion.sweep import Place, Statement, Sweep, find_owners, read_offset, reads_of
 from weft.fusion.task import Task
 from weft.fusion.traffic import traffic
 
@@ -121,7 +121,7 @@ def choose_blocks(sweep: Sweep) -> bool:
     if any(sweep.goes_on(axis) for axis in range(sweep.axes)):
         return False
     sweep.outside = _read_from_outside(sweep)
-    sweep.owner = _find_owners(sweep)
+    sweep.owner = find_owners(sweep)
     _set_lags(sweep)
     rows: dict[Expr, int] = {}
     for node, number, distance in ring_readers(sweep):
@@ -166,30 +166,6 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
             yield node, offset
     if statement.previous is not None:
         yield statement.previous, statement.start
-
-
-def _find_owners(sweep: Sweep) -> dict[Expr, Expr]:
-    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write.
-
-    (Points have to be counted from the same origin.)
-    """
-    found: dict[Expr, Expr] = {}
-    for number, step in enumerate(sweep.steps):
-        statement = step.statements[0]
-        node, previous = statement.task.node, statement.previous
-        if len(step.statements) > 1 or previous not in sweep.homes or node not in sweep.readers:
-            continue
-        home, start = sweep.homes[previous]
-        places = zip(statement.start, start, sweep.steps[home].origin, step.origin, strict=True)
-        if any(o - s + a - b for o, s, a, b in places):
-            continue
-        if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
-            continue
-        readers = sweep.readers[previous]
-        apart = all(not any(d) or any(abs(x) >= n for x, n in zip(d, step.extents, strict=True)) for _, d in readers)
-        if apart and all(reader == number for reader, _ in readers):
-            found[node] = found.get(previous, previous)
-    return found
 
 
 def _set_lags(sweep: Sweep) -> None:

@@ -196,10 +196,14 @@ class SweepWriter(KernelWriter):
         """A step along an axis from `low` to `high`; `inside`: whether it is in its box along the axes before (None: it is)."""
         b = self.builder
         depth, last = len(self.indices), axis == self.sweep.axes - 1
+        copies = any(s.previous is not None and s.task.node not in self.sweep.owner for s in step.statements)
         origin, extent = self._size(axis, step.origin[axis]), self._size(axis, step.extents[axis])
         whole = step.origin[axis] == 0 and step.extents[axis] == step.last[axis]
         # indices count from the first point of the box
         low, high = (low, high) if not step.origin[axis] else (b.op("subtract", v, origin) for v in (low, high))
+        if not whole and not copies:
+            low, high = b.op("maximum", low, b.constant(0)), b.op("minimum", high, extent)
+            whole = True
         if not last:
             with b.loop(high, "serial", start=low) as loop:
                 self.indices.append(loop.index)
@@ -213,7 +217,6 @@ class SweepWriter(KernelWriter):
             return
         first = low if whole else b.op("maximum", low, b.constant(0))
         stop = high if whole else b.op("minimum", high, extent)
-        copies = any(s.previous is not None for s in step.statements)
         if inside is not None:
             stop = b.op("where", inside, stop, first)
         if copies and (inside is not None or step.origin[axis]):
@@ -249,23 +252,27 @@ class SweepWriter(KernelWriter):
     def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
         node = placed.task.node
         value = self.builder.cast(value, node.dtype)
-        if node in self.rings:
-            self.stores.append((placed, self.rings[node][0], self._place(node, form[0])[0], value))
+        ring = self.sweep.owner.get(node, node)
+        if ring in self.rings:
+            self.stores.append((placed, self.rings[ring][0], self._place(node, form[0])[0], value))
         if node not in self.group.private:
             index, _ = self.address(form, node)
             self.stores.append((placed, self.pointer(node, form[0], writable=True), index, value))
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
-        if node not in self.rings:
+        ring = self.sweep.owner.get(node, node)
+        if ring not in self.rings:
             return super()._load(node, form)
         index, depth = self._place(node, form[0])
-        return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[node][0], index))
+        return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _place(self, node: Expr, first: int) -> tuple[Value, int]:
         """Where a ring has the element whose flat index is `first` at the first point of the step's box."""
         b, sweep, position = self.builder, self.sweep, self.nest.position
         home, start = sweep.homes[node]
-        rows, *sizes = sweep.rings[node]
+        owner = sweep.owner.get(node, node)
+        whose = sweep.homes[owner][0]
+        rows, *sizes = sweep.rings[owner]
         # from an index of the step to the coordinate at the step that made the value
         offset = [
             o - s + a for o, s, a in zip(unflatten(first, node.shape), start, sweep.steps[home].origin, strict=True)
@@ -278,11 +285,11 @@ class SweepWriter(KernelWriter):
             return b.op("add", self._size(axis, here[axis]), b.constant(offset[axis] - here[axis]))
 
         def base() -> Value:
-            ring = self.rings[node][1]
+            ring = self.rings[owner][1]
             slope = rows * prod(sizes) if self.again is not None else 0
-            total = self._stepped(home, ring * rows * prod(sizes), slope)
+            total = self._stepped(whose, ring * rows * prod(sizes), slope)
             for axis, pitch in zip(range(sweep.rows, sweep.axes), pitches, strict=True):
-                places = b.op("subtract", shift(axis), self._from(home, axis))
+                places = b.op("subtract", shift(axis), self._from(whose, axis))
                 total = b.op("add", total, b.op("multiply", places, b.constant(pitch)) if pitch > 1 else places)
             return total
 

@@ -22,13 +22,13 @@ from weft.fusion.expr import Expr
 from weft.fusion.group import Group
 from weft.fusion.schedule import Schedule, finish_schedule
 from weft.fusion.stored import base_of
-from weft.fusion.sweep import Place, Rolled, Statement, Step, Sweep, read_offset, read_statement, reads_of
+from weft.fusion.sweep import Place, Rolled, Statement, Step, Sweep, find_owners, read_offset, read_statement, reads_of
 from weft.fusion.task import Task
 from weft.fusion.traffic import traffic
 
 # Steps of a kernel, and their instructions: what it takes to compile them.
 MOST_STEPS = 12
-MOST = (12, 8, 5, 3, 2)
+MOST = (24, 12, 8, 5, 3, 2)  # those that write borders count too
 MOST_INSTRUCTIONS = 400
 REACH = 8  # of one step along an axis
 # Bytes of the rings of a part: they share a core's second cache with what is read and written.
@@ -44,7 +44,7 @@ BYTE_COST = 3
 RING_COST = 5  # of an element that is written to a ring and read there again, from the second cache
 # The share of the expected time that has to be saved, in percent.
 LEAST_GAIN = 10
-MOST_PERIOD = 4  # steps that come again and again in a loop
+MOST_PERIOD = 6  # steps that come again and again in a loop
 FAR = 1 << 40
 LOOK_AHEAD = 64  # groups that wait for a chain to end
 
@@ -142,9 +142,6 @@ class Chain:
                     low, high = steps[home].low, steps[home].high
                     low[axis] = max(low[axis], step.low[axis] - d)
                     high[axis] = max(high[axis], step.high[axis] + d)
-        for step, found in zip(steps, links, strict=True):
-            if sweep.rows:
-                step.lag = max((steps[home].lag + distance[0] for home, distance in found), default=0)
         sweep.loops = [Loop(max(step.extents[a] for step in steps), "parallel") for a in range(axes)]
         sweep.read -= sweep.made.keys() - kept
         sweep.private = sweep.made.keys() - kept
@@ -157,12 +154,16 @@ class Chain:
 def choose_parts(sweep: Sweep) -> bool:
     """Choose how wide parts are, and with that the rings; False where none of them fits."""
     axes, steps = sweep.axes, sweep.steps
+    sweep.owner = find_owners(sweep)
+    _set_lags(sweep)
     lengths = steps[-1].last
     halo = [max(s.low[a] + s.high[a] + int(sweep.beyond(s, a)) for s in steps) for a in range(axes)]
-    behind = {}
+    behind: dict[Expr, int] = {}
     for node, readers in sweep.readers.items():
-        home = steps[sweep.homes[node][0]]
-        behind[node] = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if sweep.rows else 1
+        ring = sweep.owner.get(node, node)
+        home = steps[sweep.homes[ring][0]]
+        rows = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if sweep.rows else 1
+        behind[ring] = max(rows, behind.get(ring, 0))
     found: list[tuple[float, Place, list[int]]] = []
     for width in _candidates(axes - sweep.rows):
         sizes = [w + h for w, h in zip(width, halo[sweep.rows :], strict=True)]
@@ -185,6 +186,23 @@ def choose_parts(sweep: Sweep) -> bool:
     sweep.width = tuple(even)
     sweep.rolled = find_rolled(sweep)
     return True
+
+
+def _set_lags(sweep: Sweep) -> None:
+    """Each step comes when the last row that it reads is there, and when what it writes over has been read."""
+    if not sweep.rows:
+        return
+    reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
+    for node, readers in sweep.readers.items():
+        for number, distance in readers:
+            reads[number].append((node, distance[0]))
+    for step, found in zip(sweep.steps, reads, strict=True):
+        behind = [sweep.steps[sweep.homes[node][0]].lag + d for node, d in found]
+        for s in step.statements:
+            if s.task.node in sweep.owner and s.previous in sweep.owner:
+                before = sweep.homes[s.previous][0]
+                behind += [sweep.steps[before].lag - d for _, d in reads[before]]
+        step.lag = max(behind, default=0)
 
 
 def _candidates(axes: int) -> list[Place]:
@@ -268,9 +286,14 @@ def _signature(sweep: Sweep, number: int) -> object:
     return step.extents, step.last, parts, copied, bodies, _rings(sweep, step)
 
 
-def _rings(sweep: Sweep, step: Step) -> tuple[Place, list[Place | None]]:
-    """Where a step begins to count, and what is kept of each of its values."""
-    return step.origin, [sweep.rings.get(s.task.node) for s in step.statements]
+def _rings(sweep: Sweep, step: Step) -> object:
+    """Where a step begins to count, and what is kept of each of its values, or how many steps before it has their ring."""
+    found: list[object] = []
+    for s in step.statements:
+        node = s.task.node
+        owner = sweep.owner.get(node)
+        found.append(sweep.homes[node][0] - sweep.homes[owner][0] if owner else sweep.rings.get(node))
+    return step.origin, found
 
 
 # -- what it saves --------------------------------------------------------------------------------------
@@ -288,6 +311,11 @@ def joined_cost(sweep: Sweep) -> int:
     """What a joined kernel takes, in instructions."""
     total = 0
     for step in sweep.steps:
+        if step.statements[0].task.node in sweep.owner:
+            # most often a few elements, in few of the rows
+            total += prod(sweep.counts) * sweep.width[0] * ROW_COST // 2
+            total += prod(step.extents) * (work_of(step.statements[0].task) + RING_COST)
+            continue
         sizes = [
             n * (w + low + high) // w if parts > 1 else n
             for n, w, low, high, parts in zip(step.last, sweep.width, step.low, step.high, sweep.counts, strict=True)

@@ -42,18 +42,6 @@ def brief(u: Any) -> Any:
     return u
 
 
-def closed(u: Any) -> Any:
-    """What leaves through a wall comes back: borders are written after each step, over what is there."""
-    for _ in range(4):
-        u[1:-1, 1:-1] = steps._five_points(u)
-        u[-1, :] = u[-2, :]
-        u[:, 0] = u[:, 1]
-        u[0, :] = u[1, :]
-        u[:, -1] = u[:, -3]
-        u[3, 2:7] *= 0.5
-    return u
-
-
 def pieces(u: Any) -> Any:
     """A value between steps that is made of pieces, by choice."""
     for _ in range(3):
@@ -110,7 +98,7 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], int, Any]] = [
     (steps.fixed_walls, (30, 80), 1, "f4"),
     (steps.watched, (30, 80), 1, "f4"),
     (centred, (40, 130), 2, "f4"),
-    (closed, (30, 130), 1, "f4"),
+    (steps.closed, (30, 130), 1, "f4"),
     (closed_row, (300,), 1, "f4"),
     (pieces, (20, 90), 1, "f4"),
     (handed_on, (20, 90), 1, "f4"),
@@ -141,7 +129,7 @@ def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int
 @pytest.mark.parametrize("device", ["simt::backward", "simt::watched"])
 @pytest.mark.parametrize(
     ("program", "shape", "count"),
-    [(steps.jacobi, (6, 70), 1), (steps.diffusion, (90,), 1), (closed, (7, 40), 1), (brief, (4, 9, 12), 1)],
+    [(steps.jacobi, (6, 70), 1), (steps.diffusion, (90,), 1), (steps.closed, (7, 40), 1), (brief, (4, 9, 12), 1)],
 )
 def test_threads_do_not_get_in_each_others_way(
     program: Callable[..., Any], shape: tuple[int, ...], count: int, device: str

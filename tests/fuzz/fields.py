@@ -50,10 +50,15 @@ class Program:
         self.fields = dict(self.begin)
         self.kept = False
         body: list[str] = []
-        for _ in range(pick.randint(1, 5)):
-            body += self._statement()
-        self.turns = pick.randint(1, 10)
-        self.text = "\n".join([f"for turn in range({self.turns}):", *(f"    {line}" for line in body)])
+        steady = pick.random() < 0.5  # the same few steps again and again
+        for _ in range(pick.randint(1, 2) if steady else pick.randint(1, 5)):
+            body += self._update(pick.choice(list(self.begin)), steady) if steady else self._statement()
+        self.turns = pick.randint(4, 12) if steady else pick.randint(1, 8)
+        if steady and pick.random() < 0.6:
+            early = self._value() if pick.random() < 0.5 else [f"kept.append({self._seen('u')})"]
+            body += early if pick.random() < 0.3 else self._once(early)
+        behind = self._value() + [f"kept.append({self._seen('u')})"] if pick.random() < 0.4 else []
+        self.text = "\n".join([f"for turn in range({self.turns}):", *(f"    {line}" for line in body), *behind])
         self.at_once = pick.random() < 0.7
         self.limits, self.block_limits = _limits(pick)
 
@@ -85,17 +90,26 @@ class Program:
             parts = [pick.choice((":", "::2", "1::2", "::-1")) for _ in range(self.axes)]
             text = ", ".join(parts)
             return [f"{name}[{text}] = {name}[{text}]{pick.choice(('[::-1]', ' + 1', ''))}".replace("True + 1", "True")]
-        low = [pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)]
-        high = [pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)]
-        window = self._window(low, tuple(m - a - b for m, a, b in zip(field.more, low, high, strict=True)))
+        return self._update(name)
+
+    def _update(self, name: str, steady: bool = False) -> list[str]:
+        """A window of a field from windows of any."""
+        pick, field = self.source, self.fields[name]
+        low, high = ([1 if steady else pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)] for _ in range(2))
         more = tuple(m - a - b for m, a, b in zip(field.more, low, high, strict=True))
+        window = self._window(low, more)
         value = self._expression(more, tuple(low))
         if any(f.dtype != field.dtype for f in self.fields.values()) and field.dtype.startswith("int"):
             value = f"xp.clip({value}, -99, 99)"  # what does not fit is anything
         if pick.random() < 0.15 and field.dtype not in ("bool", "int8"):
             return [f"{name}[{window}] = {name}[{window}] + {value}"]
         line = f"{name}[{window}] = {value}"
-        return [f"if turn % {pick.choice((2, 3))}:", f"    {line}"] if pick.random() < 0.06 else [line]
+        return self._once([line]) if pick.random() < 0.06 else [line]
+
+    def _once(self, lines: list[str]) -> list[str]:
+        """What is done in some turns only."""
+        when = self.source.choice(("turn % 2", "turn % 3", "turn == 0", "turn == 1", "turn == 3"))
+        return [f"if {when}:", *(f"    {line}" for line in lines)] if lines else []
 
     def _border(self, name: str) -> list[str]:
         """One or two sides of an array from what lies beside them, from the other side, or a number."""
@@ -239,7 +253,8 @@ class Program:
 def _limits(pick: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
     """Limits for the CPU, and for blocks."""
     like = steps.Program(pick.randrange(1 << 30))
-    return like.limits, like.block_limits
+    most = {"MOST": (pick.choice((2, 5, 8, 12, 12)),)}
+    return like.limits | most, like.block_limits | most
 
 
 def check(seed: int, device: str = "") -> str:

@@ -22,7 +22,7 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[int, ...], int, str]] = [
     (test_time_steps.wave, (40, 300), 3, "f4"),
     (test_time_steps.gray_scott, (40, 300), 2, "f4"),
     (test_sweep_blocks.centred, (40, 300), 2, "f4"),
-    (test_sweep_blocks.closed, (30, 300), 1, "f4"),
+    (test_time_steps.closed, (30, 300), 1, "f4"),
 ]
 
 
