@@ -1,4 +1,4 @@
-"""Means and spreads of numbers among which NaNs are left out, and weighted means.
+"""Means and spreads of numbers among which NaNs are left out.
 
 In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Always true: a row without numbers
 gives NaN.
@@ -12,10 +12,9 @@ import numpy as np
 
 from weft.codegen import is_half
 from weft.dsl.array import Array
-from weft.dsl.manipulation import broadcast_to, reshape, where
+from weft.dsl.manipulation import where
 from weft.dsl.recalled import recalled
-from weft.dsl.reductions import average as plain_average
-from weft.dsl.reductions import cumprod, cumsum, mean, normalize_axis, std, var
+from weft.dsl.reductions import cumprod, cumsum, mean, std, var
 from weft.dsl.reductions import sum as sum_
 from weft.dsl.sorting import on_host
 from weft.dsl.ufunc import as_array
@@ -128,23 +127,4 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
     return cumprod(values, axis, dtype, out)
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = _ANY) -> Any:
-    """Weighted mean, as `numpy.average`; that the weights do not add up to 0 is looked at."""
-    if weights is None or isinstance(axis, tuple):
-        return plain_average(a, axis, weights, returned, keepdims=keepdims)
-    values, shares = as_array(a), as_array(weights)
-    along = None if axis is None else normalize_axis(axis, values.ndim)
-    fits = shares.shape == values.shape or (along is not None and shares.shape == (values.shape[along],))
-    if not fits or "c" in (values.dtype.kind, shares.dtype.kind):
-        return plain_average(a, axis, weights, returned, keepdims=keepdims)
-    kind = np.result_type(values.dtype, shares.dtype, *(["f8"] if values.dtype.kind in "biu" else []))
-    if shares.shape != values.shape:
-        shares = reshape(shares, tuple(-1 if k == along else 1 for k in range(values.ndim)))
-    total = sum_(shares, axis, kind, None, keepdims)
-    found = sum_(values.astype(kind) * shares.astype(kind), axis, None, None, keepdims) / total  # type: ignore[attr-defined]
-    if bool((total == 0).any()):
-        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
-    return (found, broadcast_to(total, found.shape).copy()) if returned else found  # type: ignore[attr-defined]
-
-
-__all__ = ["average", "nancumprod", "nancumsum", "nanmean", "nanstd", "nanvar"]
+__all__ = ["nancumprod", "nancumsum", "nanmean", "nanstd", "nanvar"]
