@@ -35,6 +35,7 @@ from weft.codegen.passes.map_axes_rows import (
     RowWriter,
     find_row,
     fits,
+    halves,
 )
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
@@ -171,17 +172,17 @@ class AnyRowWriter(RowWriter):
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """The row's fold from what each thread found; every thread gets it."""
         w = self.w
-        mask = (SHORT_THREADS if self.alone else WARP) // 2
+        if not self.alone:
+            values = halves(w, combine, values, WARP // 2)
+            several = w.test("greater", self.team.size, WARP)
+            return list(w.select(several, lambda: self._across(combine, values), lambda: values))
+        mask = SHORT_THREADS // 2
         while mask:
             folded = shuffled(w, combine, values, mask)
             within = w.test("greater", self.team.size, mask)
             values = [w.builder.op("where", within, new, old) for new, old in zip(folded, values, strict=True)]
             mask //= 2
-        if self.alone:
-            return values
-        return list(
-            w.select(w.test("greater", self.team.size, WARP), lambda: self._across(combine, values), lambda: values)
-        )
+        return values
 
     def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """What the warps of a row found, folded by each of them."""
@@ -203,11 +204,7 @@ class AnyRowWriter(RowWriter):
             w.builder.op("where", there, w.builder.load(pointer, at), none)
             for pointer, none in zip(shared, nothing, strict=True)
         ]
-        distance = most // 2
-        while distance:
-            found = shuffled(w, combine, found, distance)
-            distance //= 2
-        return found
+        return halves(w, combine, found, most // 2)
 
 
 __all__ = ["describe_any_row", "map_any_rows"]

@@ -436,7 +436,7 @@ class RowWriter:
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """The row's fold from what each thread found; every thread gets it."""
         w = self.w
-        values = _halves(w, combine, values, WARP // 2)
+        values = halves(w, combine, values, WARP // 2)
         warps = self.threads // WARP
         if warps == 1:
             return values
@@ -448,7 +448,7 @@ class RowWriter:
         w.barrier()
         if warps > FEW_WARPS:
             _, which = w.split(w.thread, warps)
-            return _halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
+            return halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
         found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
         while len(found) > 1:
             half = len(found) // 2
@@ -456,7 +456,7 @@ class RowWriter:
         return found[0]
 
 
-def _halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
+def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
     """The lanes folded by halves: with those `mask` away, then half as far, to neighbours."""
     while mask:
         values = shuffled(w, combine, values, mask)
