@@ -204,10 +204,10 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
     ]
 
 
-def find_owners(sweep: Sweep) -> dict[Expr, Expr]:
+def find_owners(sweep: Sweep, *, once: bool) -> dict[Expr, Expr]:
     """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write.
 
-    (Points have to be counted from the same origin.)
+    (Points have to be counted from the same origin.) With `once` each point is computed once, and may read what it writes over.
     """
     found: dict[Expr, Expr] = {}
     for number, step in enumerate(sweep.steps):
@@ -220,6 +220,11 @@ def find_owners(sweep: Sweep) -> dict[Expr, Expr]:
         if any(o - s + a - b for o, s, a, b in places):
             continue
         if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
+            continue
+        if not once and any(
+            read is previous and read_offset(statement, read, form) == statement.start
+            for read, form, _ in reads_of(statement)
+        ):
             continue
         readers = sweep.readers[previous]
         apart = all(not any(d) or any(abs(x) >= n for x, n in zip(d, step.extents, strict=True)) for _, d in readers)

@@ -121,7 +121,7 @@ def choose_blocks(sweep: Sweep) -> bool:
     if any(sweep.goes_on(axis) for axis in range(sweep.axes)):
         return False
     sweep.outside = _read_from_outside(sweep)
-    sweep.owner = find_owners(sweep)
+    sweep.owner = find_owners(sweep, once=True)
     _set_lags(sweep)
     rows: dict[Expr, int] = {}
     for node, number, distance in ring_readers(sweep):

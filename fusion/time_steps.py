@@ -154,7 +154,7 @@ class Chain:
 def choose_parts(sweep: Sweep) -> bool:
     """Choose how wide parts are, and with that the rings; False where none of them fits."""
     axes, steps = sweep.axes, sweep.steps
-    sweep.owner = find_owners(sweep)
+    sweep.owner = find_owners(sweep, once=False)  # (the last vector of a row begins within the one before)
     _set_lags(sweep)
     lengths = steps[-1].last
     halo = [max(s.low[a] + s.high[a] + int(sweep.beyond(s, a)) for s in steps) for a in range(axes)]
