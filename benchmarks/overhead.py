@@ -63,6 +63,9 @@ class _Steps:
         self.done = done
         self.x, self.y = xp.asarray(source.random(100)), xp.asarray(source.random(100))
         self.count = 0
+        self.xp = xp
+        self.states = xp.asarray(source.random(100)), xp.asarray(source.random(100))
+        self.sand, self.points = xp.asarray(source.integers(0, 9, (12, 12))), xp.asarray(source.random((12, 3)))
 
     def one(self) -> None:
         """One operation."""
@@ -101,6 +104,40 @@ class _Steps:
         _heat(self.y)
         self.done(self.y)
 
+    # loops that look at something in each turn
+
+    def until(self) -> None:
+        """A time step, and whether it is the last."""
+        _heat(self.y)
+        if self.y.max() > 1e6:
+            raise ArithmeticError
+
+    def wave(self) -> None:
+        """A step from two states."""
+        before, now = self.states
+        after = self.xp.zeros(100)
+        after[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.1 * (now[2:] - 2 * now[1:-1] + now[:-2])
+        self.states = now, after * 0.99
+        float(after[5])
+
+    def topple(self) -> None:
+        """Grains of sand that fall on their neighbours."""
+        sand = self.sand
+        fall = sand >> 2
+        sand[:, :] = sand - 4 * fall
+        sand[1:, :] += fall[:-1, :]
+        sand[:-1, :] += fall[1:, :]
+        sand[:, 1:] += fall[:, :-1]
+        sand[:, :-1] += fall[:, 1:]
+        if sand.max() > 1000:
+            raise ArithmeticError
+
+    def nearest(self) -> None:
+        """The number of the nearest of twelve points."""
+        self.count += 1
+        distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
+        int(distances.argmin())
+
 
 _STEPS = {
     "x + y of 100 elements, evaluated": "one",
@@ -111,6 +148,10 @@ _STEPS = {
     "float(x[k])": "read",
     "x[k] = 0.5": "write",
     "a time step of 100 elements by slices, with its boundary": "heat",
+    "the same, and `if u.max() > limit` in each turn": "until",
+    "a wave of 100 points, and one of them read in each turn": "wave",
+    "a sandpile of 12 x 12, and its largest read in each turn": "topple",
+    "the nearest of 12 points": "nearest",
 }
 
 
