@@ -320,7 +320,7 @@ def setitem(array: Array, key: Any, value: Any) -> None:
             if many_elements(array._storage) or (is_number(value) and is_soon_done(array._storage)):
                 evaluate([array._storage])
             if not write_element(array._storage, shown, value):
-                _write_window(array._storage, ((), (), shown), value)
+                _write_again(array, key, ((), (), shown), value)
             return
         if not isinstance(value, Array) or value._storage is not array._storage:
             _write_again(array, key, shown, value)

@@ -180,12 +180,15 @@ class _Operator:
         t.do("br label %next")
 
     def _leave_elements(self) -> None:
-        """On to ``slow`` where a single element is written: that may be done at once, if nothing that is recorded needs it."""
+        """On to ``slow`` where a single element of memory is written: at once, if nothing that is recorded needs what was there."""
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
         t.branch("icmp eq i64 %count, 3", "set.where", "slow")
         t.label("set.where")
+        storage = self._field(self._first, "Array._storage")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "set.real")
+        t.label("set.real")
         index = t.load("%given", 1, "ptr")
         kind = self._type(index)
         t.branch(f"icmp eq ptr {kind}, {known['int']}", "set.axes", "set.many")
@@ -199,8 +202,8 @@ class _Operator:
         t.end_loop("set.items", reached=True)
         t.do("br label %set.axes")
         t.label("set.axes")
-        count = t.new(f"phi i64 [ 1, %set.where ], [ {size}, %set.items.done ]")
-        view, storage = self._field(self._first, "Array._view"), self._field(self._first, "Array._storage")
+        count = t.new(f"phi i64 [ 1, %set.real ], [ {size}, %set.items.done ]")
+        view = self._field(self._first, "Array._view")
         own = self._field(storage, "Storage.shape")
         t.branch(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")
         t.label("set.view")
