@@ -137,8 +137,11 @@ class Pool(Counted):
             self.shelves.clear()
         given = 0
         for size, free in list(self._free.items()):
-            while free:
-                free.pop()  # (one by one: what others take or give meanwhile counts too)
+            while free:  # (one by one: what others take or give meanwhile counts too)
+                try:
+                    free.pop()
+                except IndexError:  # another thread came between these two lines, as it may at the end of each turn
+                    break
                 self.counts[KEPT] -= size
                 self.counts[MADE] -= size
                 given += size
