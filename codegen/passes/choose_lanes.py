@@ -124,9 +124,12 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
     steps = _steps(operation)
     unit = other = math = 0
     stack = [(operation.regions[0], _TURNS**depth)]
+    beside = _beside_folds(operation)
     while stack:
         block, weight = stack.pop()
         for inner in block.operations:
+            if inner in beside:
+                continue
             stack.extend((region, weight * _TURNS) for region in inner.regions)
             if inner.opcode in ("load", "store"):
                 step = steps.get(inner.operands[1], 0)
@@ -136,6 +139,21 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
                 math += find_op(inner.opcode).cost >= 20
     # (a fold that rounds is folded in the same order whether or not something else in its loop is written side by side)
     return max(unit - other, 1 if unit + other and (math or rounds(operation)) else 0)
+
+
+def _beside_folds(operation: Operation) -> set[Operation]:
+    """What loops that fold and round do beside: it has no say in the order in which they fold."""
+    found: set[Operation] = set()
+    for loop in (operation, *_inside(operation)):
+        if loop.opcode == "for" and rounds(loop):
+            *inside, last = loop.regions[0].operations
+            wanted = set(last.operands)
+            for o in reversed(inside):
+                if wanted.isdisjoint(o.results):
+                    found.add(o)
+                else:
+                    wanted.update(v for part in program_order([o]) for v in part.operands)
+    return found
 
 
 def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:

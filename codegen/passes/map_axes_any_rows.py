@@ -139,6 +139,8 @@ class Team:
 class AnyRowWriter(RowWriter):
     """Writes what is done for a row by as many threads as the launch says; a row that is not there is read and has no elements."""
 
+    all_fold = False
+
     def __init__(
         self, w: ThreadWriter, row: RowNest, team: Team, part: Value, kept: int, *, alone: bool, whole: bool
     ) -> None:

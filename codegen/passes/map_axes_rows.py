@@ -216,6 +216,8 @@ class RowFacts:
 class RowWriter:
     """Writes what is done for one row by `threads` threads, this one being number `part`."""
 
+    all_fold = True  # whether whoever reads takes part in the row's folds
+
     def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value, known: RowFacts) -> None:
         self.w = w
         self.row = row
@@ -249,7 +251,7 @@ class RowWriter:
                 read = written = False
             self._part(part)
             # who gives away what a fold found has read everything before
-            folds = is_spread(part[0]) and bool(part[0].results)
+            folds = self.all_fold and is_spread(part[0]) and bool(part[0].results)
             read, written = (read or loads) and not folds, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
