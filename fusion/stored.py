@@ -26,6 +26,8 @@ READS_LIMIT = 20
 # Parts of values put together that are chosen from where they are read, and what each choice costs.
 PARTS_LIMIT = 8
 PART_COST = 2
+# Choices in choices: each branch is written down with all that it computes.
+BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
 # Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part.
 SMALL_RESULT = 1 << 18
@@ -43,6 +45,7 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         _note_uses(node, stored, parts, maps)
     inlined: dict[Expr, frozenset[Expr]] = {}
     reads: dict[Expr, frozenset[Expr]] = {}  # what each inlined value reads from memory
+    choices: dict[Expr, dict[Expr, int]] = {}  # the choices that an inlined value is made by, and their branches
     for node in order:
         if node.kind in ALWAYS_STORED and node not in parts:
             _bound_reads(node, stored, parts, inlined, reads)
@@ -51,8 +54,22 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
         if node not in stored and (len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()))):
             _store(node, stored, parts, inlined)
+        if node not in stored:
+            choices[node] = _count_branches(node, stored, parts, choices)
+            if choices[node].get(node, 0) > BRANCHES_LIMIT:
+                _store(node, stored, parts, inlined)
         inlined[node] = frozenset() if node in stored else members
     return stored
+
+
+def _count_branches(
+    node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
+) -> dict[Expr, int]:
+    """The choices that a value is made by, not those inside them, with how many branches each has all in all."""
+    below = [choices.get(c, {}) for c in node.operands if c not in stored]
+    if node in parts:
+        return {node: len(node.operands) + sum(count for found in below for count in found.values())}
+    return {choice: count for found in below for choice, count in found.items()}
 
 
 def _bound_reads(

@@ -60,6 +60,25 @@ def test_choices_in_a_loop_are_one_kernel_that_computes_each_value_once() -> Non
     np.testing.assert_array_equal(found, steps(np, a))
 
 
+def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
+    """Each branch of a choice computes all that it needs, with the choices in there."""
+    given = np.linspace(-2, 1, 40), np.linspace(3, -1, 40)
+    turn = "a = xp.roll(a, {0}) * 0.5 + xp.pad(b, 1)[2:]; b = xp.where(a > {1}, a, -b)"
+    turn += "; a, b = xp.clip(a, -9, 9), xp.clip(b, -9, 9)"
+    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (each by itself: loops are cut)
+
+    def steps(xp: Any, a: Any, b: Any) -> Any:
+        names = {"xp": xp, "a": a, "b": b}
+        exec(text, names)
+        return names["a"], names["b"]
+
+    found = steps(wf, *map(wf.asarray, given))
+    sizes = [sum(1 for _ in kernel.walk()) for kernel in kernels_of([x._storage for x in found])]
+    assert max(sizes) < 1000
+    for ours, theirs in zip(found, steps(np, *given), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_a_value_read_at_many_places_is_stored() -> None:
     a = np.random.default_rng(0).random(200)
 
