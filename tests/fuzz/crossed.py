@@ -122,7 +122,7 @@ class Generator:
         )
         if self.x.dtype.kind in "bc":
             prologue = "x"
-        if fold in ("max", "min", "argmax", "argmin") and self.view == "[:0]":
+        if fold in ("max", "min", "argmax", "argmin") and not eval(f"x{self.view}", {"x": self.x}).size:
             fold = "sum"
         found = f"xp.{fold}({prologue}, axis={axis}{', keepdims=True' if pick.random() < 0.2 else ''})"
         return pick.choice(EPILOGUES).format(found)
