@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
-from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import ACCESS_BYTES
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
@@ -112,12 +112,30 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Operations in order: all slots up to the last load, then slot by slot, then the stores.
+        """Operations in order: all slots up to the last load, then slot by slot, then the stores; what is read behind
+        stores waits for them, if they may be where it is.
 
         `steps`: how values grow with `index`, where some that do are computed elsewhere.
         """
         operations = list(operations)
         self.steps = index_steps(operations, index) if steps is None else steps
+        for run in self._runs(operations):
+            self._copy_run(run, slots)
+
+    def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
+        """The operations, cut in front of loads that may read what has been stored."""
+        run: list[Operation] = []
+        stored = False
+        for operation in operations:
+            loads = (o for o in program_order([operation]) if o.opcode == "load")
+            if stored and any(self.w.map.get(o.operands[0]) not in self.steady for o in loads):
+                yield run
+                run, stored = [], False
+            run.append(operation)
+            stored = stored or operation.opcode == "store"
+        yield run
+
+    def _copy_run(self, operations: list[Operation], slots: Sequence[Slot]) -> None:
         made = [o for o in operations if o.opcode != "store"]
         first = 1 + max((k for k, o in enumerate(made) if o.opcode == "load"), default=-1)
         for operation in made[:first]:

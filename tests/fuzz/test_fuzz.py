@@ -30,6 +30,11 @@ def test_random_rows_on_every_device(seed: int) -> None:
         assert rows.check(k, most=3000) == ""
 
 
+def test_what_a_row_wrote_is_read_back_behind_it() -> None:
+    """In code without loops, for a thread of a GPU that has several elements: stores stand last, but for this."""
+    assert rows.check(51160, ("simt",)) == ""
+
+
 @pytest.mark.parametrize("seed", range(0, 24, 6))
 def test_random_mixtures(seed: int) -> None:
     for k in range(seed, seed + 6):
