@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array, expr_of, record, start
+from weft.dsl.creation import zeros_like
 from weft.dsl.histograms import FEW, rank
 from weft.dsl.joining import concatenate, diff, stack
 from weft.dsl.manipulation import moveaxis, ravel, reshape, where
@@ -97,8 +98,7 @@ def polyval(p: Any, x: Any) -> Any:
     """A polynomial's value, the highest power first, by Horner's rule, as `numpy.polyval`."""
     if not isinstance(x, Array) or isinstance(p, (Array, np.poly1d)) or np.ndim(p) != 1 or len(p) > MOST_TERMS:
         return on_host(np.polyval, p, x)
-    found: Any = x * 0  # type: ignore[operator]
-    found = where(x == x, found, x.dtype.type(0)) if x.dtype.kind in "fc" else found
+    found: Any = zeros_like(x)
     for factor in np.asarray(p):
         found = found * x + factor
     return found

@@ -29,9 +29,10 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         return on_host(np.select, condlist, choicelist, default)  # says what is wrong
     choices = [c if type(c) in _WEAK or isinstance(c, Array) else np.asarray(c) for c in (*choicelist, default)]
     kind = np.result_type(*(c.dtype if isinstance(c, Array) else c for c in choices))
-    if kind.kind not in "biufc":
-        return on_host(np.select, condlist, choicelist, default)
-    *options, found = (c.astype(kind) if isinstance(c, Array) else np.asarray(c, kind) for c in choices)  # type: ignore[attr-defined]
+    *options, found = (c if isinstance(c, Array) else np.asarray(c) for c in choices)
+    if kind.kind not in "biufc" or not all(np.can_cast(c.dtype, kind, "same_kind") for c in options):
+        return on_host(np.select, condlist, choicelist, default)  # (or it says so)
+    *options, found = (c.astype(kind) for c in (*options, found))
     for condition, option in zip(reversed(conditions), reversed(options), strict=True):
         found = where(condition, option, found)
     return found

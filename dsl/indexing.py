@@ -513,14 +513,14 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         which = which.astype(np.int64)  # (here bools are numbers, no mask)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    length = array.shape[place]
+    if mode != "raise" and not length and which.size:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
     if mode == "wrap":
-        which = which % array.shape[place]
+        which = which.astype(np.int64)  # (a narrow dtype may not hold the length)
+        which = which % length if which.size else which
     elif mode == "clip":
-        which = (
-            clip(which, 0, array.shape[place] - 1)
-            if isinstance(which, Array)
-            else np.clip(which, 0, array.shape[place] - 1)
-        )
+        which = clip(which, 0, length - 1) if isinstance(which, Array) else np.clip(which, 0, length - 1)
     if which.ndim == 0:
         which = int(which)
     result = getitem(array, (slice(None),) * place + (which,))

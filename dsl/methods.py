@@ -33,7 +33,7 @@ from weft.dsl.operators import hand_on
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.dsl.windows import recalled_view
-from weft.fusion import Storage, cast, constant, current_epoch, exclusive, map_, pending
+from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending
 
 
 def astype(
@@ -148,12 +148,19 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         raise TypeError("bools have no decimals to round to")
     if array.dtype.kind in "iu" and decimals >= 0:
         return record(node) if out is None else deliver("positive", node, out)
+    return deliver("rint", _to_decimals(node, decimals), out)
+
+
+def _to_decimals(node: Expr, decimals: int) -> Expr:
+    """Elements rounded to decimals; of complex ones each part."""
     if decimals == 0:
-        return deliver("rint", map_("rint", [node]), out)
-    factor = constant(10.0 ** abs(decimals), node.dtype)
+        return map_("rint", [node])
+    if node.dtype.kind == "c":
+        return map_("_complex", [_to_decimals(map_(part, [node]), decimals) for part in ("real", "imag")])
+    factor = constant(10.0 ** abs(decimals) if abs(decimals) < 309 else np.inf, node.dtype)
     first, second = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     rounded = map_(second, [map_("rint", [map_(first, [node, factor])]), factor])
-    return deliver("rint", cast(rounded, node.dtype), out)
+    return cast(rounded, node.dtype)
 
 
 def _via_numpy(name: str) -> Any:
@@ -193,6 +200,17 @@ class Flat:
 
 def _set_flat(self: Array, value: Any) -> None:
     Flat(self)[...] = value
+
+
+def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
+    """Values at places of the flat array, as `numpy.put`."""
+    which, several = np.asarray(indices), np.ndim(values) > 0
+    if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
+        Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
+        return
+    from weft.dsl.numpy_face import call_numpy
+
+    call_numpy(np.put, (self, which, values, mode), {})
 
 
 class Flags(dict):
@@ -400,7 +418,7 @@ METHODS: dict[str, Any] = {
     "searchsorted": histograms.searchsorted,
     "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
     "choose": _via_numpy("choose"),
-    "put": lambda self, indices, values, mode="raise": Flat(self).__setitem__(np.asarray(indices), values),
+    "put": _put,
     "T": property(lambda self: transpose(self)),
     "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
     "real": _part("real"),

@@ -54,7 +54,8 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
-        numbers = np.where(values < 0, values + length, values).astype(np.int64)
+        wide = values.astype(np.int64)  # (a narrow dtype may not hold the length)
+        numbers = np.where(wide < 0, wide + length, wide)
         return Positions(place, length, stride, values.shape, numbers)
     if not values.size:
         return Positions(place, length, stride, values.shape, None, values)

@@ -10,6 +10,7 @@ order of operations in which NumPy rounds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,72 +61,41 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
         return _placed(found, a, axis, 0, keepdims, out)
 
 
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """What a share `q` of the elements along axes lies below, as `numpy.quantile`."""
-    if weights is not None or not _is_ours(a, method):
-        return on_host(np.quantile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
-    return _find(a, np.asarray(q), axis, method, keepdims, out, type(q) in (int, float), False)
+def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[..., Any]:
+    """NumPy's function of this name, to which shares are given as parts of `whole`."""
+
+    def found(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        if weights is not None or not _is_ours(a, method):
+            theirs = getattr(np, name)
+            return on_host(theirs, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
+        shares = np.asarray(q)
+        if whole != 1:
+            shares = np.true_divide(shares, whole)
+        elif shares.dtype.kind == "b":  # (NumPy counts with them)
+            shares = shares.astype(np.int64)
+        return _find(a, shares, axis, method, keepdims, out, type(q) in (int, float), numbers_only)
+
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = f"{doc}, as `numpy.{name}`."
+    return found
 
 
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """What `q` of a hundred elements along axes lie below, as `numpy.percentile`."""
-    if weights is not None or not _is_ours(a, method):
-        return on_host(np.percentile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
-    return _find(a, np.true_divide(q, 100), axis, method, keepdims, out, type(q) in (int, float), False)
-
-
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """What a share `q` of the numbers along axes lies below, as `numpy.nanquantile`: NaNs are left out."""
-    if weights is not None or not _is_ours(a, method):
-        return on_host(np.nanquantile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
-    return _find(a, np.asarray(q), axis, method, keepdims, out, type(q) in (int, float), True)
-
-
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """What `q` of a hundred numbers along axes lie below, as `numpy.nanpercentile`: NaNs are left out."""
-    if weights is not None or not _is_ours(a, method):
-        return on_host(np.nanpercentile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
-    return _find(a, np.true_divide(q, 100), axis, method, keepdims, out, type(q) in (int, float), True)
+quantile = _quantiles("quantile", 1, False, "What a share `q` of the elements along axes lies below")
+percentile = _quantiles("percentile", 100, False, "What `q` of a hundred elements along axes lie below")
+nanquantile = _quantiles("nanquantile", 1, True, "What a share `q` of the numbers along axes lies below, NaNs left out")
+nanpercentile = _quantiles(
+    "nanpercentile", 100, True, "What `q` of a hundred numbers along axes lie below, NaNs left out"
+)
 
 
 def _is_ours(a: Any, method: str) -> bool:

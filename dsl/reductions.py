@@ -12,7 +12,7 @@ from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtyp
 from weft.dsl.array import Array, as_operand, expr_of, record, start
 from weft.dsl.creation import as_dtype
 from weft.dsl.recalled import recalled
-from weft.dsl.ufunc import as_array, deliver
+from weft.dsl.ufunc import as_array, check_cast, deliver
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
 from weft.runtime import warn_user
 
@@ -341,6 +341,10 @@ def std(
     node = map_("sqrt", [expr_of(spread)])
     if is_half(values.dtype) and dtype is None:
         node = cast(node, values.dtype)
+    elif spread.dtype.kind in "biu":  # (as asked for; NumPy gives a number in it, and refuses an array)
+        if spread.ndim:
+            check_cast("sqrt", node.dtype, spread.dtype)
+        node = cast(node, spread.dtype)
     return _deliver("sqrt", node, out, casting="unsafe")
 
 

@@ -152,6 +152,38 @@ def averages(m: Any) -> list[Any]:
     return [(str(v.dtype), v.shape, np.asarray(v).round(4).tolist()) for v in found]
 
 
+def narrow_indices(m: Any) -> list[Any]:
+    """Indices in dtypes that cannot hold the length of the axis."""
+    x, few = m.arange(600).reshape(300, 2), np.array([1, 200, 3], "u1")
+    near, whole = np.array([-1, 100, -128], "i1"), np.array([3, 2**64 - 1], "u8")
+    found = [x[few], x[near, 0], m.take(x[:, 0], m.asarray(near), mode="wrap"), m.take(x, few, axis=0, mode="clip")]
+    found += [m.take(x[:7, 0], k, mode="wrap") for k in (few, m.asarray(few), m.asarray(whole), np.uint8(200), 200)]
+    found += [m.take_along_axis(x, few[:, None], 0), m.delete(x[:, 1], near).sum(), m.insert(x[:3], few[:1], 7)]
+    for key in (few, near, m.asarray(few)):
+        y = m.zeros(300, dtype=int)
+        y[key] += 5
+        m.add.at(y, key, m.arange(3))
+        y.put(key, [7, 8], "wrap")
+        y.put(key[:1], 9)
+        y.put([[1, 2]], m.asarray([[3], [4]]))
+        found.append(y)
+    return [np.asarray(v).tolist() for v in found]
+
+
+def rounded(m: Any) -> list[Any]:
+    z = m.array([0.12345 - 1.5j, complex(np.inf, 0.25), complex(np.nan, 2.345)])
+    found = [m.round(z, k) for k in (0, 1, 3, -1, 400)] + [z.astype("c8").round(2), m.round(m.array([1.5]), -400)]
+    found += [m.std(m.arange(6), dtype="i4"), m.nanstd(m.arange(6), dtype="u1"), m.std(m.ones((2, 3)), 0, dtype="f4")]
+    return [(str(v.dtype), str(v)) for v in found]
+
+
+def of_narrow_dtypes(m: Any) -> list[Any]:
+    x, holds = m.arange(3, dtype="i1"), m.array([True, False, True])
+    found = [m.select([x > 0], [x], 300), m.select([x > 0, holds], [x, -2], 7.5), m.polyval([True, False], holds)]
+    found += [m.polyval([1, 2], x), m.pad(x, 1, constant_values=-3), m.pad(x, 1, constant_values=2.7)]
+    return [(str(v.dtype), v.tolist()) for v in found]
+
+
 def of_themselves(m: Any) -> list[Any]:
     x = m.arange(4)
     annotations = [m.ndarray[Any, Any].__args__, m.typing.NDArray[np.float32] | None, m.typing.ArrayLike | None]
@@ -161,7 +193,7 @@ def of_themselves(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    beside_objects, promoted, repeated, averages, of_themselves,
+    beside_objects, promoted, repeated, averages, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip
@@ -192,6 +224,10 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "weights of another length": lambda m: m.average(m.ones((2, 3)), axis=1, weights=[1, 2]),
     "indices of floats": lambda m: m.take(m.arange(3), m.ones(2)),
     "axes twice": lambda m: m.tensordot(m.ones((2, 3, 3)), m.ones((3, 3, 4)), axes=([1, 1], [0, 0])),
+    "take of nothing": lambda m: m.take(m.arange(0), [0], mode="wrap"),
+    "deviation in integers": lambda m: m.std(m.ones((2, 3)), 0, dtype="i4"),
+    "choices of another kind": lambda m: m.select([m.ones(2) > 0] * 2, [m.ones(2, dtype="u1"), -3]),
+    "padding too large": lambda m: m.pad(m.ones(2, dtype="i1"), 1, constant_values=300),
     "objects in place": lambda m: m.zeros(2).__imul__(Fraction(1, 2)),
     "objects": lambda m: m.zeros(2) + object(),
     "too large": lambda m: m.arange(3, dtype="u1") + 300,

@@ -53,6 +53,19 @@ def test_dtypes_follow_from_the_shares(dtype: str) -> None:
             check(name, x, q, axis=1)
 
 
+def test_shares_may_be_arrays_of_weft_or_bools() -> None:
+    x = sample("i4")
+    for name, q in (
+        ("percentile", np.array([5, 50], "f4")),
+        ("nanpercentile", np.array(30)),
+        ("quantile", np.array(0.3)),
+    ):
+        check(name, x, q, axis=0, method="hazen")
+        wanted = np.asarray(getattr(np, name)(x, q, axis=0))
+        np.testing.assert_array_equal(getattr(wf, name)(wf.asarray(x), wf.asarray(q), axis=0), wanted, strict=True)
+    check("nanquantile", x, True, method="weibull")
+
+
 @pytest.mark.parametrize("axis", [None, 0, (0, 1)])
 def test_axes_are_kept_and_shares_come_first(axis: Any) -> None:
     x = sample("f4")
