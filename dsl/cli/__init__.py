@@ -6,12 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from weft.dsl.cli.reports import cache, doctor, info
+from weft.dsl.cli.reports import cache, doctor, info, installed_version
 from weft.dsl.cli.run import run
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
+    parser.add_argument("--version", action="version", version=f"weft {installed_version('weft')}")
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="run an unmodified NumPy script on weft")
     running.add_argument("--compare", action="store_true", help="run it under NumPy too and print what differs")

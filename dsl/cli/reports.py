@@ -19,7 +19,8 @@ PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings", 
 TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
-def _version(name: str) -> str:
+def installed_version(name: str) -> str:
+    """The version of an installed package, or that there is none."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -29,7 +30,7 @@ def _version(name: str) -> str:
 def info() -> str:
     """Versions, devices, what the probe found: made to be pasted into an issue."""
     lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
-    lines += [f"{name:13} {_version(name)}" for name in PACKAGES]
+    lines += [f"{name:13} {installed_version(name)}" for name in PACKAGES]
     target = resolve_target("host")
     lines.append(f"cpu           {target.arch}, {target.threads} threads, {8 * target.vector_bytes}-bit vectors")
     found = probe()

@@ -24,7 +24,7 @@ from weft.dsl.array import Array
 from weft.dsl.plans import evaluate
 from weft.dsl.redirect import Redirected
 from weft.fusion import reset_statistics, show_plans, statistics
-from weft.runtime import set_default_device
+from weft.runtime import DeviceNotFoundError, set_default_device
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -49,7 +49,11 @@ def run(script: str, arguments: list[str], compare: bool, explain: bool, device:
         print(f"weft run: there is no file {script}", file=sys.stderr)
         return 2
     if device:
-        set_default_device(device)
+        try:
+            set_default_device(device)
+        except DeviceNotFoundError as error:
+            print(f"weft run: {error}", file=sys.stderr)
+            return 2
     show_plans(explain)
     if not compare:
         with _arguments(path, arguments):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import struct
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ def describe(value: Any) -> Descriptor:
         raise KernelTypeError("a list cannot be passed to a kernel: pass a tuple, or an array")
     if isinstance(value, enum.Enum) or value is None or isinstance(value, (type, np.dtype)):
         return ("constant", Same(value))
-    if isinstance(value, (FunctionType, DeviceFunction)):
+    if isinstance(value, (FunctionType, BuiltinFunctionType, DeviceFunction, np.ufunc)):
         return ("constant", Same(value))
     parts = parts_of(value)
     if parts is not None:

@@ -230,7 +230,9 @@ def store(c: Compiler, array: Array, index: Any, value: Any) -> None:
 def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None:
     """Write a value to every element of a view, in order."""
     if not view.writable:
-        c.fail(f"{view.label or 'the array'} is read-only here: constant memory and global arrays cannot be written")
+        c.fail(
+            f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
+        )
     c.written.add(view.origin)
     if view.ndim == 0:
         _put(c, view, value, attributes)

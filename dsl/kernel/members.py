@@ -18,6 +18,7 @@ NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "
 _ARRAY_METHODS = frozenset(
     "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten".split()
 )
+_NEED_MEMORY = frozenset(("astype", "copy"))  # (refused where they are called)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
 
 
@@ -41,6 +42,8 @@ def attribute(c: Compiler, owner: Any, name: str) -> Any:
                 return Method(owner, name)
             if name in ("index", "count"):
                 return Method(owner, name)
+            if owner.maker is None and name in ("append", "extend", "pop"):
+                c.fail(f"lists do not grow in a kernel (no {name!r}): use cuda.local.array and a counter", "attribute")
         case Scalar():
             return _of_number(c, owner, name)
         case Constant(value=held):
@@ -93,9 +96,10 @@ def _of_array(c: Compiler, array: Array, name: str) -> Any:
             return arrays.field_of(c, array, name)
         case _ if name in _ARRAY_METHODS:
             return Method(array, name)
+    near = suggestion(name, ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides", *_ARRAY_METHODS))
     c.fail(
-        f"arrays have no attribute {name!r} inside a kernel; they have shape, size, ndim, dtype, itemsize, nbytes, strides, T, "
-        f"real, imag, flat and the methods {', '.join(sorted(_ARRAY_METHODS))}",
+        f"arrays have no attribute {name!r} inside a kernel{near} (they have shape, size, ndim, dtype, itemsize, nbytes, "
+        f"strides, T, real, imag, flat, and the methods {', '.join(sorted(set(_ARRAY_METHODS) - _NEED_MEMORY))})",
         "attribute",
     )
 
@@ -156,7 +160,10 @@ def _of_object(c: Compiler, owner: Constant, held: Any, name: str) -> Any:
             return Method(owner, name)
         return Constant(getattr(held, name) if name != "dtype" else np.asarray(held).dtype)
     if isinstance(held, str):
-        c.fail("operations on strings are not part of the kernel language", "syntax")
+        c.fail(
+            "operations on strings are not part of the kernel language: print takes several values, and f-strings",
+            "syntax",
+        )
     if isinstance(held, (dict, list, set)):
         c.fail(f"a {type(held).__name__} from outside cannot be used in a kernel: pass arrays or tuples", "syntax")
     try:

@@ -282,6 +282,10 @@ def _view(call: Call, array: Array, dtype: Any) -> Array:
 
 
 def _item(call: Call, array: Array, *index: Any) -> Any:
+    if not index:
+        if array.ndim and any(extent != 1 for extent in array.shape if isinstance(extent, int)):
+            call.c.fail("item() without an index is for arrays of one element")
+        index = (Constant(0),) * array.ndim
     return _number_method(call, arrays.select(call.c, array, Tuple(tuple(index))), "item", [])
 
 

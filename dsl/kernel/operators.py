@@ -58,7 +58,10 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
     if texts:
         if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
             return Constant(left.value + right.value)
-        c.fail("operations on strings are not part of the kernel language", "syntax")
+        c.fail(
+            "operations on strings are not part of the kernel language: print takes several values, and f-strings",
+            "syntax",
+        )
     if any(isinstance(s, Array) and s.ndim for s in sides):
         c.fail(
             f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "

@@ -123,7 +123,7 @@ def specialise(
     c.dividing = options.debug
     c.block = block
     c.function = function
-    c.lines = options.lineinfo or watch is not None
+    c.lines = options.lineinfo or checked or options.debug or watch is not None
     c.watch = watch
     source = source_of(function)
     for _ in range(RUNS_LIMIT):

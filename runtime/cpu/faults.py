@@ -37,7 +37,8 @@ class FaultRecord:
         waits = [f"thread {_place(first, block)} waits at {sites[first_site]}"]
         if second >= 0:
             waits.append(f"thread {_place(second, block)} at {sites[second_site]}")
-        raise KernelFault(function.name, f"{where}: {', '.join(waits)}: they wait for each other for ever")
+        hint = "" if " in line " in "".join(sites) else " (with debug=True the lines are told)"
+        raise KernelFault(function.name, f"{where}: {', '.join(waits)}: they wait for each other for ever{hint}")
 
 
 def _place(number: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -60,3 +60,15 @@ def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_missing_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "no_such_script.py"]) == 2
     assert "no_such_script.py" in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--device", "nonsense", str(EXAMPLES / "heat.py")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("weft run: no device 'nonsense'") and "Traceback" not in error
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert re.fullmatch(r"weft \S+\n", capsys.readouterr().out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -273,3 +274,15 @@ def test_assembly_is_for_gpus() -> None:
     assert "add.s32" in ptx
     with pytest.raises(CompileError, match="GPU"):
         weft.kernel(kernel)[1, 1](np.zeros(1, np.int32))
+
+
+def test_functions_of_python_and_numpy_are_arguments() -> None:
+    @weft.kernel
+    def apply(out, first, second):  # type: ignore[no-untyped-def]
+        out[0], out[1] = first(4.0), second(1.5)
+
+    out = np.zeros(2)
+    apply[1, 1](out, math.sqrt, np.negative)
+    assert out.tolist() == [2.0, -1.5]
+    apply[1, 1](out, np.exp, abs)
+    assert out.tolist() == [np.exp(4.0), 1.5]

@@ -175,6 +175,15 @@ def test_a_launch_that_failed_leaves_the_next_one_alone(device: Any) -> None:
             launcher(1, out)
 
 
+def test_threads_that_wait_for_ever_are_told_with_their_lines_in_checked_mode(device: Any) -> None:
+    if device.name != "cpu":
+        pytest.skip("the stand-in runs no threads")
+    with pytest.raises(KernelFault, match=r"with debug=True the lines are told"):
+        wf.kernel(waits)[2, 8](1, np.zeros(16, np.int32))
+    with pytest.raises(KernelFault, match=r"waits at barrier in line \d+"):
+        wf.kernel(debug=True)(waits)[2, 8](1, np.zeros(16, np.int32))
+
+
 def test_launches_of_many_threads_and_of_other_numbers_of_threads() -> None:
     launcher, host = wf.kernel(scale)[64, 128], np.arange(8000.0)
     wrong: list[float] = []

@@ -409,6 +409,12 @@ def local_arrays_of_types(x, out):
     out[2] = c[2]
 
 
+@probe(FLOATS, OUT, want=lambda x, out: out.__setitem__(slice(0, 2), [x[1], x[2]]))
+def item_of_one_element(x, out):
+    out[0] = x[1:2].item()
+    out[1] = x.item(2)
+
+
 @probe(OUT, want=lambda out: out.__setitem__(slice(0, 3), [6, 4, 2]))
 def constant_array(out):
     weights = cuda.const.array_like(WEIGHTS)

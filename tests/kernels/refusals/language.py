@@ -118,6 +118,24 @@ def dict_comprehension(x):
     x[0] = d[1]
 
 
+@refused(ANY, r"lists do not grow in a kernel \(no 'extend'\)")
+def list_extend(x):
+    l = [1, 2]
+    l.extend((3,))  # here
+    x[0] = 1
+
+
+@refused(ANY, "did you mean 'shape'")
+def misspelt_shape(x):
+    x[0] = x.shap[0]  # here
+
+
+@refused(ANY, "without an index is for arrays of one element")
+def item_of_many(x):
+    a = cuda.local.array(3, np.float64)
+    x[0] = a.item()  # here
+
+
 @refused(SYNTAX, "set")
 def set_comprehension(x):
     s = {i for i in range(3)}  # here
