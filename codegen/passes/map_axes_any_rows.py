@@ -2,8 +2,8 @@
 
 In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`describe_any_row`). Out: the threaded kernel.
 A block has as many rows as its threads suffice for. There is code for rows that are kept in registers, for
-those that are read again, and for short ones, of which a launch takes one; of rows that are gone over once, for those of whole
-vectors (where ``multiples`` are) and for others.
+those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) that are
+gone over once have code of their own, for those that are gone over again it is accesses to memory only.
 
 Always true: the tree of a fold is that of `map_axes_rows`, or of `map_axes_folds` below 64 elements.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Value
 from weft.codegen.passes.fold_identities import fold_identities
-from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import needed_multiples
 from weft.codegen.passes.map_axes_folds import ROW_ELEMENTS, shuffled
 from weft.codegen.passes.map_axes_nest import Nest, prefers_columns
 from weft.codegen.passes.map_axes_rows import (
@@ -49,9 +49,7 @@ LOADS = 2
 
 
 def describe_any_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``rows`` (vectors that a thread keeps, in each form of the code) for any length; of rows that are gone over once ``vectors``
-    where sizes are ``multiples``, of others ``whole`` and ``vectors`` for these sizes.
-    """
+    """``rows`` (vectors that a thread keeps, in each form of the code) for any length, and ``vectors`` where sizes are ``multiples``."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes or prefers_columns(nest, row.loops):
         return {}
@@ -64,15 +62,9 @@ def describe_any_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
         items *= sizes[level.extent.name]
     if sizes[row.stop.name] > MOST_LENGTH or items > MAX_ITEMS:
         return {}
-    lanes = row.lanes()
-    if len(row.loops) == 1:
-        vectors, multiples = needed_multiples(kernel, row.walks(), sizes, lanes, row.stop)
-        return {"rows": (0,), "vectors": vectors, "multiples": multiples}
-    kept = MANY if fits(row, MANY) else 0
-    found: dict[str, Any] = {"rows": (kept, 0) if kept else (0,)}
-    if sizes[row.stop.name] % lanes == 0:
-        found |= {"whole": True, "vectors": aligned_pointers(kernel, row.walks(), sizes, lanes)}
-    return found
+    vectors, multiples = needed_multiples(kernel, row.walks(), sizes, row.lanes(), row.stop)
+    keeps = len(row.loops) > 1 and fits(row, MANY)
+    return {"rows": (MANY, 0) if keeps else (0,), "vectors": vectors, "multiples": multiples}
 
 
 def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
@@ -80,9 +72,10 @@ def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
     row = find_row(nest)
     assert row is not None
     kept, multiples = kernel.attributes["rows"], kernel.attributes.get("multiples", ())
-    whole = bool(kernel.attributes.get("whole"))
     w = ThreadWriter(kernel, nest, THREADS)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if kept[0] else REGISTER_AIMS[:2]
+    aligned = w.are_multiples(multiples, row.lanes()) if multiples else None
+    once = len(row.loops) == 1
     items = w.product(w.extents())
     start = w.map.get(row.start) or w.number(0)
     length = w.compute("subtract", w.map[row.stop], start)
@@ -96,11 +89,15 @@ def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
         team = Team(threads, slot, w.test("less", item, items), length)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
 
-        def write(slots: int, *, alone: bool = False, whole: bool = whole) -> None:
-            AnyRowWriter(w, row, team, part, slots, alone=alone, whole=whole).write(nest)
+        def write(slots: int, *, alone: bool = False, whole: bool = False) -> None:
+            known = None if alone or once else aligned
+            AnyRowWriter(w, row, team, part, slots, alone=alone, whole=whole, aligned=known).write(nest)
 
         def whole_or_not() -> None:
-            w.choose_form(w.are_multiples(multiples, row.lanes()), lambda: write(0, whole=True), lambda: write(0))
+            if aligned is None:
+                write(0)
+            else:
+                w.choose_form(aligned, lambda: write(0, whole=True), lambda: write(0))
 
         def kept_or_not() -> None:
             most = w.compute("multiply", threads, kept[0] * row.lanes())
@@ -109,7 +106,7 @@ def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
             )
             w.choose_form(keeps, lambda: write(kept[0]), lambda: write(0))
 
-        long = whole_or_not if multiples else kept_or_not if kept[0] else lambda: write(0)
+        long = whole_or_not if once else kept_or_not if kept[0] else lambda: write(0)
         w.choose_form(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
         w.barrier()
     limits = (0, 0, WARP_LENGTH, BLOCK_LENGTH, LEAST_LENGTH, ROW_ELEMENTS)
@@ -142,11 +139,21 @@ class AnyRowWriter(RowWriter):
     all_fold = False
 
     def __init__(
-        self, w: ThreadWriter, row: RowNest, team: Team, part: Value, kept: int, *, alone: bool, whole: bool
+        self,
+        w: ThreadWriter,
+        row: RowNest,
+        team: Team,
+        part: Value,
+        kept: int,
+        *,
+        alone: bool,
+        whole: bool,
+        aligned: Value | None,
     ) -> None:
-        vectors = w.builder.kernel.attributes.get("vectors", ()) if whole and not alone else ()
+        vectors = w.builder.kernel.attributes.get("vectors", ()) if whole or aligned is not None else ()
         loads = TILE_LOADS if len(row.loops) == 1 else LOADS
-        super().__init__(w, row, THREADS, part, RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False))
+        known = RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False, aligned=aligned)
+        super().__init__(w, row, THREADS, part, known)
         self.team = team
         self.alone = alone
         if alone:

@@ -59,36 +59,31 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) ->
     """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps where it is gone over again,
     and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
 
-    Unless `exact`, chunks that are gone over once have ``multiples`` instead of ``whole``, and any number of partial results is folded alike: they are few.
+    Unless `exact`, there are ``multiples`` instead of ``whole``, and the launch knows how the partial results are folded.
     """
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
     found: dict[str, Any] = {}
-    vectors: tuple[str, ...] = ()
-    multiples = Multiples(kernel, sizes)
-    if not exact and len(chunk.loops) == 1:
-        vectors, found["multiples"] = needed_multiples(
-            kernel, chunk.walks(), sizes, chunk.lanes(), chunk.start, chunk.stop
-        )
-    elif all(multiples.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop)):
-        found["whole"] = True
-        vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
     parts = _chunk_parts(chunk)
     if len(chunk.loops) > 1 and parts is not None:
         found["kept"] = vectors_kept(chunk, sizes[parts[0].name], THREADS, CHUNK_REGISTERS)
+    if not exact:
+        bounds = chunk.start, chunk.stop
+        vectors, multiples = needed_multiples(kernel, chunk.walks(), sizes, chunk.lanes(), *bounds)
+        return found | {"vectors": vectors, "multiples": multiples}
+    known = Multiples(kernel, sizes)
+    vectors = ()
+    if all(known.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop)):
+        found["whole"] = True
+        vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
     count = sizes[final.stop.name]
     threads = WARP if count <= FEW_PARTS else THREADS
-    whole = exact and count % final.lanes() == 0
+    whole = count % final.lanes() == 0
     if whole:
         vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
-    if exact:
-        kept = vectors_kept(final, count, threads)
-    else:
-        kept = vectors_kept(final, FEW_PARTS, WARP) if threads == WARP else 0
-    found["finish"] = (threads, kept, whole)
-    return found | {"vectors": vectors}
+    return found | {"finish": (threads, vectors_kept(final, count, threads), whole), "vectors": vectors}
 
 
 def map_joined(kernel: Kernel) -> Kernel:
@@ -100,27 +95,34 @@ def map_joined(kernel: Kernel) -> Kernel:
     w = ThreadWriter(kernel, nest, THREADS)
     w.bind(nest.levels, w.block)
     attributes = kernel.attributes
-    whole, vectors = bool(attributes.get("whole")), attributes.get("vectors", ())
+    vectors, multiples = attributes.get("vectors", ()), attributes.get("multiples", ())
     if attributes.get("kept"):
         w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
     length = _chunk_length(chunk, w)
 
-    def fold(whole: bool, vectors: tuple[str, ...]) -> None:
-        known = RowFacts(attributes.get("kept", 0), whole, vectors, length, CHUNK_LOADS)
+    def fold(whole: bool, vectors: tuple[str, ...], aligned: Value | None = None) -> None:
+        known = RowFacts(attributes.get("kept", 0), whole, vectors, length, CHUNK_LOADS, aligned=aligned)
         RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
 
-    if "multiples" in attributes:
-        w.choose_form(
-            w.are_multiples(attributes["multiples"], chunk.lanes()),
-            lambda: fold(True, vectors),
-            lambda: fold(False, ()),
-        )
+    if not multiples:
+        fold(bool(attributes.get("whole")), vectors)
+    elif len(chunk.loops) == 1:
+        aligned = w.are_multiples(multiples, chunk.lanes())
+        w.choose_form(aligned, lambda: fold(True, vectors), lambda: fold(False, ()))
     else:
-        fold(whole, vectors)
+        fold(False, vectors, w.are_multiples(multiples, chunk.lanes()))
     last = _count(w, kernel)
-    threads, kept, whole = attributes.get("finish", (THREADS, 0, False))
     with w.when(last):
-        _finish(w, rest, final, threads, RowFacts(kept, whole, vectors, w.exact.get(final.stop.name)))
+        if "finish" in attributes:
+            threads, kept, whole = attributes["finish"]
+            _finish(w, rest, final, threads, RowFacts(kept, whole, vectors, w.exact.get(final.stop.name)))
+        else:
+            few = RowFacts(vectors_kept(final, FEW_PARTS, WARP))
+            w.choose_form(
+                w.test("less_equal", w.map[final.stop], FEW_PARTS),
+                lambda: _finish(w, rest, final, WARP, few),
+                lambda: _finish(w, rest, final, THREADS, RowFacts()),
+            )
     return w.finish("joined", 1, every=True)
 
 

@@ -201,8 +201,8 @@ class RowFacts:
     """What is known of a row.
 
     `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
-    the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile;
-    `rest_at_once`: in the last part of one too, not one by one.
+    the pointers `vectors`, or is where `aligned` holds. `length`: of the row, where that is known. `loads`: vectors that are
+    read at once in a tile; `rest_at_once`: in the last part of one too, not one by one.
     """
 
     kept: int = 0
@@ -211,6 +211,7 @@ class RowFacts:
     length: int | None = None
     loads: int = TILE_LOADS
     rest_at_once: bool = True
+    aligned: Value | None = None
 
 
 class RowWriter:
@@ -225,7 +226,7 @@ class RowWriter:
         self.part = part
         self.lanes = row.lanes()
         self.known = known
-        self.writer = LaneWriter(w, self.lanes, known.vectors)
+        self.writer = LaneWriter(w, self.lanes, known.vectors, known.aligned)
         self.slots: list[Slot] = []
 
     @property
@@ -378,7 +379,12 @@ class RowWriter:
             return self.writer.slot(w.compute("add", base, at), [inside] * self.lanes)
         last = w.compute("subtract", there, 1)
         offsets = [w.compute("add", offset, lane) if lane else offset for lane in range(self.lanes)]
-        indices = [w.compute("add", base, w.compute("minimum", at, last)) for at in offsets]
+        reach = offsets
+        if self.known.aligned is not None:  # a vector that is not there has the place of one that is
+            most = w.choose(self.known.aligned, w.compute("subtract", there, self.lanes), last)
+            first = w.compute("minimum", offset, most)
+            reach = [w.compute("add", first, lane) if lane else first for lane in range(self.lanes)]
+        indices = [w.compute("add", base, w.compute("minimum", at, last)) for at in reach]
         return Slot(indices, [w.test("less", at, length) for at in offsets])
 
     def _there(self, length: Value) -> Value:
