@@ -146,9 +146,7 @@ class DiskCache:
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(entry)
-                    file.flush()
-                    os.fsync(file.fileno())
+                    file.write(entry)  # (waiting for the disk takes milliseconds; what it loses is found by its digest)
                 os.replace(name, self._path(key))
             except BaseException:
                 os.unlink(name)

@@ -1,7 +1,8 @@
-"""Tests run on the CPU device, or the one that ``--device`` names, with a disk cache of their own; some ask for a GPU."""
+"""Tests run on the CPU device, or the one that ``--device`` names, with a disk cache of their run's own; some ask for a GPU."""
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from functools import cache
@@ -15,7 +16,9 @@ from weft.runtime import override, set_default_device
 
 @pytest.fixture(autouse=True)
 def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    folder: Path = tmp_path_factory.getbasetemp() / "weft-cache"
+    base: Path = tmp_path_factory.getbasetemp()
+    # the processes of one run share what they compile
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "weft-cache"
     on_gpu = request.node.get_closest_marker("gpu") is not None
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
     with override(cache_dir=str(folder)):
@@ -58,6 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.gpu.processes import register
 
     register(config)
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector does not go through thousands of collected tests and their modules again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

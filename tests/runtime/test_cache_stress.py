@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import subprocess
@@ -225,10 +226,12 @@ def test_a_folder_that_cannot_be_written_to(number: int, tmp_path: Path, monkeyp
 def test_a_disk_that_fills_up_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = DiskCache(tmp_path, 1 << 20)
 
-    def full(handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    class Filling(io.FileIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            super().write(data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fdopen", Filling)
     with pytest.warns(CacheWarning, match="cannot write"):
         cache.put(b"key", CODE)
     assert not list(tmp_path.iterdir())
