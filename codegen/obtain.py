@@ -14,7 +14,7 @@ from typing import Any
 from weft.codegen.compile import code_version, compile_kernel, lower_stages
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.runtime import CodeCache, Device, building, disk_cache, key_material, setting
+from weft.runtime import CodeCache, Device, SettingError, building, disk_cache, key_material, setting
 
 _functions = CodeCache()
 
@@ -57,9 +57,12 @@ def show_stages(target: Any, kernel: Kernel, text: str) -> None:
         print(f"-- {name}\n{stages[name]}", file=sys.stderr)
     if folder:
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, content in stages.items():
-            (Path(folder) / f"{kernel.name}-{digest}.{target.name}.{name}").write_text(content)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            for name, content in stages.items():
+                (Path(folder) / f"{kernel.name}-{digest}.{target.name}.{name}").write_text(content)
+        except OSError as error:
+            raise SettingError(f"WEFT_DUMP={folder!r}: kernels cannot be written there: {error}") from None
 
 
 def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:

@@ -69,9 +69,9 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
-    """A dtype that weft computes with. Raises TypeError for others."""
-    found = np.dtype(default if dtype is None else dtype).newbyteorder("=")
-    if not is_supported(found):
+    """A dtype that weft computes with. Raises TypeError for others, also for another machine's order of bytes."""
+    found = np.dtype(default if dtype is None else dtype)
+    if not found.isnative or not is_supported(found):
         raise UnsupportedDtypeError(found)
     return found
 
@@ -80,12 +80,14 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
 ) -> Array:
     """`a` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
+    if dtype is not None:
+        dtype = as_dtype(dtype)
     values = from_protocol(a)
     if isinstance(values, Array):
         result = values
         if copy:
             result = result.copy()
-        elif copy is False and dtype is not None and result.dtype != np.dtype(dtype):
+        elif copy is False and dtype is not None and result.dtype != dtype:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
     elif copy is False:
         raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
@@ -97,8 +99,8 @@ def asarray(
         result = convert(values)
     else:
         check_unmasked(values)
-        result = convert(np.asarray(values, None if dtype is None else np.dtype(dtype)))
-    if dtype is not None and result.dtype != np.dtype(dtype):
+        result = convert(np.asarray(values, dtype))
+    if dtype is not None and result.dtype != dtype:
         result = result.astype(dtype)
     result = in_order(result, order, a)
     return result if device is None else to_device(result, device)
@@ -129,10 +131,13 @@ def array(
     order: Any = None,
     subok: bool = False,
     ndmin: int = 0,
+    ndmax: int = 0,
     like: Any = None,
 ) -> Array:
     """A new array of `object`, as `numpy.array`."""
     given = from_protocol(object)
+    if ndmax:  # whether there are more axes, or objects in them, NumPy knows
+        given = convert(np.array(given, dtype, ndmax=ndmax))
     result = asarray(given, dtype)
     if result is given and copy:
         result = result.copy()

@@ -339,8 +339,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
         shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
         if (values == values.flat[0]).all() if values.size else True:
             fill = values.flat[0] if values.size else 0
-            if isinstance(fill, np.integer) and array.dtype.kind in "iu":
-                fill = array.dtype.type(int(fill))  # (raises for what it cannot hold)
+            if isinstance(fill, np.integer) and array.dtype.kind == "i":
+                fill = array.dtype.type(int(fill))  # (raises for what it cannot hold; others wrap around)
             result = record(broadcast_expr(constant(fill, array.dtype), shape))
             result[tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))] = array
             return result

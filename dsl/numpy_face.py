@@ -109,8 +109,18 @@ def from_host(value: Any) -> Any:
     return value
 
 
-def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Call a NumPy function on the host with weft arrays."""
+def _as_asked(value: Any) -> Any:
+    """As `from_host`, but for another order of bytes: whoever asks for it wants these bytes."""
+    return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
+
+
+def call_numpy(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    taken: Callable[[Any], Any] = from_host,
+) -> Any:
+    """Call a NumPy function on the host with weft arrays; what it gives goes through `taken`."""
     name = getattr(function, "__name__", "")
     place = _place_of_out(function)
     if place is not None and len(arguments) > place and "out" not in options:
@@ -134,7 +144,7 @@ def call_numpy(function: Callable[..., Any], arguments: tuple[Any, ...], options
         return out
     if name == "nan_to_num" and written:
         return written[0][0]
-    return from_host(result)
+    return taken(result)
 
 
 # Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.
@@ -400,7 +410,7 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
         try:
             return own(*arguments, **options)
         except UnsupportedDtypeError:
-            return call_numpy(numpys, arguments, options)
+            return call_numpy(numpys, arguments, options, _as_asked)
 
     return called
 

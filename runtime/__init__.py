@@ -26,7 +26,7 @@ from weft.runtime.errors import (
     warn_user,
 )
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
-from weft.runtime.live import largest_buffers, show_place
+from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
 from weft.runtime.null import NullDevice
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
@@ -149,6 +149,8 @@ __all__ = [
     "set_judge",
     "set_target_resolver",
     "setting",
+    "show_cell",
+    "show_file",
     "show_place",
     "slots_of",
     "undisturbed",

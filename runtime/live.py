@@ -22,15 +22,19 @@ def show_place(place: Any) -> str:
         return ""
     code, offset = place
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), code.co_firstlineno)
-    return f"{_show_file(code.co_filename)}:{line}"
+    return f"{show_file(code.co_filename)}:{line}"
 
 
-def _show_file(path: str) -> str:
+def show_file(path: str) -> str:
     """A file by its name, a notebook's cell as the notebook numbers it."""
+    return show_cell(path) or path.rsplit("/", 1)[-1]
+
+
+def show_cell(path: str) -> str:
+    """The cell of a notebook that a file of code stands for, as ``Cell In[3]``; empty for other files."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    cell = shell.compile.format_code_name(path) if shell is not None else None
-    return " ".join(cell) if cell else path.rsplit("/", 1)[-1]
+    return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
 
 
 def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], ...]:

@@ -54,7 +54,9 @@ _own_view = Array.view
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     """The same elements; in another dtype a `MemoryArray` over the same memory, as `numpy.ndarray.view`."""
-    if dtype is not None and np.dtype(dtype) == object:  # a class
+    if dtype is not None and (
+        np.dtype(dtype) == object or not np.dtype(dtype).isnative
+    ):  # a class; what no kernel takes
         return _own_view(self, dtype, type)
     if dtype is None or np.dtype(dtype) == self.dtype:
         return wrap(self._storage, self._view)

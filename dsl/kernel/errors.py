@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from weft.runtime import WeftError
+from weft.runtime import WeftError, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -31,7 +31,8 @@ class Place:
         shift = len(self.text) - len(self.text.lstrip())
         width = max(self.end - self.column, 1)
         caret = " " * max(self.column - shift, 0) + "^" * min(width, max(len(stripped) - self.column + shift, 1))
-        return f'  File "{self.file}", line {self.line}\n    {stripped}\n    {caret}'
+        where = show_cell(self.file) or f'File "{self.file}"'
+        return f"  {where}, line {self.line}\n    {stripped}\n    {caret}"
 
 
 class KernelError(WeftError):

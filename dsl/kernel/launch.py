@@ -31,6 +31,7 @@ from weft.runtime import (
     PerformanceWarning,
     default_device,
     launch_heard,
+    show_file,
     warn_user,
 )
 from weft.runtime import device as use_device
@@ -128,7 +129,7 @@ class Launch:
         )
         if Listening.listeners:
             code = self.kernel.py_func.__code__
-            place = f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
+            place = f"{show_file(code.co_filename)}:{code.co_firstlineno}"
             note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place)
             # in the kernel's stream, for who listens by events
             with self.device.working_in(launcher.stream) if launcher.stream is not None else nullcontext():

@@ -24,6 +24,7 @@ import numpy as np
 
 from weft.dsl.kernel.errors import KernelError
 from weft.dsl.kernel.names import NAMES, Intrinsic, running
+from weft.runtime import show_cell
 
 WARP = 32
 _NAPS = 1000  # rounds in which all threads only sleep, before the next block may start beside them
@@ -181,7 +182,8 @@ def user_line(frames: Sequence[FrameType]) -> str:
     """File and line of the innermost frame that is the user's."""
     package = str(Path(__file__).parent)
     frame = next((f for f in frames if not f.f_code.co_filename.startswith(package)), frames[0])
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    path = frame.f_code.co_filename
+    return f"{show_cell(path) or path}:{frame.f_lineno}"
 
 
 class Stack:

@@ -19,6 +19,7 @@ from typing import Any
 
 from weft.dsl.kernel.errors import KernelSyntaxError, Place
 from weft.dsl.kernel.webs import Webs, find_webs
+from weft.runtime import show_cell
 
 Tree = ast.FunctionDef | ast.Lambda
 
@@ -99,7 +100,8 @@ def _lambda_source(code: CodeType) -> Source:
     ]
     exact = [n for n in inside if _names(n) == code.co_varnames[: code.co_argcount]]
     if not exact:
-        raise KernelSyntaxError(f"the lambda in line {code.co_firstlineno} of {code.co_filename} cannot be found")
+        where = show_cell(code.co_filename) or code.co_filename
+        raise KernelSyntaxError(f"the lambda in line {code.co_firstlineno} of {where} cannot be found")
     tree = max(exact, key=lambda n: n.col_offset)
     return Source(tree, code.co_filename, "<lambda>", find_webs(tree))
 

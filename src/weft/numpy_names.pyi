@@ -153,6 +153,7 @@ def array(
     order: Any = None,
     subok: bool = False,
     ndmin: int = 0,
+    ndmax: int = 0,
     like: Any = None,
 ) -> Array: ...
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool: ...

@@ -181,7 +181,19 @@ def of_narrow_dtypes(m: Any) -> list[Any]:
     x, holds = m.arange(3, dtype="i1"), m.array([True, False, True])
     found = [m.select([x > 0], [x], 300), m.select([x > 0, holds], [x, -2], 7.5), m.polyval([True, False], holds)]
     found += [m.polyval([1, 2], x), m.pad(x, 1, constant_values=-3), m.pad(x, 1, constant_values=2.7)]
+    found += [m.pad(x.astype("u1"), 1, constant_values=-1)]
     return [(str(v.dtype), v.tolist()) for v in found]
+
+
+def byte_orders(m: Any) -> list[Any]:
+    x = m.arange(3)
+    swapped = [x.astype(">i4"), m.array([1, 2], dtype=">i2"), m.zeros(2, ">f8"), x.view(">i8"), m.asarray(x, ">f4")]
+    mixed = [x + swapped[0], np.array([1, 2, 3], ">i4") * x, m.asarray(np.array([1.5], ">f4")) + 1, m.sum(swapped[1])]
+    ragged = m.array([[x, x + 1], 2], dtype=object)
+    return [
+        *(str(a.dtype) for a in swapped), *(a.tobytes() for a in swapped), *(a.tolist() for a in (*swapped, *mixed)),
+        len(ragged), len(ragged[0]),
+    ]  # fmt: skip
 
 
 def of_themselves(m: Any) -> list[Any]:
@@ -193,7 +205,7 @@ def of_themselves(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    beside_objects, promoted, repeated, averages, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
+    beside_objects, promoted, repeated, averages, byte_orders, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip
