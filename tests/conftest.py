@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import signal
 from collections.abc import Iterator
@@ -61,6 +62,22 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.gpu.processes import register
 
     register(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A process of several says where it was when it dies; what runs the others shows it at the end."""
+    if hasattr(session.config, "workerinput"):
+        last_words = Path(session.config.option.basetemp).with_suffix(".died").open("w")
+        session.config.add_cleanup(last_words.close)
+        faulthandler.enable(last_words)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    folder = config.option.basetemp or getattr(config, "_tmp_path_factory").getbasetemp()
+    for path in sorted(Path(folder).glob("*.died")):
+        if words := path.read_text():
+            terminalreporter.section(f"{path.stem} died")
+            terminalreporter.write(words)
 
 
 def pytest_collection_finish() -> None:
