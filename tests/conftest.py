@@ -73,7 +73,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    folder = config.option.basetemp or getattr(config, "_tmp_path_factory").getbasetemp()
+    folder = config.option.basetemp or config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     for path in sorted(Path(folder).glob("*.died")):
         if words := path.read_text():
             terminalreporter.section(f"{path.stem} died")
