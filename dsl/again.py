@@ -25,7 +25,7 @@ from weft.dsl.numbers import (
     remember_slotted,
     within_64_bits,
 )
-from weft.fusion import INTERNED, Epoch, Expr, Location, Storage, current_epoch, cut, map_, operand, recording
+from weft.fusion import INTERNED, Epoch, Expr, Location, Storage, bind, current_epoch, cut, map_, operand, recording
 from weft.runtime import DeviceMismatchError
 
 # Ways in which an operation takes its operands: they are part of what it is found again by.
@@ -164,14 +164,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
     buffer = storage.buffer
     if buffer is None:
         return operand(storage, epoch)
-    # (`bind`, without another call)
-    node: Expr = epoch.bind(buffer, storage.shape, storage.dtype)
-    before = storage.epoch  # (held: nothing dies between the next three lines)
-    if storage.buffer is buffer:
-        storage.expr = node
-        storage.epoch = epoch
-    del before
-    return node
+    return bind(storage, buffer, epoch)
 
 
 def accepts(value: Any) -> bool:

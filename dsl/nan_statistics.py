@@ -6,6 +6,7 @@ gives NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,30 +57,6 @@ def _mean(values: Array, axis: Any, keepdims: Any) -> Any:
     return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
 
 
-@recalled
-def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = _ANY,
-    *,
-    where: Any = _ANY,
-    mean: Any = _ANY,
-    correction: Any = _ANY,
-) -> Any:
-    """Variance of the numbers, as `numpy.nanvar`."""
-    values = as_array(a)
-    plain = mean is _ANY and correction is _ANY
-    if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
-        return var(values, axis, dtype, None, ddof, keepdims)
-    if not plain or not _is_ours(values, dtype, out, where):
-        rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
-        return on_host(np.nanvar, a, axis, dtype, out, ddof, **rare)
-    return _variance(values, axis, ddof, keepdims)
-
-
 def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
     centre = _mean(values, axis, True)
     numbers, there = _numbers(values)
@@ -89,28 +66,37 @@ def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
     return where(rest > 0, (total / rest).astype(values.dtype), values.dtype.type(np.nan))
 
 
-@recalled
-def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = _ANY,
-    *,
-    where: Any = _ANY,
-    mean: Any = _ANY,
-    correction: Any = _ANY,
-) -> Any:
-    """Standard deviation of the numbers, as `numpy.nanstd`."""
-    values = as_array(a)
-    plain = mean is _ANY and correction is _ANY
-    if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
-        return std(values, axis, dtype, None, ddof, keepdims)
-    if not plain or not _is_ours(values, dtype, out, where):
-        rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
-        return on_host(np.nanstd, a, axis, dtype, out, ddof, **rare)
-    return np.sqrt(_variance(values, axis, ddof, keepdims))
+def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any], doc: str) -> Callable[..., Any]:
+    """NumPy's function of this name: `finish` makes it of a variance, `of_whole` is for numbers that are never missing."""
+
+    def found(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = _ANY,
+        *,
+        where: Any = _ANY,
+        mean: Any = _ANY,
+        correction: Any = _ANY,
+    ) -> Any:
+        values = as_array(a)
+        plain = mean is _ANY and correction is _ANY
+        if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
+            return of_whole(values, axis, dtype, None, ddof, keepdims)
+        if not plain or not _is_ours(values, dtype, out, where):
+            rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
+            return on_host(getattr(np, name), a, axis, dtype, out, ddof, **rare)
+        return finish(_variance(values, axis, ddof, keepdims))
+
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = f"{doc}, as `numpy.{name}`."
+    return recalled(found)
+
+
+nanvar = _spread("nanvar", var, lambda variance: variance, "Variance of the numbers")
+nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

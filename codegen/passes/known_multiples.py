@@ -6,7 +6,7 @@ two. Always true: no size is looked at that the answer does not depend on, so th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps, program_order
@@ -58,6 +58,21 @@ class Multiples:
         return False
 
 
+def _steps_by_one(
+    kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int
+) -> Iterator[tuple[str, Value, bool]]:
+    """Each access that steps by one with `index`: its parameter, where it is, and whether that may be a vector's."""
+    align = {p.value: p.align for p in kernel.parameters}
+    steps = index_steps(operations, index)
+    for o in operations:
+        if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
+            continue
+        pointer = o.operands[0]
+        assert isinstance(pointer.type, Pointer)
+        wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
+        yield pointer.name, o.operands[1], pointer.type.dtype.kind != "c" and align[pointer] % wanted == 0
+
+
 def needed_multiples(
     kernel: Kernel,
     walks: Sequence[tuple[Sequence[Operation], Value]],
@@ -71,24 +86,17 @@ def needed_multiples(
     """
     if lanes == 1:
         return (), ()
-    align = {p.value: p.align for p in kernel.parameters}
     names = {p.value: p.value.name for p in kernel.parameters if p.value.name in sizes}
     made = {v: o for o in program_order(kernel.body.operations) for v in o.results}
     needs: dict[str, set[str]] = {}
     bad: set[str] = set()
     for operations, index in walks:
-        steps = index_steps(operations, index)
-        for o in operations:
-            if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
-                continue
-            pointer = o.operands[0]
-            assert isinstance(pointer.type, Pointer)
-            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
-            found = _needed(o.operands[1], lanes, index, names, made)
-            if found is None or pointer.type.dtype.kind == "c" or align[pointer] % wanted:
-                bad.add(pointer.name)
+        for name, at, possible in _steps_by_one(kernel, operations, index, lanes):
+            found = _needed(at, lanes, index, names, made) if possible else None
+            if found is None:
+                bad.add(name)
             else:
-                needs.setdefault(pointer.name, set()).update(found)
+                needs.setdefault(name, set()).update(found)
     good = tuple(sorted(needs.keys() - bad))
     wanted_too = [_needed(v, lanes, None, names, made) for v in bounds]
     if not good or None in wanted_too:
@@ -128,18 +136,10 @@ def aligned_pointers(
     """
     if lanes == 1:
         return ()
-    align = {p.value: p.align for p in kernel.parameters}
     good: set[str] = set()
     bad: set[str] = set()
     for operations, index in walks:
         multiples = Multiples(kernel, sizes, {index: lanes})
-        steps = index_steps(operations, index)
-        for o in operations:
-            if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
-                continue
-            pointer = o.operands[0]
-            assert isinstance(pointer.type, Pointer)
-            wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
-            possible = pointer.type.dtype.kind != "c" and align[pointer] % wanted == 0
-            (good if possible and multiples.hold(o.operands[1], lanes) else bad).add(pointer.name)
+        for name, at, possible in _steps_by_one(kernel, operations, index, lanes):
+            (good if possible and multiples.hold(at, lanes) else bad).add(name)
     return tuple(sorted(good - bad))

@@ -33,6 +33,7 @@ from weft.codegen.passes.map_axes_rows import (
     RowFacts,
     RowNest,
     RowWriter,
+    by_warps,
     find_row,
     fits,
     halves,
@@ -197,12 +198,7 @@ class AnyRowWriter(RowWriter):
         """What the warps of a row found, folded by each of them."""
         w = self.w
         most = THREADS // WARP
-        warp, lane = w.split(w.thread, WARP)
-        shared = [w.shared_array(v.type, most) for v in values]  # type: ignore[arg-type]
-        with w.when(w.test("equal", lane, 0)):
-            for pointer, value in zip(shared, values, strict=True):
-                w.builder.store(pointer, warp, value)
-        w.barrier()
+        lane, shared = by_warps(w, values, most)
         warps = w.quotient(self.team.size, WARP)
         _, which = w.split(lane, most)
         there = w.test("less", which, warps)

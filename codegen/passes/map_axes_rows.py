@@ -448,12 +448,7 @@ class RowWriter:
         warps = self.threads // WARP
         if warps == 1:
             return values
-        warp, lane = w.split(w.thread, WARP)
-        shared = [w.shared_array(v.type, warps) for v in values]  # type: ignore[arg-type]
-        with w.when(w.test("equal", lane, 0)):
-            for pointer, value in zip(shared, values, strict=True):
-                w.builder.store(pointer, warp, value)
-        w.barrier()
+        _, shared = by_warps(w, values, warps)
         if warps > FEW_WARPS:
             _, which = w.split(w.thread, warps)
             return halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
@@ -462,6 +457,17 @@ class RowWriter:
             half = len(found) // 2
             found = [fold_all(w, combine, *pair) for pair in zip(found[:half], found[half:], strict=True)]
         return found[0]
+
+
+def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
+    """A thread's lane, and what each of `count` warps has in its first lane, in shared memory that all see."""
+    warp, lane = w.split(w.thread, WARP)
+    shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
+    with w.when(w.test("equal", lane, 0)):
+        for pointer, value in zip(shared, values, strict=True):
+            w.builder.store(pointer, warp, value)
+    w.barrier()
+    return lane, shared
 
 
 def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:

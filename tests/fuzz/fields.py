@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import random
 import sys
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 import weft as wf
 from tests.fuzz import children, steps
-from weft.fusion import execute, resized, sweep_blocks, time_steps
 
 DEVICES = ("cpu", "simt", "cpu", "simt::backward")
 EXTENTS = {1: (5, 6, 40, 300, 3000), 2: (4, 6, 7, 20, 33, 130), 3: (4, 5, 9, 18, 35)}
@@ -264,13 +261,7 @@ def check(seed: int, device: str = "") -> str:
 
 def judge(program: Program, device: str) -> str:
     """What differs between NumPy and weft on a device."""
-    execute._plans.clear()
-    resized._known.clear()
-    with ExitStack() as stack:
-        stack.enter_context(wf.device(device))
-        for module, limits in (time_steps, program.limits), (sweep_blocks, program.block_limits):
-            for name, value in limits.items():
-                stack.enter_context(mock.patch.object(module, name, value))
+    with steps.forced(program, device):
         for lengths in program.lengths:
             head = f"seed {program.seed} on {device} at {lengths}: "
             try:

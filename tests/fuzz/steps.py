@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -107,13 +108,9 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
     return ", ".join(parts)
 
 
-def check(seed: int, device: str = "cpu") -> str:
-    """What differs; empty if nothing does."""
-    program = Program(seed)
-    try:
-        wanted = program.run(np)
-    except (ValueError, IndexError):
-        return ""
+@contextmanager
+def forced(program: Any, device: str) -> Iterator[None]:
+    """A device on which plans are made anew, within the program's limits."""
     execute._plans.clear()
     resized._known.clear()
     with ExitStack() as stack:
@@ -121,6 +118,17 @@ def check(seed: int, device: str = "cpu") -> str:
         for module, limits in (time_steps, program.limits), (sweep_blocks, program.block_limits):
             for name, value in limits.items():
                 stack.enter_context(mock.patch.object(module, name, value))
+        yield
+
+
+def check(seed: int, device: str = "cpu") -> str:
+    """What differs; empty if nothing does."""
+    program = Program(seed)
+    try:
+        wanted = program.run(np)
+    except (ValueError, IndexError):
+        return ""
+    with forced(program, device):
         try:
             found = program.run(wf)
         except Exception as error:  # whatever it is, it is a finding
