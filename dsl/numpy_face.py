@@ -306,6 +306,18 @@ def _shape(a: Any) -> tuple[int, ...]:
     return asarray(a).shape
 
 
+def _real(val: Any) -> Any:
+    return val.real if isinstance(val, (int, float, complex)) else asarray(val).real
+
+
+def _imag(val: Any) -> Any:
+    return val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag
+
+
+def _ndim(a: Any) -> int:
+    return asarray(a).ndim
+
+
 def _size(a: Any, axis: Any = None) -> int:
     found = asarray(a)
     return prod(found.shape[k] for k in reductions.normalize_axes(axis, found.ndim))
@@ -389,9 +401,9 @@ OWN: dict[str, Any] = {
     },
     "round": methods.round_,
     "around": methods.round_,
-    "real": lambda val: val.real if isinstance(val, (int, float, complex)) else asarray(val).real,
-    "imag": lambda val: val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag,
-    "ndim": lambda a: asarray(a).ndim,
+    "real": _real,
+    "imag": _imag,
+    "ndim": _ndim,
     "shape": _shape,
     "size": _size,
     "astype": _astype,

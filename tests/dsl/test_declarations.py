@@ -1,4 +1,4 @@
-"""What type checkers are told of arrays and functions is what there is: the same names, with the same parameters."""
+"""What type checkers are told of arrays and functions is what there is: the same names, with the same parameters and defaults."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import weft as wf
+from tests.dsl import declarations
 from weft.dsl import array
 from weft.dsl.cuda import arrays
-from weft.dsl.numpy_face import OWN
 
 STUB = Path(array.__file__).with_name("array_members.pyi")
 _installed = arrays  # what weft.cuda adds is there
@@ -55,32 +55,22 @@ def test_all_members_are_declared() -> None:
     assert set(_declared()) == installed, "write dsl/array_members.pyi anew"
 
 
-def _parameters(function: Any) -> list[str]:
-    return [p.name for p in inspect.signature(function).parameters.values()]
+def _parameters(function: Any) -> list[tuple[str, str]]:
+    """Names and defaults, as a declaration has them."""
+    return [(p.name, declarations.show_default(p)) for p in inspect.signature(function).parameters.values()]
 
 
-def _told(node: ast.FunctionDef) -> list[str]:
+def _told(node: ast.FunctionDef) -> list[tuple[str, str]]:
     given = node.args
-    told = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
-    return [argument.arg for argument in told if argument is not None]
-
-
-def test_parameters_are_those_of_the_methods() -> None:
-    for name, node in _declared().items():
-        member = vars(wf.Array)[name]
-        if isinstance(member, property):
-            assert [ast.unparse(d) for d in node.decorator_list] == ["property"], name
-        elif not isinstance(member, classmethod):
-            names, wanted = _told(node)[1:], _parameters(member)[1:]
-            # (the second of an operator goes by any name)
-            assert len(names) == len(wanted) if name.startswith("__") else names == wanted, name
+    first = [*given.posonlyargs, *given.args]
+    rows: list[tuple[ast.arg | None, ast.expr | None]] = [
+        *zip(first, [None] * (len(first) - len(given.defaults)) + given.defaults, strict=True),
+        (given.vararg, None),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+        (given.kwarg, None),
+    ]
+    return [(name.arg, ast.unparse(value).replace("'", '"') if value else "") for name, value in rows if name]
 
 
 def test_functions_are_declared() -> None:
-    stub = Path(wf.__file__).with_name("numpy_names.pyi")
-    nodes = ast.parse(stub.read_text(encoding="utf-8")).body
-    elementwise = {n.target.id for n in nodes if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
-    assert elementwise == {name for name, own in OWN.items() if isinstance(own, wf.UFunc)}, "write numpy_names.pyi anew"
-    told = {node.name: _told(node) for node in nodes if isinstance(node, ast.FunctionDef)}  # (of overloads the last)
-    functions = {name: _parameters(own) for name, own in OWN.items() if inspect.isfunction(own)}
-    assert told == functions, "write numpy_names.pyi anew"
+    assert declarations.FILE.read_text(encoding="utf-8") == declarations.written(), "python -m tests.dsl.declarations"

@@ -1,0 +1,105 @@
+"""What type checkers are told of NumPy's names in `weft`, made from the functions that the program has.
+
+``python -m tests.dsl.declarations`` writes `src/weft/numpy_names.pyi`; test_declarations.py holds the file to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import weft as wf
+from weft.dsl.numpy_face import OWN
+
+FILE = Path(wf.__file__).with_name("numpy_names.pyi")
+WIDTH = 120
+
+HEAD = '''"""The functions of `weft` under NumPy's names, for type checkers and editors; everything else of NumPy's is found as it runs.
+
+No module of the running program: `weft.dsl.numpy_face` has the functions. Always true: it names what there is, with the same
+parameters (``python -m tests.dsl.declarations`` writes it).
+"""
+
+from typing import Any, overload
+
+from weft.dsl.array import Array
+from weft.dsl.ufunc import UFunc
+
+class _Elementwise(UFunc):
+    def __call__(self, *operands: Any, **options: Any) -> Array: ...
+
+'''
+
+# What is not known before the options are: an array, or several.
+OPEN = frozenset(
+    """atleast_1d atleast_2d atleast_3d average histogram histogram2d intersect1d unique unique_all unique_counts
+    unique_inverse""".split()
+)
+
+# What depends on how many arguments there are.
+OVERLOADS = {
+    "where": """\
+@overload
+def where(condition: Any, /) -> tuple[Array, ...]: ...
+@overload
+def where(condition: Any, x: Any, y: Any, /) -> Array: ...
+"""
+}
+
+
+def declare(name: str, function: Any) -> str:
+    """A function's declaration, laid out as the formatter does."""
+    if name in OVERLOADS:
+        return OVERLOADS[name]
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    shown: list[str] = []
+    for k, parameter in enumerate(parameters):
+        before = parameters[k - 1].kind if k else None
+        if before is parameter.POSITIONAL_ONLY and parameter.kind is not before:
+            shown.append("/")
+        if parameter.kind is parameter.KEYWORD_ONLY and before not in (
+            parameter.KEYWORD_ONLY,
+            parameter.VAR_POSITIONAL,
+        ):
+            shown.append("*")
+        shown.append(_show(parameter))
+    if parameters and parameters[-1].kind is inspect.Parameter.POSITIONAL_ONLY:
+        shown.append("/")
+    result = signature.return_annotation
+    result = "Array" if result == "Any" and name not in OPEN else result
+    inside = ", ".join(shown)
+    line = f"def {name}({inside}) -> {result}: ..."
+    if len(line) <= WIDTH:
+        return f"{line}\n"
+    if len(inside) + 4 <= WIDTH:
+        return f"def {name}(\n    {inside}\n) -> {result}: ...\n"
+    return f"def {name}(\n" + "".join(f"    {each},\n" for each in shown) + f") -> {result}: ...\n"
+
+
+def _show(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    told, default = f"{stars}{parameter.name}: {parameter.annotation}", show_default(parameter)
+    return f"{told} = {default}" if default else told
+
+
+def show_default(parameter: inspect.Parameter) -> str:
+    """A parameter's default, as a declaration has it; empty for none."""
+    default = parameter.default
+    if default is parameter.empty:
+        return ""
+    if isinstance(default, str):
+        return f'"{default}"'
+    return str(default) if default is None or isinstance(default, (bool, int, float)) else "..."
+
+
+def written() -> str:
+    """The text of the file."""
+    rows = [name for name, own in sorted(OWN.items()) if isinstance(own, wf.UFunc)]
+    functions = [declare(name, own) for name, own in sorted(OWN.items()) if inspect.isfunction(own)]
+    return HEAD + "".join(f"{name}: _Elementwise\n" for name in rows) + "\n" + "".join(functions)
+
+
+if __name__ == "__main__":
+    FILE.write_text(written(), encoding="utf-8")
