@@ -79,6 +79,7 @@ class LoopEmitter(StreamEmitter):
         self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
         yielded = [self.text_of(v, lanes) for v in self.block(body)]
         yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` does not come round
+        self.turns.turn(body)
         following = self.line(f"add nsw {kind} {index}, {step}")
         self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{self.label} ]"
         for k, (value, phi) in enumerate(zip(body.parameters[1:], phis, strict=True)):

@@ -96,6 +96,16 @@ def _no_notes(operation: Operation) -> str:
     return ""
 
 
+class NoTurns:
+    """Loops that tell nobody of their turns."""
+
+    def turn(self, body: Block) -> None:
+        """The end of a turn of a `for`."""
+
+    def count(self, turns: int) -> None:
+        """So many turns are over."""
+
+
 @dataclass
 class Writer:
     """The module being written, and what the parts of the emitter share."""
@@ -119,6 +129,8 @@ class Writer:
     scopes: list[tuple[str, str]] = field(default_factory=list)
     # what a load or store says besides: ", !metadata ..."
     notes: Callable[[Operation], str] = _no_notes
+    # who is told of the turns of loops
+    turns: NoTurns = field(default_factory=NoTurns)
     # what functions are handed besides their arguments: LLVM type and text; inside they are called %context.0 ...
     context: list[tuple[str, str]] = field(default_factory=list)
     # whether loads are fetched ahead here, those that are; stores that go past the caches here, whether any did

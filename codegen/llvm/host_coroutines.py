@@ -12,6 +12,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer
 from weft.codegen.llvm import host_scheduler as scheduler
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.host_asking import BLOCK
 from weft.codegen.llvm.host_exchange import (
     fold_halves,
     fold_next,
@@ -239,6 +240,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     _place_thread(emitter, dialect)
     dialect.reserve_shared(emitter)
     _suspend(emitter)
+    dialect.ask_now_and_then(emitter)
     number = emitter.fresh_number()
     before = emitter.label
     emitter.do(f"br label %block{number}")
@@ -249,6 +251,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     _clear_locals(emitter, kernel)
     dialect.give_context(emitter)
     emitter.block(kernel.body)
+    emitter.turns.count(BLOCK)
     dialect.suspend(emitter, scheduler.ENDED, -1, FULL, "0")
     following = emitter.line(f"add nuw nsw i64 {block}, 1")
     emitter.lines[slot] = f"  {block} = phi i64 [ %begin, %{before} ], [ {following}, %{emitter.label} ]"

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.codegen.llvm.emit_text import NoTurns
+from weft.codegen.llvm.host_asking import Asking
 from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_effects import emit_effect
@@ -63,6 +65,11 @@ class GridDialect(HostDialect):
                     text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
                 )
         self.shared_bytes = self.read_slot(emitter, first + 6)
+
+    def ask_now_and_then(self, emitter: Emitter) -> None:
+        """From here on loops of what a person wrote ask whether to go on; functions of the kernel do not."""
+        if emitter.kernel.attributes.get("explicit"):
+            emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
@@ -243,6 +250,7 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> I
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
     """Functions of the kernel, and what was called of the C library."""
     emitter.notes = lambda operation: ""
+    emitter.turns = NoTurns()
     dialect.take_context(emitter)
     emitter.functions()
     dialect.functions.define(emitter)

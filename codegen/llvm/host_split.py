@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
+from weft.codegen.llvm.host_asking import BLOCK
 from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loops
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
@@ -42,6 +43,7 @@ class SplitEmitter(MeetingEmitter):
         self.lines.append("")
         if self.split.uniform.returns and any(run.late for run in self.split.runs()):
             self.gone = self.array(1)
+        dialect.ask_now_and_then(self)
         with counted(self, "i64", "%begin", "%end") as block:
             self.block_number = block
             dialect.place_block(self, block)
@@ -51,6 +53,7 @@ class SplitEmitter(MeetingEmitter):
                 self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
                 self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
             self.block(self.kernel.body)
+            self.turns.count(BLOCK)
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
@@ -115,6 +118,7 @@ class SplitEmitter(MeetingEmitter):
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
         self.block(operation.regions[0])
+        self.turns.count(1)
         staying = self.alloca("i64", 8)
         self.do(f"store i64 0, ptr {staying}, align 8")
         with counted(self, "i64", "0", self.threads) as thread:

@@ -12,7 +12,7 @@ import numpy as np
 
 import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
-from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, hidden_slots
+from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
 from weft.runtime.cpu.launches import Prepared, divide, launch, runner
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
@@ -137,14 +137,14 @@ class CpuDevice(Immediate):
         if not blocks:
             return
         fault = FaultRecord()
-        packed = array("q", slots.tobytes())
-        packed.extend(hidden_slots(grid, block, shared_bytes, fault))
+        entry, given = guarded(function, [*slots, *hidden_slots(grid, block, shared_bytes, fault)], fault)
+        packed = array("q", given)
         address = packed.buffer_info()[0]
         parts, chunk = divide_blocks(function, blocks, block, self.target.threads)
         if parts > 1:
-            workers().split(function, address, blocks, parts, chunk)
+            workers().split(entry, address, blocks, parts, chunk)
         else:
-            function.call(address, 0, blocks)
+            entry.call(address, 0, blocks)
         fault.check(function, grid, block)
 
     def prepare_grid(

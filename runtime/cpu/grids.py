@@ -10,11 +10,12 @@ from array import array
 from math import prod
 from typing import Any
 
+from weft.runtime.cpu import interrupts
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.launch_code import kernel_words
 from weft.runtime.cpu.launches import runner
 from weft.runtime.cpu.loader import HostFunction
-from weft.runtime.cpu.pool import CHUNKS, workers
+from weft.runtime.cpu.pool import CHUNKS, Entry, workers
 
 Triple = tuple[int, int, int]
 
@@ -28,6 +29,15 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
         return 1, blocks
     parts = min(threads, blocks)
     return parts, -(-blocks // (parts * CHUNKS)) if parts > 1 else blocks
+
+
+def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
+    """What is run so that Ctrl-C can end the kernel, and its slots."""
+    found = interrupts.guard()
+    if found is None:
+        return Entry(function.call, function.address), slots
+    workers().while_waiting(found.tick)
+    return Entry(found.call, found.address), [function.address, fault.address, *slots]
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
@@ -93,10 +103,12 @@ class PreparedGrid:
         """One kernel as words, where it tells of failures, and what keeps the words."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
-        slots = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)
-        numbers = [(k, k) for k in range(self._count)]
+        own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)
+        entry, slots = guarded(self._function, own, fault)
+        first = len(slots) - len(own)
+        numbers = [(k + first, k) for k in range(self._count)]
         # (Python's lock is let go: nobody knows how long such a kernel takes)
-        words = [1, len(slots), 1, *kernel_words(self._function.address, blocks, chunk, parts, slots, (), numbers)]
+        words = [1, len(slots), 1, *kernel_words(entry.address, blocks, chunk, parts, slots, (), numbers)]
         self._parts = parts
         made = array("q", words)
         return made.buffer_info()[0], fault, made

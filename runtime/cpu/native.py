@@ -63,15 +63,20 @@ class NativeFunction:
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
     """The function `entry` that `text` defines. Raises CompileError where it cannot be compiled or loaded."""
+    loaded = load_object(native_object(entry, text))
+    return NativeFunction(ctypes.cast(loaded.call, ctypes.c_void_p).value or 0, loaded)  # type: ignore[arg-type]
+
+
+def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
+    """The object code of `text`, which defines `entry` and may refer to `symbols`. Raises CompileError where it cannot be compiled."""
     cache = disk_cache()
     key = key_material(f"native {platform.machine()} {platform.system()}", text)
     code = cache.get(key) if cache is not None else None
     if code is None:
-        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text), text), "host", ())
+        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text), text), "host", (), symbols)
         if cache is not None:
             cache.put(key, code)
-    loaded = load_object(code)
-    return NativeFunction(ctypes.cast(loaded.call, ctypes.c_void_p).value or 0, loaded)  # type: ignore[arg-type]
+    return code
 
 
 def _compile(text: str) -> bytes:

@@ -70,6 +70,7 @@ class Workers:
         self._address = 0
         self._handles: list[ctypes.c_void_p] = []
         self._avoided = -1  # the processor that the workers keep off
+        self._tick = 0
 
     def split(
         self,
@@ -97,6 +98,12 @@ class Workers:
             if address:
                 self.leave()
 
+    def while_waiting(self, tick: int) -> None:
+        """Let who waits for workers call the function at this address from time to time, with the job's entry and slots."""
+        self._tick = tick
+        if self._address:
+            ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
+
     def enter(self, parts: int) -> int:
         """Make the pool the caller's, until `leave`, with workers for `parts` threads: its address for the pool's code; 0 for one
         thread, or where another has it."""
@@ -119,6 +126,7 @@ class Workers:
     def _grow(self, wanted: int) -> None:
         if not self._address:
             self._address = _fresh_memory()
+            self.while_waiting(self._tick)
         libc = ctypes.CDLL(None)
         thread = _code().thread
         # signals go to threads that Python knows

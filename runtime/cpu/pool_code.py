@@ -22,6 +22,7 @@ OPEN, INSIDE, SLEEPERS, WAITING = (
     128,
     136,
 )  # number of the open job or 0; workers at it; asleep; somebody waits for them
+TICK = 144  # the address of what is called from time to time by who waits for workers, or 0
 JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
 MUTEX, START, DONE = 256, 384, 512  # a mutex, and the conditions that a job is open, and that nobody is at it
 LINES, LINE = 1024, 64  # a part's line: the next index, the end; then for a worker: the pool and its number
@@ -32,8 +33,11 @@ SYMBOLS = (
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "clock_gettime",
     "pthread_cond_broadcast",
 )
+NAP = 50_000_000  # nanoseconds between two such calls
 SPIN = 2000  # turns of about 50 ns that a thread looks out for the next job, or for the end of one, before it sleeps
 
 
@@ -56,9 +60,11 @@ declare ptr @memcpy(ptr, ptr, i64)
 declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
+declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 {declaration}
-{_work()}{_thread(pause)}{_run(pause)}{_copy()}"""
+{_work()}{_thread(pause)}{_nap()}{_wait(pause)}{_run()}{_copy()}"""
 
 
 def _work() -> str:
@@ -183,17 +189,14 @@ tell:
 """
 
 
-def _run(pause: str) -> str:
+def _run() -> str:
     """A job: divided, opened, taken part in, closed, and waited for."""
     return f"""
 define void @{RUN}(ptr %pool, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts) {{
 entry:
-  %inside = getelementptr i8, ptr %pool, i64 {INSIDE}
   %sleepers = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %waiting = getelementptr i8, ptr %pool, i64 {WAITING}
   %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
   %start = getelementptr i8, ptr %pool, i64 {START}
-  %done = getelementptr i8, ptr %pool, i64 {DONE}
   %job = getelementptr i8, ptr %pool, i64 {JOB}
   %slots_at = getelementptr i8, ptr %job, i64 8
   %extent_at = getelementptr i8, ptr %job, i64 16
@@ -240,9 +243,24 @@ call:
 own:
   call void @work(ptr %pool, i64 0)
   store atomic i64 0, ptr %pool seq_cst, align 8
+  call void @wait(ptr %pool, ptr %function, ptr %slots)
+  ret void
+}}
+"""
+
+
+def _wait(pause: str) -> str:
+    """Whoever closed a job waits until nobody is at it."""
+    return f"""
+define internal void @wait(ptr %pool, ptr %function, ptr %slots) {{
+entry:
+  %inside = getelementptr i8, ptr %pool, i64 {INSIDE}
+  %waiting = getelementptr i8, ptr %pool, i64 {WAITING}
+  %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
+  %done = getelementptr i8, ptr %pool, i64 {DONE}
   br label %look
 look:
-  %count = phi i64 [ 0, %own ], [ %counted, %pause ]
+  %count = phi i64 [ 0, %entry ], [ %counted, %pause ]
   %busy = load atomic i64, ptr %inside seq_cst, align 8
   %free = icmp eq i64 %busy, 0
   br i1 %free, label %over, label %pause
@@ -260,13 +278,46 @@ check:
   %ended = icmp eq i64 %still, 0
   br i1 %ended, label %wake, label %sleep
 sleep:
+  %tick.at = getelementptr i8, ptr %pool, i64 {TICK}
+  %tick = load ptr, ptr %tick.at, align 8
+  %silent = icmp eq ptr %tick, null
+  br i1 %silent, label %rest, label %nap
+rest:
   call i32 @pthread_cond_wait(ptr %done, ptr %mutex)
+  br label %check
+nap:
+  call void @nap(ptr %done, ptr %mutex)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  call void %tick(ptr %function, ptr %slots)
+  call i32 @pthread_mutex_lock(ptr %mutex)
   br label %check
 wake:
   call i32 @pthread_mutex_unlock(ptr %mutex)
   store atomic i64 0, ptr %waiting seq_cst, align 8
   br label %over
 over:
+  ret void
+}}
+"""
+
+
+def _nap() -> str:
+    """Wait for a condition, but not longer than `NAP`."""
+    return f"""
+define internal void @nap(ptr %condition, ptr %mutex) {{
+entry:
+  %until = alloca [2 x i64], align 8
+  call i32 @clock_gettime(i32 0, ptr %until)
+  %rest.at = getelementptr i64, ptr %until, i64 1
+  %seconds = load i64, ptr %until, align 8
+  %rest = load i64, ptr %rest.at, align 8
+  %later = add i64 %rest, {NAP}
+  %more = udiv i64 %later, 1000000000
+  %left = urem i64 %later, 1000000000
+  %then = add i64 %seconds, %more
+  store i64 %then, ptr %until, align 8
+  store i64 %left, ptr %rest.at, align 8
+  call i32 @pthread_cond_timedwait(ptr %condition, ptr %mutex, ptr %until)
   ret void
 }}
 """

@@ -1,0 +1,86 @@
+"""Loops of explicit kernels ask now and then whether they shall go on, so that Ctrl-C ends a kernel that does not end.
+
+In: a kernel's loops. Out: a count of turns, and behind so many of them a call of the function whose address stands in the
+fault record (0: none), with the record. Always true: what is called comes back, or goes out of the kernel for good; a loop
+that LLVM could turn into vectors asks nothing.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import MEETINGS, Block
+from weft.codegen.llvm.emit_text import NoTurns, Writer
+
+ASK = 6  # the record's word with the function
+TURNS = 1 << 12  # turns of loops from one question to the next: a question takes some 50 ns
+BLOCK = 1 << 8  # what a block of threads counts as
+SHORT = 64  # a loop that runs less far is no long one
+
+_FUNCTION = f"""
+define internal void @weft_ask(ptr %fault) #9 {{
+entry:
+  %at = getelementptr inbounds i64, ptr %fault, i64 {ASK}
+  %asked = load ptr, ptr %at, align 8
+  %nobody = icmp eq ptr %asked, null
+  br i1 %nobody, label %out, label %ask
+ask:
+  call void %asked(ptr %fault)
+  br label %out
+out:
+  ret void
+}}
+"""
+_WEIGHTS = "!9"
+_ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite) }"
+
+
+class Asking(NoTurns):
+    """The count of one function's turns.
+
+    Parameters
+    ----------
+    emitter : Writer
+        In its entry block, where the record's address can be read.
+    fault : str
+        The record's address, a number.
+    """
+
+    def __init__(self, emitter: Writer, fault: str) -> None:
+        self._emitter, self._fault = emitter, fault
+        self._left = emitter.alloca("i32", 4)
+        self._constants = {o.results[0]: o.attributes["value"] for o in emitter.kernel.walk() if o.opcode == "constant"}
+        emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
+        emitter.declarations.setdefault("weft_ask", _FUNCTION)
+        emitter.attributes.append(_ATTRIBUTES)
+        emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {TURNS}}}')
+
+    def turn(self, body: Block) -> None:
+        """The end of a turn of a `for`."""
+        if self._may_last(body):
+            self.count(1)
+
+    def count(self, turns: int) -> None:
+        """So many turns are over."""
+        emitter = self._emitter
+        number = emitter.fresh_number()
+        left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")
+        emitter.do(f"store i32 {left}, ptr {self._left}, align 4")
+        emitter.do(
+            f"br i1 {emitter.line(f'icmp slt i32 {left}, 0')}, label %ask{number}, label %on{number}, !prof {_WEIGHTS}"
+        )
+        emitter.start_label(f"ask{number}")
+        emitter.do(f"call void @weft_ask(ptr {emitter.line(f'inttoptr i64 {self._fault} to ptr')})")
+        emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
+        emitter.do(f"br label %on{number}")
+        emitter.start_label(f"on{number}")
+
+    def _may_last(self, body: Block) -> bool:
+        """Whether a turn holds loops that may be long, ways out, or meetings: LLVM makes no vectors of such turns."""
+        for operation in body.operations:
+            name = operation.opcode
+            if name in ("repeat", "leave") or name in MEETINGS:
+                return True
+            if name == "for" and self._constants.get(operation.operands[1], SHORT) >= SHORT:
+                return True
+            if any(self._may_last(region) for region in operation.regions):
+                return True
+        return False

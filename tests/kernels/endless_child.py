@@ -1,0 +1,105 @@
+"""Kernels that do not end, each ended by a signal: run as a program by `test_interrupts`, which reads what it prints."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import signal
+import time
+
+import numpy as np
+
+from weft import cuda
+
+
+@cuda.jit
+def waits(x, go, after):
+    """Blocks from `after` on never end."""
+    i = cuda.grid(1)
+    while cuda.blockIdx.x >= after and go[0] == 0:
+        x[i] += 0
+    x[i] = 1
+
+
+@cuda.jit
+def meets(x):
+    while cuda.syncthreads_or(x[0] == 0):
+        x[cuda.threadIdx.x] += 0
+
+
+@cuda.jit
+def exchanges(x):
+    """Threads part ways around a barrier: they are coroutines."""
+    t = cuda.threadIdx.x
+    while x[0] == 0:
+        if t % 2 == x[1]:
+            cuda.syncwarp(0x55555555 if x[1] == 0 else 0xAAAAAAAA)
+    cuda.syncthreads()
+
+
+@cuda.jit
+def goes_through_many(x, rows, columns):
+    i = cuda.grid(1)
+    total = 0.0
+    for _ in range(rows):
+        for k in range(columns):
+            total += x[k % 4] * 1.5
+    x[i] = total
+
+
+@cuda.jit
+def spins(lock):
+    """The second block waits for a lock that the first keeps."""
+    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+        pass
+
+
+def ended(kernel, *arguments):
+    """How long after the signal a kernel ended, and how."""
+    begun = time.perf_counter()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        kernel(*arguments)
+    except TimeoutError as error:
+        late = time.perf_counter() - begun - 0.1
+        return f"{error}" + (" late" if late > 20 else "")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return "through"
+
+
+def raises(*_):
+    raise TimeoutError("ended")
+
+
+def main():
+    """One line a kernel."""
+    zeros, shut = np.zeros(64 * 256), np.zeros(4)
+    for kernel in (waits[1, 1], waits[64, 256]):
+        kernel(zeros + 0, shut + 1, 0)  # compiled before the clock runs
+    signal.signal(signal.SIGALRM, raises)
+    print("one", ended(waits[1, 1], zeros, shut, 0))
+    print("again", ended(waits[1, 1], zeros, shut, 0))
+    print("many", ended(waits[64, 256], zeros, shut, 0))
+    print("first", ended(waits[64, 256], zeros, shut, 63), ended(waits[64, 256], zeros, shut, 1))
+    meets[2, 64](zeros + 1)
+    print("meets", ended(meets[2, 64], np.zeros(64)))
+    exchanges[1, 64](np.array([1.0, 0.0, *[0.0] * 62]))
+    print("exchanges", ended(exchanges[1, 64], np.zeros(64)))
+    goes_through_many[1, 1](np.zeros(4), 1, 1)
+    print("loops", ended(goes_through_many[1, 1], np.zeros(4), 1 << 30, 1 << 10))
+    spins[1, 1](np.zeros(1, np.int32))
+    print("lock", ended(spins[2, 1], np.zeros(1, np.int32)))
+
+    go = np.zeros(64 * 256)
+
+    def lets_go(*_):
+        go[0] = 1
+
+    zeros[:] = 0
+    signal.signal(signal.SIGALRM, lets_go)
+    print("goes on", ended(waits[64, 256], zeros, go, 0), zeros.sum() == zeros.size)
+
+
+if __name__ == "__main__":
+    main()
