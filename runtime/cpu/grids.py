@@ -32,9 +32,9 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """What is run so that Ctrl-C can end the kernel, and its slots."""
+    """What is run so that Ctrl-C can end the kernel, and its slots; a plan's kernels run to their end."""
     found = interrupts.guard()
-    if found is None:
+    if found is None or function.schedule.threads:
         return Entry(function.call, function.address), slots
     workers().while_waiting(found.tick)
     return Entry(found.call, found.address), [function.address, fault.address, *slots]

@@ -12,6 +12,7 @@ import weft as wf
 from weft.codegen import Kernel, KernelBuilder, Pointer, compile_kernel
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 from weft.runtime import CompileError, get_device, override
+from weft.runtime.cpu import interrupts
 
 THREADS = 64
 X = np.random.default_rng(0).random((9, 1300)).astype("f4")
@@ -170,6 +171,17 @@ def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(na
         assert np.array_equal(found[0], other)
     with wf.device("cpu"):
         assert np.allclose(found[0], np.array(PROGRAMS[name]()), rtol=1e-5, atol=1e-6)
+
+
+def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a kernel would have overwritten half an array."""
+
+    def ended(*_: int) -> None:
+        raise AssertionError("it can be ended")
+
+    monkeypatch.setattr(interrupts, "guard", lambda: interrupts.Guard(ended, 0, 0, 0, 0))
+    with wf.device("simt"):
+        assert np.array_equal(np.array(wf.asarray(X) + 1), X + 1)
 
 
 def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
