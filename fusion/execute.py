@@ -28,7 +28,7 @@ from weft.fusion.expr import Expr, contiguous_strides, topological
 from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
-from weft.fusion.kernels import Special, obtain_kernels
+from weft.fusion.kernels import LARGE, Special, obtain_kernels
 from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -51,6 +51,8 @@ from weft.runtime import (
 )
 
 PLANS_LIMIT = 4096
+# Runs of a large plan on a GPU after which kernels for its sizes alone are compiled.
+OFTEN = 8
 
 Settle = Callable[[Plan, list[Any]], None]
 
@@ -67,15 +69,24 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
-        plan = _plan_movable(epoch, versions, wanted)
-        place_of = dict(plan.outputs)
-        plan.handed = [place_of.get(version, -1) for version in versions]
-        plan.complete = -1 not in plan.handed
-        with _plans_lock:
-            _plans[key] = plan
-            if len(_plans) > PLANS_LIMIT:
-                _plans.popitem(last=False)
+        plan = _keep(key, versions, _plan_movable(epoch, versions, wanted))
+    elif plan.patience:
+        plan.patience -= 1
+        if not plan.patience:
+            plan = _keep(key, versions, _plan_alone(epoch, versions, wanted) or plan)
     execute(plan, epoch, settle)
+
+
+def _keep(key: Any, versions: list[Expr], plan: Plan) -> Plan:
+    """Let a plan be found by its key."""
+    place_of = dict(plan.outputs)
+    plan.handed = [place_of.get(version, -1) for version in versions]
+    plan.complete = -1 not in plan.handed
+    with _plans_lock:
+        _plans[key] = plan
+        if len(_plans) > PLANS_LIMIT:
+            _plans.popitem(last=False)
+    return plan
 
 
 # -- making plans -----------------------------------------------------------------------------
@@ -96,8 +107,28 @@ def _plan_movable(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | 
         if plan is not None:
             _note_new(plan)
     plan = plan or _plan_new(epoch, versions, wanted, may)
-    if may.taken:
-        resized.note_large(form)
+    resized.note_kernels(form, may.made)
+    if not may.first and _is_worth_more(plan, epoch.device):
+        plan.patience = OFTEN
+    return plan
+
+
+def _is_worth_more(plan: Plan, device: Device) -> bool:
+    """Whether kernels for these sizes alone are worth another compilation: large ones, on a GPU."""
+    if device.target.scheduled_for.kind != "cuda":
+        return False
+    launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
+    return any(step.nbytes >= LARGE and "exact" not in step.lowered.kernel.attributes for step in launches)
+
+
+def _plan_alone(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
+    """A plan for these sizes alone, where their form has not taken many kernels yet."""
+    form = resized.find_form(epoch.device.name, versions, wanted, epoch.results)
+    may = resized.may_be_special(form, back=True)
+    if not may.back:
+        return None
+    plan = _plan_new(epoch, versions, wanted, may)
+    resized.note_kernels(form, may.made)
     return plan
 
 
@@ -125,7 +156,9 @@ def make_plan(
     for node in topological(roots, lambda n: n in results):
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
-    schedule = join_groups(schedule_versions(versions, roots, results), device.target)
+    for_gpu = device.target.scheduled_for.kind == "cuda"
+    schedule = schedule_versions(versions, roots, results, for_gpu=for_gpu)
+    schedule = join_groups(schedule, device.target, special=may.first or may.back)
     return PlanWriter(device, results, slots, schedule, may).write()
 
 

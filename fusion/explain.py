@@ -194,8 +194,9 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
-        schedule = schedule_versions(live, roots, epoch.results)
-        found.append(join_groups(schedule, target or epoch.device.target))
+        on = target or epoch.device.target
+        schedule = schedule_versions(live, roots, epoch.results, for_gpu=on.scheduled_for.kind == "cuda")
+        found.append(join_groups(schedule, on))
     return found
 
 

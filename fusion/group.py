@@ -16,14 +16,6 @@ from weft.fusion.expr import Expr
 from weft.fusion.index_map import Affine, rename
 from weft.fusion.task import Task
 
-# Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
-# many, or short ones. Rows across memory (columns) are in the cache only if they are short.
-ROW_BYTES = 1 << 20
-MANY_ROWS = 64
-SHORT_ROW = 2048
-SHORT_COLUMN = 512
-LONG_ROW = 1 << 18
-
 
 @dataclass(slots=True)
 class Placed:
@@ -104,21 +96,6 @@ def row_size(group: Group) -> int:
 def runs_along_shared_rows(group: Group) -> bool:
     """Whether it is running folds along rows so long that blocks of a GPU share them."""
     return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
-
-
-def too_long(group: Group, task: Task) -> str:
-    """Why the group should not go over its rows again for a task; empty if it may. Folds share no row by themselves."""
-    length = row_size(group)
-    rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
-    if rows < MANY_ROWS and length > SHORT_ROW and task.kind != "reduce":
-        return "it needs the finished reduction of rows that are too few to share the work by"
-    along, across = row_bytes(group)
-    whole = task.kind == "reduce" and rows * length * (along + across) <= ROW_BYTES
-    if across > along and length > SHORT_COLUMN and not whole:
-        return "it needs the finished reduction before it goes over the columns again"
-    if length > LONG_ROW or length * (along + across) > ROW_BYTES:
-        return "it needs the finished reduction, and the row would no longer be in the cache"
-    return ""
 
 
 def row_bytes(group: Group) -> tuple[int, int]:

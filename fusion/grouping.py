@@ -16,10 +16,10 @@ from weft.codegen import SHARED_ROW
 from weft.fusion.body import Loop, Role
 from weft.fusion.centred import with_own_centre
 from weft.fusion.expr import Expr
-from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, start_group, too_long
+from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.index_map import Affine, disjoint
 from weft.fusion.nest import Nest, make_nest
-from weft.fusion.parts import chunk_length
+from weft.fusion.parts import chunk_length, too_long
 from weft.fusion.stored import base_of
 from weft.fusion.task import FoldOrder, Task
 
@@ -31,7 +31,8 @@ LOOK_BACK = 24  # groups that a task is tried with, newest first
 class Grouping:
     """Places tasks one after another."""
 
-    def __init__(self, in_place: Collection[Expr] = ()) -> None:
+    def __init__(self, in_place: Collection[Expr] = (), *, for_gpu: bool = False) -> None:
+        self.for_gpu = for_gpu
         self.in_place = set(in_place)  # updates that take over the memory of their previous version
         self.groups: list[Group] = []
         self.home: dict[Expr, int] = {}  # stored value -> its group
@@ -60,7 +61,7 @@ class Grouping:
                 return
             if number in needs and why:
                 reason = why
-        new = self._around_centre(task, reason) if measured_in_parts(task) else None
+        new = self._around_centre(task, reason) if measured_in_parts(task, for_gpu=self.for_gpu) else None
         if new is None:
             new = Group(len(self.groups), reason=reason)
             start_group(new, task)
@@ -126,7 +127,7 @@ class Grouping:
             return None, "the kernel would grow too large"
         stored = group.made
         produced = [(node, index) for node, index in task.reads() if node in stored]
-        if measured_in_parts(task):
+        if measured_in_parts(task, for_gpu=self.for_gpu):
             assert task.centred is not None
             centre = task.centred.centre
             if centre.node not in stored:
@@ -140,7 +141,7 @@ class Grouping:
         for placed in self._placements(task, group, produced, stored):
             trouble = "" if produced or walks_along(placed, group) else "they walk through memory in different ways"
             trouble = trouble or self._settle(placed, group, stored)
-            trouble = trouble or changes_sums(placed, group, bool(produced))
+            trouble = trouble or changes_sums(placed, group, bool(produced), for_gpu=self.for_gpu)
             if not trouble:
                 commit_loops(group, placed)
                 return placed, ""
@@ -182,7 +183,7 @@ class Grouping:
         """Find the stage of the task at this place; why there is none, empty if there is."""
         ready = placed.stage
         reads = placed.task.reads()
-        if measured_in_parts(placed.task):
+        if measured_in_parts(placed.task, for_gpu=self.for_gpu):
             assert placed.task.centred is not None
             centre = placed.task.centred.centre
             reads = [*reads, (centre.node, centre.target)]
@@ -205,9 +206,11 @@ class Grouping:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
         placed.stage = ready + ((ready ^ placed.stage) & 1)
-        measured = measured_in_parts(placed.task) and placed.stage == 3
-        if placed.stage > 1 and placed.inner and not measured and (trouble := too_long(group, placed.task)):
-            return trouble
+        measured = measured_in_parts(placed.task, for_gpu=self.for_gpu) and placed.stage == 3
+        if placed.stage > 1 and placed.inner and not measured:
+            trouble = too_long(group, placed.task, for_gpu=self.for_gpu)
+            if trouble:
+                return trouble
         if placed.stage != 1 and runs_along_shared_rows(group):
             return "it stands beside rows that are shared"
         return self._overwrites(placed, group)
@@ -248,9 +251,9 @@ class Grouping:
         return disjoint(earlier.flat(earlier.task.target), later.flat(later.task.target), extents)
 
 
-def measured_in_parts(task: Task) -> bool:
+def measured_in_parts(task: Task, *, for_gpu: bool) -> bool:
     """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
-    return task.centred is not None and _order_alone(task).chunk > 0
+    return task.centred is not None and _order_alone(task, for_gpu=for_gpu).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
@@ -278,7 +281,7 @@ def walks_along(placed: Placed, group: Group) -> bool:
     return any(not own.isdisjoint(walks(other)) for other in group.placed)
 
 
-def changes_sums(placed: Placed, group: Group, needs: bool) -> str:
+def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) -> str:
     """Why a task may not stand with those of the group: it would change the order in which one of them, or it, sums up.
 
     The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
@@ -292,10 +295,10 @@ def changes_sums(placed: Placed, group: Group, needs: bool) -> str:
     trial.placed.append(own)
     nest = make_nest(trial)
     sums = [p for p in trial.placed if p.task.rounds()]
-    if not needs and any(_fold_order(p, nest) != _order_alone(p.task).loops for p in sums):
+    if not needs and any(_fold_order(p, nest) != _order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
         return "its sums would be folded in another order"
-    chunk = chunk_length(trial, nest)
-    if any(_order_alone(p.task).chunk != chunk for p in sums if p.task.kind == "reduce"):
+    chunk = chunk_length(trial, nest, for_gpu=for_gpu)
+    if any(_order_alone(p.task, for_gpu=for_gpu).chunk != chunk for p in sums if p.task.kind == "reduce"):
         return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
     return ""
 
@@ -306,13 +309,13 @@ def _fold_order(placed: Placed, nest: Nest) -> tuple[object, ...]:
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
-def _order_alone(task: Task) -> FoldOrder:
+def _order_alone(task: Task, *, for_gpu: bool) -> FoldOrder:
     """How a task folds by itself."""
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)
         nest = make_nest(alone)
-        task.order = FoldOrder(_fold_order(alone.placed[0], nest), chunk_length(alone, nest))
+        task.order = FoldOrder(_fold_order(alone.placed[0], nest), chunk_length(alone, nest, for_gpu=for_gpu))
     return task.order
 
 

@@ -32,8 +32,8 @@ from weft.runtime import Device
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
-# Bytes a launch moves from where on a faster schedule is worth a compilation.
-_LARGE = 16 << 20
+# Bytes a launch moves from where on a faster schedule is worth a compilation, where the launch comes back.
+LARGE = 16 << 20
 # Bytes of a vector. All memory begins at a multiple of it.
 ALIGNED = 16
 # Elements of a row of a sweep's part.
@@ -42,12 +42,12 @@ LONG_ROW = 1 << 10
 
 @dataclass(slots=True)
 class Special:
-    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and `large` ones
-    of one more. `taken`: whether that was made use of."""
+    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and large ones of a
+    plan that has come `back` often. `made`: how many kernels were compiled."""
 
     first: bool = True
-    large: bool = True
-    taken: bool = False
+    back: bool = False
+    made: int = 0
 
 
 def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
@@ -55,26 +55,26 @@ def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any
 
     Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
     use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
-    nothing. On a GPU plans of a form do so as they `may`; what chunks have is folded by the general kernel.
+    nothing. On a GPU plans do so as they `may`; what chunks have is folded by the general kernel.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
     on_gpu = device.target.scheduled_for.kind == "cuda"
     if on_gpu or any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
-        large = any(k.bytes_read + k.bytes_written >= _LARGE for k in general)
+        large = any(k.bytes_read + k.bytes_written >= LARGE for k in general)
         whole = large and not on_gpu  # (each of a CPU's large schedules)
         skeleton = f"{large} " + "".join(print_kernel(k.kernel) if whole else _skeleton(k.kernel) for k in general)
         trace = next((value.trace for k in general for _, value, _ in k.bindings if type(value) is Size), None)
         before = trace.mark() if trace is not None else 0
         special = lower_for(device.target, group, special=True)
-        worthwhile = skeleton not in _met and (may.first or (large and may.large) or not on_gpu)
+        worthwhile = large if may.back else skeleton not in _met and (may.first or not on_gpu)
         if worthwhile or all(is_loaded(device, lowered.kernel) for lowered in special):
-            may.taken |= large
             chosen = [g if on_gpu and s.kernel.name == FINISH else s for g, s in zip(general, special, strict=True)]
             if trace is not None:
                 trace.alone |= any("exact" in lowered.kernel.attributes for lowered in special)
         elif trace is not None:
             trace.forget(before)  # what it found out about the numbers that it would be for alone
+    may.made += sum(not is_loaded(device, lowered.kernel) for lowered in chosen)
     functions = [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
     if skeleton is not None:  # met from now on: threads that came at the same time wait for the same compilation
         if len(_met) >= _MET_LIMIT:

@@ -1,4 +1,4 @@
-"""Parts: which folds are cut into chunks of a fixed length, and how long these are.
+"""Parts: which folds are cut into chunks of a fixed length, how long these are, and which rows a kernel may go over again.
 
 In: a group and its nest. Out: the length of a chunk. Always true: it follows from the shape, so that the tree of a fold does.
 Columns are cut into bands of rows: a machine that goes down a few rows at a time reads side by side what lies side by side.
@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from math import prod
 
-from weft.fusion.group import LONG_ROW, MANY_ROWS, SHORT_COLUMN, Group, row_size
+from weft.fusion.group import Group, row_bytes, row_size
 from weft.fusion.nest import Nest, goes_across
+from weft.fusion.task import Task
+
+# Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
+# many, or short ones. Rows across memory (columns) are in the cache only if they are short.
+ROW_BYTES = 1 << 20
+MANY_ROWS = 64
+SHORT_ROW = 2048
+SHORT_COLUMN = 512
+LONG_ROW = 1 << 18
 
 # Elements that one chunk of a split reduction folds: so many stay in a core's second cache, and in the registers of a GPU's block.
 CHUNK = 1 << 14
@@ -54,3 +63,23 @@ def _band_on_gpu(extent: int, columns: int) -> int:
     length = max(LEAST_ROWS, extent * blocks // (2 * FULL))
     few = columns * extent <= FEW_ELEMENTS
     return 0 if few or blocks >= FULL or extent < 2 * length else length
+
+
+def too_long(group: Group, task: Task, *, for_gpu: bool) -> str:
+    """Why the group should not go over its rows again for a task; empty if it may. Folds share no row by themselves.
+
+    To a GPU's blocks a row that is not cut is short, also where it is not in the cache any more: another kernel would read it
+    from memory as well, and be one more to compile.
+    """
+    length = row_size(group)
+    rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
+    if rows < MANY_ROWS and length > (2 * CHUNK if for_gpu else SHORT_ROW) and task.kind != "reduce":
+        return "it needs the finished reduction of rows that are too few to share the work by"
+    along, across = row_bytes(group)
+    whole = task.kind == "reduce" and rows * length * (along + across) <= ROW_BYTES
+    if across > along and not whole:
+        if _band_on_gpu(length, rows) if for_gpu else length > SHORT_COLUMN:
+            return "it needs the finished reduction before it goes over the columns again"
+    if length > LONG_ROW or (not for_gpu and length * (along + across) > ROW_BYTES):
+        return "it needs the finished reduction, and the row would no longer be in the cache"
+    return ""

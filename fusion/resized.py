@@ -27,6 +27,8 @@ VARIANTS = 16
 # Planning with sizes that remember takes half as long again: programs of so many expressions are worth it when they come back,
 # and longer ones never.
 AT_ONCE = 128
+# Kernels of a form from where on none is compiled for some sizes alone.
+MOST_KERNELS = 4
 NODES = 4096
 
 
@@ -50,12 +52,11 @@ class Template:
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a form: templates, whether planning could be followed, and whether a large kernel was made for its sizes
-    alone."""
+    """What is known of a form: templates, whether planning could be followed, and how many kernels were compiled for it."""
 
     templates: list[Template] = field(default_factory=list)
     traceable: bool = True
-    large: bool = False
+    kernels: int = 0
 
 
 _known: OrderedDict[Any, Known] = OrderedDict()
@@ -163,16 +164,17 @@ def find(form: Form) -> Plan | None:
     return None
 
 
-def may_be_special(form: Form) -> Special:
-    """Whether kernels for versions of this form may be for their sizes alone."""
+def may_be_special(form: Form, *, back: bool = False) -> Special:
+    """Whether kernels for versions of this form may be for their sizes alone, which have come `back`."""
     known = _known.get(form.key)
-    return Special() if known is None else Special(first=False, large=not known.large)
+    return Special(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
 
-def note_large(form: Form) -> None:
-    """There is a large kernel for versions of this form and their sizes alone."""
-    with _lock:
-        _known.setdefault(form.key, Known()).large = True
+def note_kernels(form: Form, count: int) -> None:
+    """So many kernels were compiled for versions of this form."""
+    known = _known.get(form.key)
+    if known is not None:
+        known.kernels += count
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:

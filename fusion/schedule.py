@@ -43,8 +43,10 @@ class Schedule:
     last_use: dict[Expr, int]
 
 
-def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collection[Expr]) -> Schedule:
-    """Plan the evaluation of `outputs`.
+def make_schedule(
+    outputs: Sequence[Expr], kept: Collection[Expr], known: Collection[Expr], *, for_gpu: bool = False
+) -> Schedule:
+    """Plan the evaluation of `outputs`, by a CPU or a GPU.
 
     `kept` are other live expressions that will be evaluated later from the same leaves; `known`
     are expressions that have been evaluated already (they are read, not computed).
@@ -58,7 +60,7 @@ def make_schedule(outputs: Sequence[Expr], kept: Collection[Expr], known: Collec
     steps = _make_steps([n for n in order if n not in known], stored, set(outputs), set(order))
     kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
-    groups = _group(sequence, set(outputs), in_place)
+    groups = _group(sequence, set(outputs), in_place, for_gpu=for_gpu)
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
     return finish_schedule(outputs, groups, in_place)
 
@@ -201,8 +203,10 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
     return sequence, in_place
 
 
-def _group(sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr], in_place: set[Expr]) -> list[Group]:
-    grouping = Grouping(in_place)
+def _group(
+    sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr], in_place: set[Expr], *, for_gpu: bool
+) -> list[Group]:
+    grouping = Grouping(in_place, for_gpu=for_gpu)
     for (node, task), waits in sequence:
         if task is None:
             grouping.add_opaque(node)

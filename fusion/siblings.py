@@ -8,6 +8,7 @@ sibling reads no memory and needs no kernel that the wanted ones do not need, an
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from weft.fusion.expr import Expr, topological
 from weft.fusion.schedule import Schedule, make_schedule
@@ -19,20 +20,23 @@ MOST = 32
 FOLLOWED = frozenset({"map", "view", "constant", "scalar", "iota", "reduce"})
 
 
-def schedule_versions(versions: Sequence[Expr], roots: Sequence[Expr], known: Collection[Expr]) -> Schedule:
+def schedule_versions(
+    versions: Sequence[Expr], roots: Sequence[Expr], known: Collection[Expr], *, for_gpu: bool
+) -> Schedule:
     """Plan the evaluation of `roots`, which are among the live `versions`; `known` are evaluated already."""
+    schedule = partial(make_schedule, for_gpu=for_gpu)
     order = topological(roots, known.__contains__)
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
     rest = [v for v in dict.fromkeys(versions) if v not in needed]
     found = _candidates(rest, needed, known)
     if found:
-        chosen = _joining(make_schedule([*outputs, *found], _without(rest, found), known), needed, found)
+        chosen = _joining(schedule([*outputs, *found], _without(rest, found), known), needed, found)
         if chosen:
-            together = make_schedule([*outputs, *chosen], _without(rest, chosen), known)
+            together = schedule([*outputs, *chosen], _without(rest, chosen), known)
             if not _alone(together, needed):
                 return together
-    return make_schedule(outputs, rest, known)
+    return schedule(outputs, rest, known)
 
 
 def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -> list[Expr]:

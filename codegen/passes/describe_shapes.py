@@ -65,7 +65,7 @@ def describe_shapes(
     elif "crossed" in kernel.attributes:
         found = describe_crossed(inlined, nest, sizes)
     elif "lookback" in kernel.attributes:
-        found = describe_lookback(inlined, nest, sizes)
+        found = describe_lookback(inlined, nest, sizes, exact=exact)
     elif "sweep" in kernel.attributes:
         found = {"sweep": kernel.attributes["sweep"]}
     else:
@@ -74,12 +74,12 @@ def describe_shapes(
             or describe_columns(inlined, nest, sizes, exact=exact)
             or (not exact and describe_any_row(inlined, nest, sizes))
             or describe_row(inlined, nest, sizes)
-            or describe_tile(inlined, nest, sizes)
+            or describe_tile(inlined, nest, sizes, exact=exact)
             or describe_plane(inlined, nest, sizes, exact=exact)
-            or describe_scan(inlined, nest, sizes)
+            or describe_scan(inlined, nest, sizes, exact=exact)
         )
     if not found:
-        found = describe_line(inlined, nest, sizes)
+        found = describe_line(inlined, nest, sizes, exact=exact)
     elif exact:
         found["exact"] = tuple(x for name in sorted(sizes) for x in (name, int(sizes[name])))
     return replace(kernel, attributes={**kernel.attributes, **{k: v for k, v in found.items() if v}})

@@ -82,7 +82,8 @@ def needed_multiples(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Parameters as of `aligned_pointers` wherever others, named behind them, are multiples of `lanes`, and so are `bounds`.
 
-    No size is looked at: of `sizes` only the names count. None at all where nothing is aligned by multiples alone.
+    No size is looked at: of `sizes` only the names count. None at all where nothing is aligned by multiples alone; no names where
+    everything is whatever the sizes.
     """
     if lanes == 1:
         return (), ()
@@ -102,7 +103,7 @@ def needed_multiples(
     if not good or None in wanted_too:
         return (), ()
     wanted_all = set().union(*(needs[name] for name in good), *wanted_too)  # type: ignore[arg-type]
-    return (good, tuple(sorted(wanted_all))) if wanted_all else ((), ())
+    return good, tuple(sorted(wanted_all))
 
 
 def _needed(

@@ -41,7 +41,7 @@ def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, ex
     """``columns`` (threads side by side, columns of each), ``whole`` and ``vectors`` for these sizes; none where the folds
     do not go across rows.
 
-    Unless `exact` it is 0 threads, which the launch knows, and for columns that are gone down once ``multiples`` instead of ``whole``.
+    Unless `exact` it is 0 threads, which the launch knows, and ``multiples`` instead of ``whole``.
     """
     row = find_columns(nest)
     if row is None:
@@ -50,13 +50,13 @@ def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, ex
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
     walks = [(list(program_order(nest.operations)), nest.levels[-1].index)]
     any_side = not exact and values * WARPS * WARP * widest <= SHARED_BYTES
-    if any_side and len(row.loops) == 1:
+    if any_side:
         vectors, multiples = needed_multiples(kernel, walks, sizes, widest, nest.levels[-1].extent)
         return {"columns": (0, widest), "vectors": vectors, "multiples": multiples}
     count = sizes[nest.levels[-1].extent.name]
-    lanes = widest if any_side else _power_of_two(count, widest)
+    lanes = _power_of_two(count, widest)
     items = prod(sizes[level.extent.name] for level in nest.levels)
-    side = 0 if any_side else _side(count, items, lanes)
+    side = _side(count, items, lanes)
     if values * WARPS * side * lanes > SHARED_BYTES:
         return {}
     found: dict[str, Any] = {"columns": (side, lanes)}
@@ -141,21 +141,24 @@ def map_columns(kernel: Kernel, nest: Nest) -> Kernel:
     width = w.compute("multiply", side, lanes)
     across = w.parts(columns, width)
     count = w.compute("multiply", w.product(outer), across) if outer else across
+    multiples = kernel.attributes.get("multiples")
+    aligned = w.are_multiples(multiples, lanes) if multiples else None
     with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
         batch, number = w.split(opened.index, across) if outer else (opened.index, opened.index)
         w.bind(nest.levels[:-1], batch)
         first = w.compute("add", w.compute("multiply", number, width), w.compute("multiply", right, lanes))
 
-        def write(*, whole: bool) -> None:
-            writer = ColumnWriter(w, row, nest, down, side, whole=whole)
+        def write(*, whole: bool, aligned: Value | None = None) -> None:
+            writer = ColumnWriter(w, row, nest, down, side, whole=whole, aligned=aligned)
             writer.place(first, columns)
             writer.write(nest)
 
-        multiples = kernel.attributes.get("multiples")
-        if multiples:
-            w.choose_form(w.are_multiples(multiples, lanes), lambda: write(whole=True), lambda: write(whole=False))
-        else:
+        if aligned is None:
             write(whole=bool(kernel.attributes.get("whole")))
+        elif len(row.loops) > 1:
+            write(whole=False, aligned=aligned)
+        else:
+            w.choose_form(aligned, lambda: write(whole=True), lambda: write(whole=False))
         w.barrier()
     return w.finish("columns", known * lanes or 1, column_lanes=0 if known else lanes)
 
@@ -176,10 +179,19 @@ class ColumnWriter(RowWriter):
     """Writes what is done for the columns of a thread, this one being number `part` below one another."""
 
     def __init__(
-        self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value, side: Value | int, *, whole: bool
+        self,
+        w: ThreadWriter,
+        row: RowNest,
+        nest: Nest,
+        part: Value,
+        side: Value | int,
+        *,
+        whole: bool,
+        aligned: Value | None,
     ) -> None:
         attributes = w.builder.kernel.attributes
-        super().__init__(w, row, THREADS, part, RowFacts(0, whole, attributes.get("vectors", ()) if whole else ()))
+        vectors = attributes.get("vectors", ()) if whole or aligned is not None else ()
+        super().__init__(w, row, THREADS, part, RowFacts(0, whole, vectors, aligned=aligned))
         self.side = side
         _, self.lanes = attributes["columns"]
         self.writer.lanes = self.lanes
@@ -189,15 +201,7 @@ class ColumnWriter(RowWriter):
 
     def place(self, first: Value, count: Value) -> None:
         """Let this thread's columns begin at `first`, of `count` that there are."""
-        w = self.w
-        if self.known.whole:
-            at = w.compute("minimum", first, w.compute("subtract", count, self.lanes))
-            self.columns = self.writer.slot(at, [w.test("less", first, count)] * self.lanes)
-        else:
-            last = w.compute("subtract", count, 1)
-            numbers = [w.compute("add", first, lane) if lane else first for lane in range(self.lanes)]
-            valid: list[Value | None] = [w.test("less", at, count) for at in numbers]
-            self.columns = Slot([w.compute("minimum", at, last) for at in numbers], valid)
+        self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
     def _part(self, part: Sequence[Operation]) -> None:

@@ -75,12 +75,14 @@ def _vectors_a_thread(nest: Nest, lanes: int) -> int:
     return 2 if 0 < read <= ACCESS_BYTES and 2 * lanes * pressure(nest.item) <= REGISTERS else 1
 
 
-def describe_line(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``whole`` where nothing is left over of these sizes."""
+def describe_line(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    """``vectors``, and ``whole`` where nothing is left over of these sizes, if it is `exact`."""
     if has_loops(nest.item) or not nest.levels:
         return {}
-    lanes, _ = vector_lanes(kernel, nest)
-    return {"whole": True} if lanes > 1 and sizes[nest.levels[0].extent.name] % lanes == 0 else {}
+    lanes, vectors = vector_lanes(kernel, nest)
+    if lanes == 1:
+        return {}
+    return {"vectors": tuple(vectors), "whole": exact and sizes[nest.levels[0].extent.name] % lanes == 0}
 
 
 def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:

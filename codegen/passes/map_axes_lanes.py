@@ -77,6 +77,33 @@ class LaneWriter:
             indices = [self.once("minimum", index, last) for index in indices]
         return Slot(indices, list(valid) if valid is not None else [None] * self.lanes)
 
+    def slot_within(
+        self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
+    ) -> Slot:
+        """The slot `offset` elements behind `base`, of which those below `length` are there; so many, or `there`, can be read.
+
+        With `whole` slots are there in whole or not at all.
+        """
+        w = self.w
+        there = length if there is None else there
+
+        def at(index: Value) -> Value:
+            return index if base is None else w.compute("add", base, index)
+
+        if whole:
+            inside = w.test("less", offset, length)
+            first = w.compute("minimum", offset, w.compute("subtract", there, self.lanes))
+            return self.slot(at(first), [inside] * self.lanes)
+        last = w.compute("subtract", there, 1)
+        offsets = [w.compute("add", offset, lane) if lane else offset for lane in range(self.lanes)]
+        reach = offsets
+        if self.aligned is not None:  # a vector that is not there has the place of one that is
+            most = w.choose(self.aligned, w.compute("subtract", there, self.lanes), last)
+            first = w.compute("minimum", offset, most)
+            reach = [w.compute("add", first, lane) if lane else first for lane in range(self.lanes)]
+        indices = [at(w.compute("minimum", index, last)) for index in reach]
+        return Slot(indices, [w.test("less", index, length) for index in offsets])
+
     def once(self, name: str, x: Value, y: Value) -> Value:
         """A row of two indices, unless it is there already."""
         return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]

@@ -25,7 +25,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
 from weft.codegen.passes.inline_rows import inline_rows
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
 from weft.codegen.passes.map_axes_nest import Nest, find_nest
 from weft.codegen.passes.map_axes_scans import (
@@ -98,12 +98,15 @@ def _values_of_row(tiles: int) -> int:
     return tiles + groups + -(-groups // WARP)
 
 
-def describe_lookback(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``vectors`` for these sizes."""
+def describe_lookback(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    """``vectors`` for these sizes; unless `exact` where sizes are ``multiples``."""
     scan = find_scan(nest)
     assert scan is not None
     walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    return {"lookback": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
+    if exact:
+        return {"lookback": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
+    vectors, multiples = needed_multiples(kernel, walks, sizes, LANES)
+    return {"lookback": True, "vectors": vectors, "multiples": multiples}
 
 
 def map_lookback(kernel: Kernel, nest: Nest) -> Kernel:
@@ -117,7 +120,9 @@ def map_lookback(kernel: Kernel, nest: Nest) -> Kernel:
     tiles = w.parts(w.compute("subtract", w.map[stop], w.map[start]), TILE)
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
     w.bind(nest.levels, row)
-    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
+    multiples = kernel.attributes.get("multiples", ())
+    aligned = w.are_multiples(multiples, LANES) if multiples else None
+    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()), aligned)
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     warp, lane = w.split(w.thread, WARP)

@@ -2,19 +2,21 @@
 
 In: a logical kernel without loops in its items, and its ``plane`` attribute (`describe_plane`). Out: the threaded kernel: threads lie
 side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
-neighbouring rows have in common is still in the cache. A block finds its place by one division, a thread by none.
+neighbouring rows have in common is still in the cache. A block finds its place by one division, a thread by none. For any sizes
+there is code for vectors (where ``multiples`` are) and for single elements, of which a launch takes one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.passes.map_axes_elements import along_row
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
@@ -34,7 +36,7 @@ REGISTERS = 64
 def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
     """``plane`` (threads along a row, elements of a vector, rows a thread), ``vectors`` and ``whole`` for these sizes.
 
-    Unless `exact` it is 0 threads, which the launch knows.
+    Unless `exact` it is 0 threads, which the launch knows, and ``multiples`` instead of ``whole``.
     """
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return {}
@@ -43,18 +45,30 @@ def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exac
     length = sizes[nest.levels[-1].extent.name]
     rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
     lanes = lanes_of(operations, index)
+    if not exact:
+        if along_row(nest) != THREADS:
+            return {}  # (short columns of others are better side by side)
+        walks = [(operations, index)]
+        vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, nest.levels[-1].extent)
+        if not _pays(operations, index, vectors):
+            lanes, vectors, multiples = 1, (), ()
+        return {"plane": (0, lanes, _rows_a_thread(nest, lanes)), "vectors": vectors, "multiples": multiples}
     vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes)
     if length % lanes or not _pays(operations, index, vectors):
         lanes, vectors = 1, ()
-    any_length = not exact and along_row(nest) == THREADS  # (short columns of others are better side by side)
-    if rows < ROWS or (length < LEAST * lanes and not any_length):
+    if rows < ROWS or length < LEAST * lanes:
         return {}
-    along = 0 if any_length else THREADS if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
-    deep = ROWS if len(nest.levels) == 2 else 1
-    while deep > 1 and deep * lanes * pressure(operations) > 2 * REGISTERS:
-        deep //= 2
-    whole = along > 0 and not length % (along * lanes) and not rows % (THREADS // along * deep)
+    along = THREADS if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
+    deep = _rows_a_thread(nest, lanes)
+    whole = not length % (along * lanes) and not rows % (THREADS // along * deep)
     return {"plane": (along, lanes, deep), "vectors": vectors, "whole": whole}
+
+
+def _rows_a_thread(nest: Nest, lanes: int) -> int:
+    deep = ROWS if len(nest.levels) == 2 else 1
+    while deep > 1 and deep * lanes * pressure(_operations(nest)) > 2 * REGISTERS:
+        deep //= 2
+    return deep
 
 
 def _operations(nest: Nest) -> list[Operation]:
@@ -77,7 +91,32 @@ def map_plane_of_rows(kernel: Kernel, nest: Nest) -> Kernel:
     """The threaded form of a kernel with a ``plane`` attribute."""
     known, lanes, deep = kernel.attributes["plane"]
     w = ThreadWriter(kernel, nest, THREADS)
-    whole = bool(kernel.attributes.get("whole"))
+    whole, multiples = bool(kernel.attributes.get("whole")), kernel.attributes.get("multiples", ())
+    vectors = kernel.attributes.get("vectors", ())
+    if multiples:
+        w.choose_form(
+            w.are_multiples(multiples, lanes),
+            lambda: _plane(w, known, _Piece(lanes, deep, vectors, whole)),
+            lambda: _plane(w, known, _Piece(1, _rows_a_thread(nest, 1), (), whole)),
+        )
+    else:
+        _plane(w, known, _Piece(lanes, deep, vectors, whole))
+    return w.finish("planes", THREADS * lanes * deep, every=whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What a thread does: vectors of so many elements, through these pointers, in so many rows; `whole`: none is beyond the end."""
+
+    lanes: int
+    deep: int
+    vectors: Sequence[str]
+    whole: bool
+
+
+def _plane(w: ThreadWriter, known: int, piece: _Piece) -> None:
+    """All rows, `known` threads (0: as many as their length asks for) along each."""
+    lanes, deep = piece.lanes, piece.deep
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
     if known:
@@ -96,23 +135,15 @@ def map_plane_of_rows(kernel: Kernel, nest: Nest) -> Kernel:
         vertical, horizontal = w.split(tile, across)
         first = w.compute("add", w.compute("multiply", vertical, tall), down)
         start = w.compute("add", w.compute("multiply", horizontal, width), column)
-        _rows(
-            w,
-            nest,
-            lanes,
-            [w.compute("add", first, w.compute("multiply", height, k)) if k else first for k in range(deep)],
-            start,
-            rows,
-            whole,
-        )
+        numbers = [w.compute("add", first, w.compute("multiply", height, k)) if k else first for k in range(deep)]
+        _rows(w, piece, numbers, start, rows)
 
-    if whole:
+    if piece.whole:
         at(w.block)
     else:
         count = w.compute("multiply", across, w.parts(rows, tall))
         with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
             at(opened.index)
-    return w.finish("planes", THREADS * lanes * deep, every=whole)
 
 
 def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
@@ -123,11 +154,10 @@ def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
     return w.value(found)
 
 
-def _rows(
-    w: ThreadWriter, nest: Nest, lanes: int, numbers: list[Value], start: Value, rows: Value, whole: bool
-) -> None:
+def _rows(w: ThreadWriter, piece: _Piece, numbers: list[Value], start: Value, rows: Value) -> None:
     """This thread's vectors at `start` of the rows with these numbers."""
-    writer = LaneWriter(w, lanes, w.builder.kernel.attributes.get("vectors", ()))
+    nest, lanes, whole = w.nest, piece.lanes, piece.whole
+    writer = LaneWriter(w, lanes, piece.vectors)
     operations, level = _operations(nest), nest.levels[-1]
     length = w.map[level.extent]
     inside = None if whole else w.test("less", start, length)

@@ -372,20 +372,7 @@ class RowWriter:
         offset = w.compute("add", own, self.spans(k)) if k else own
         if known is not None and (k + 1) * self.threads * self.lanes <= known:
             return self.writer.slot(w.compute("add", base, offset))
-        there = self._there(length)
-        if self.known.whole:
-            inside = w.test("less", offset, length)
-            at = w.compute("minimum", offset, w.compute("subtract", there, self.lanes))
-            return self.writer.slot(w.compute("add", base, at), [inside] * self.lanes)
-        last = w.compute("subtract", there, 1)
-        offsets = [w.compute("add", offset, lane) if lane else offset for lane in range(self.lanes)]
-        reach = offsets
-        if self.known.aligned is not None:  # a vector that is not there has the place of one that is
-            most = w.choose(self.known.aligned, w.compute("subtract", there, self.lanes), last)
-            first = w.compute("minimum", offset, most)
-            reach = [w.compute("add", first, lane) if lane else first for lane in range(self.lanes)]
-        indices = [w.compute("add", base, w.compute("minimum", at, last)) for at in reach]
-        return Slot(indices, [w.test("less", at, length) for at in offsets])
+        return self.writer.slot_within(base, offset, length, self._there(length), whole=self.known.whole)
 
     def _there(self, length: Value) -> Value:
         """How many elements can be read where a part of the row is `length` long."""

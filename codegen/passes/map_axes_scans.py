@@ -21,7 +21,7 @@ from weft.codegen.passes.choose_lanes import chooses
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, prefers_columns
 from weft.codegen.passes.map_axes_writer import ThreadWriter
@@ -118,19 +118,26 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
     return rows >= MANY_COLUMNS and prefers_columns(nest, [scan.loop])
 
 
-def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``scan``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
+def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    """``scan`` (least elements of a row that a block shares), ``whole`` and ``vectors`` for these sizes; none where another schedule
+    does better. Unless `exact` ``multiples`` instead of ``whole``, and shorter rows are a thread's each.
+    """
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
         return {}
     length = sizes[scan.loop.operands[1].name]
     rows = prod(sizes[level.extent.name] for level in nest.levels)
-    if not LEAST_LENGTH <= length <= MOST_LENGTH or rows > MOST_BLOCKS or fills_with_columns(nest, scan, rows):
+    if length > MOST_LENGTH or rows > MOST_BLOCKS or fills_with_columns(nest, scan, rows):
+        return {}
+    walks = [(list(scan.loop.regions[0].operations), scan.index)]
+    if not exact:
+        vectors, multiples = needed_multiples(kernel, walks, sizes, LANES, scan.loop.operands[1])
+        return {"scan": LEAST_LENGTH, "vectors": vectors, "multiples": multiples}
+    if length < LEAST_LENGTH:
         return {}
     if length % LANES:
-        return {"scan": True}
-    walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    return {"scan": True, "whole": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
+        return {"scan": 1}
+    return {"scan": 1, "whole": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
 
 
 def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
@@ -138,8 +145,32 @@ def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, THREADS)
+    least, multiples = kernel.attributes["scan"], kernel.attributes.get("multiples", ())
+    if least == 1:
+        _write_row(w, scan, None)
+        return w.finish("scans", 1, every=True)
+    aligned = w.are_multiples(multiples, LANES) if multiples else None
+    start, stop = scan.loop.operands[:2]
+    length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
+    w.choose_form(w.test("less", length, least), lambda: _write_rows(w), lambda: _write_row(w, scan, aligned))
+    # (a block has a row, or a thread each of as many as it has threads)
+    return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
+
+
+def _write_rows(w: ThreadWriter) -> None:
+    """A row for each thread, in order."""
+    item = w.compute("add", w.compute("multiply", w.block, THREADS), w.thread)
+    with w.when(w.test("less", item, w.product(w.extents()))):
+        w.bind(w.nest.levels, item)
+        w.enter(w.nest.levels[1:])
+        w.copy(w.nest.item)
+
+
+def _write_row(w: ThreadWriter, scan: Scan, aligned: Value | None) -> None:
+    """A row for the block, tile by tile."""
+    nest, attributes = w.nest, w.builder.kernel.attributes
     w.bind(nest.levels, w.block)
-    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
+    writer = LaneWriter(w, LANES, attributes.get("vectors", ()), aligned)
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
@@ -167,20 +198,13 @@ def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
         writer.copy(scan.after, [slot], scan.index, steps)
         w.barrier()
         opened.yield_(*after)
-    return w.finish("scans", 1, every=True)
 
 
 def _slot(w: ThreadWriter, writer: LaneWriter, base: Value, stop: Value) -> Slot:
     """This thread's neighbours in the tile that begins at `base`."""
     left = w.compute("subtract", stop, base)
     own = w.compute("multiply", w.thread, LANES)
-    if w.builder.kernel.attributes.get("whole"):
-        at = w.compute("minimum", own, w.compute("subtract", left, LANES))
-        return writer.slot(w.compute("add", base, at), [w.test("less", own, left)] * LANES)
-    offsets = [w.compute("add", own, k) if k else own for k in range(LANES)]
-    last = w.compute("subtract", left, 1)
-    indices = [w.compute("add", base, w.compute("minimum", offset, last)) for offset in offsets]
-    return Slot(indices, [w.test("less", offset, left) for offset in offsets])
+    return writer.slot_within(base, own, left, whole=bool(w.builder.kernel.attributes.get("whole")))
 
 
 class Folder:

@@ -8,14 +8,14 @@ is one element longer, and a warp covers eight vectors of four rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
 from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
 from weft.codegen.passes.map_axes_rows import REGISTER_AIMS
@@ -64,8 +64,10 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
     return Crossing(rows, columns, operations, loads)
 
 
-def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``tile`` (elements along a side, elements of a vector), ``vectors`` and ``whole`` for these sizes."""
+def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    """``tile`` (elements along a side, elements of a vector), ``vectors`` and ``whole`` for these sizes; unless `exact` ``multiples``
+    instead, without which the tiles are those of single elements.
+    """
     crossing = find_crossing(kernel, nest)
     if crossing is None:
         return {}
@@ -78,14 +80,22 @@ def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[
     straight = [o for o in crossing.operations if o not in crossing.loads]
     across = [o for o in crossing.operations if o.opcode not in ("load", "store") or o in crossing.loads]
     walks = [(straight, crossing.columns), (across, crossing.rows)]
-    vectors = aligned_pointers(kernel, walks, sizes, lanes)
+    multiples: tuple[str, ...] = ()
+    if exact:
+        vectors = aligned_pointers(kernel, walks, sizes, lanes)
+        odd = bool(height % lanes or width % lanes)
+    else:
+        bounds = [level.extent for level in nest.levels[-2:]]
+        vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, *bounds)
+        odd = not multiples
     accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
     heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * REGISTERS
-    if height % lanes or width % lanes or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
-        side, lanes, vectors = SINGLE_SIDE, 1, ()
+    if odd or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
+        side, lanes, vectors, multiples = SINGLE_SIDE, 1, (), ()
     if len(crossing.loads) * side * (side + 1) * widest > 40_000:
         return {}
-    return {"tile": (side, lanes), "vectors": vectors, "whole": not (height % side or width % side)}
+    whole = exact and not (height % side or width % side)
+    return {"tile": (side, lanes), "vectors": vectors, "multiples": multiples, "whole": whole}
 
 
 def map_tiles(kernel: Kernel, nest: Nest) -> Kernel:
@@ -93,42 +103,42 @@ def map_tiles(kernel: Kernel, nest: Nest) -> Kernel:
     crossing = find_crossing(kernel, nest)
     assert crossing is not None
     w = ThreadWriter(kernel, nest, THREADS)
-    side, _ = kernel.attributes["tile"]
+    side, lanes = kernel.attributes["tile"]
+    vectors, multiples = kernel.attributes.get("vectors", ()), kernel.attributes.get("multiples", ())
     # left alone, the assembler begins all reads before the block meets, and takes registers from other blocks for that
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     whole = bool(kernel.attributes.get("whole"))
-    tile = _Tile(w, crossing, whole)
-    *outer, height, width = w.extents()
-    across = w.parts(width, side)
-    down = w.parts(height, side)
-    count = w.product([*outer, down, across])
-
-    def at(number: Value) -> None:
-        rest, right = w.split(number, across)
-        batch, below = w.split(rest, down) if outer else (rest, rest)
-        w.bind(nest.levels[:-2], batch)
-        w.enter(nest.levels[1:-1])
-        tile.write(w.compute("multiply", below, side), w.compute("multiply", right, side), height, width)
-
-    if whole:
-        at(w.block)
+    held = [w.shared_array(o.results[0].type, side * (side + 1)) for o in crossing.loads]  # type: ignore[arg-type]
+    if multiples:
+        w.choose_form(
+            w.are_multiples(multiples, lanes),
+            lambda: _Tile(w, crossing, held, (side, lanes), vectors).write_all(),
+            lambda: _Tile(w, crossing, held, (SINGLE_SIDE, 1), ()).write_all(),
+        )
     else:
-        with w.tiles(count) as number:
-            at(number)
-            w.barrier()
+        _Tile(w, crossing, held, (side, lanes), vectors, whole=whole).write_all()
     return w.finish("tiles", side * side, every=whole)
 
 
 class _Tile:
-    """Writes what a block does for one tile."""
+    """Writes what a block does for its tiles, of so many elements along a side, in vectors of so many; `held`: shared memory."""
 
-    def __init__(self, w: ThreadWriter, crossing: Crossing, whole: bool) -> None:
+    def __init__(
+        self,
+        w: ThreadWriter,
+        crossing: Crossing,
+        held: list[Value],
+        shape: tuple[int, int],
+        vectors: Sequence[str],
+        *,
+        whole: bool = False,
+    ) -> None:
         self.w = w
         self.crossing = crossing
+        self.held = held
+        self.side, self.lanes = shape
+        self.vectors = vectors
         self.whole = whole
-        self.side, self.lanes = w.builder.kernel.attributes["tile"]
-        self.vectors = w.builder.kernel.attributes.get("vectors", ())
-        self.held = [w.shared_array(o.results[0].type, self.side * (self.side + 1)) for o in crossing.loads]  # type: ignore[arg-type]
         warp, lane = w.split(w.thread, WARP)
         if self.lanes == 1:
             self.near, self.far, self.apart = lane, warp, THREADS // self.side
@@ -136,11 +146,31 @@ class _Tile:
         # eight vectors of four rows a warp, two warps side by side
         pair, left = w.split(warp, 2)
         row, vector = w.split(lane, 8)
-        vectors = self.side // self.lanes
-        assert vectors == 16
+        across = self.side // self.lanes
+        assert across == 16
         self.near = w.compute("multiply", w.compute("add", w.compute("multiply", left, 8), vector), self.lanes)
         self.far = w.compute("add", w.compute("multiply", pair, 4), row)
-        self.apart = THREADS // vectors
+        self.apart = THREADS // across
+
+    def write_all(self) -> None:
+        """All tiles: one a block where they are whole."""
+        w, levels, side = self.w, self.w.nest.levels, self.side
+        *outer, height, width = w.extents()
+        across, down = w.parts(width, side), w.parts(height, side)
+
+        def at(number: Value) -> None:
+            rest, right = w.split(number, across)
+            batch, below = w.split(rest, down) if outer else (rest, rest)
+            w.bind(levels[:-2], batch)
+            w.enter(levels[1:-1])
+            self.write(w.compute("multiply", below, side), w.compute("multiply", right, side), height, width)
+
+        if self.whole:
+            at(w.block)
+            return
+        with w.tiles(w.product([*outer, down, across])) as number:
+            at(number)
+            w.barrier()
 
     def write(self, top: Value, left: Value, height: Value, width: Value) -> None:
         """The tile whose first element is at (`top`, `left`)."""
