@@ -122,11 +122,15 @@ REDUCTIONS = (
 )
 
 
+# Every dtype at these shapes, each a way of its own to fold; what the others add depends on no dtype.
+EVERY_DTYPE = ((), (7,), (3, 5), (2, 1000))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str, shape: tuple[int, ...]) -> None:
     source = np.random.default_rng(1)
-    for dtype in ("float64", "float32", "int32", "bool", "float16", "uint8"):
+    for dtype in ("float64", "uint8", "float32", "int32", "bool", "float16")[: 6 if shape in EVERY_DTYPE else 2]:
         values = np.asarray(source.integers(0, 3, shape)).astype(dtype)
         for axis in [None, *range(-len(shape), len(shape))]:
             try:

@@ -7,9 +7,9 @@ import pytest
 from tests.fuzz.kernels import Generator, check_kernel
 
 
-@pytest.mark.parametrize("seed", range(0, 16, 4))
+@pytest.mark.parametrize("seed", range(0, 10, 2))
 def test_random_kernels(seed: int) -> None:
-    for k in range(seed, seed + 4):
+    for k in range(seed, seed + 2):
         assert check_kernel(k) == ""
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Kernel, compile_kernel, resolve_target
+from weft.codegen import Kernel, compile_kernel, print_kernel, resolve_target
 from weft.codegen.kernel_ir.operation import Pointer
+from weft.codegen.llvm import host
 from weft.runtime import CpuDevice
 
 
@@ -35,9 +36,18 @@ def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
     return slots
 
 
+# What was loaded last, by its text and by what may make loops of it.
+_loaded: dict[tuple[str, Any], Any] = {}
+
+
 def load(kernel: Kernel) -> Any:
     """The kernel, compiled for this machine."""
-    return device().load(compile_kernel(kernel, resolve_target("host")))
+    key = print_kernel(kernel), host.split_at_meetings
+    if key not in _loaded:
+        made = device().load(compile_kernel(kernel, resolve_target("host")))
+        _loaded.clear()
+        _loaded[key] = made
+    return _loaded[key]
 
 
 def run(
@@ -48,6 +58,6 @@ def run(
     shared_bytes: int = 0,
     function: Any = None,
 ) -> None:
-    """Compile and run a kernel; arrays are written in place."""
+    """Compile a kernel, if it was not the last one, and run it; arrays are written in place."""
     sizes = [(*axes, 1, 1)[:3] for axes in (grid, block)]
     device().launch_grid(function or load(kernel), sizes[0], sizes[1], shared_bytes, pack(kernel, arguments))  # type: ignore[arg-type]
