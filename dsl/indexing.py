@@ -139,7 +139,7 @@ def resolve(array: Array, key: Any) -> Index:
             index.shape.append(length)
             index.strides.append(step * strides[axis])
             axis += 1
-        elif isinstance(item, _BOOLS):
+        elif _is_bool(item):
             positions = np.zeros(1 if item else 0, np.int64)
             index.advanced.append(Positions(len(index.shape), 1, 0, positions.shape, positions))
         elif _is_integer(item):
@@ -152,6 +152,10 @@ def resolve(array: Array, key: Any) -> Index:
         else:
             axis = _advanced(index, item, shape, strides, axis)
     return index
+
+
+def _is_bool(item: Any) -> bool:
+    return isinstance(item, _BOOLS) or (isinstance(item, (Array, np.ndarray)) and not item.ndim and item.dtype == bool)
 
 
 def _as_bound(value: Any) -> Any:
@@ -199,8 +203,6 @@ def getitem(array: Array, key: Any) -> Array:
         return element(array, shown)
     if shown is not ...:
         return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
-    if type(key) is not tuple and isinstance(key, Array) and key.dtype == bool and key.ndim == 0:
-        key = bool(key)
     if type(key) is Array and key.dtype == bool and (taken := take_few(array, key)) is not None:
         return taken
     index = resolve(array, key)

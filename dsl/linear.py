@@ -148,6 +148,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     location = start()
     x, y = asarray(a), asarray(b)
     if isinstance(axes, (int, np.integer)):
+        if axes > min(x.ndim, y.ndim):
+            raise IndexError(f"{axes} axes of arrays with {x.ndim} and {y.ndim}")
         first, second = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
         first, second = ([int(i) for i in ([k] if isinstance(k, (int, np.integer)) else k)] for k in axes)

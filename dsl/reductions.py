@@ -345,7 +345,14 @@ def std(
         if spread.ndim:
             check_cast("sqrt", node.dtype, spread.dtype)
         node = cast(node, spread.dtype)
-    return _deliver("sqrt", node, out, casting="unsafe")
+    return _deliver("sqrt", node, out)
+
+
+def _place_out(op: str, node: Expr, out: Any) -> Any:
+    """Places as a new array, or in `out`, which NumPy takes where its own places could hold what it has."""
+    if out is not None and not np.can_cast(out.dtype, np.int64):
+        raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
+    return _deliver(op, node, out, casting="unsafe")
 
 
 def _position(op: str) -> Any:
@@ -359,16 +366,16 @@ def _position(op: str) -> Any:
         if node.dtype.kind == "b":
             node = cast(node, np.dtype(np.uint8))
         if not axes:
-            return _deliver(op, constant(0, np.int64), out)
+            return _place_out(op, constant(0, np.int64), out)
         if node.dtype.kind == "c":
             from weft.dsl.numpy_face import call_numpy
 
             found = call_numpy(getattr(np, op), (a,), {"axis": axis, "keepdims": keep})
-            return found if out is None else _deliver(op, expr_of(as_array(found)), out)
+            return found if out is None else _place_out(op, expr_of(as_array(found)), out)
         if axis is None and len(node.shape) > 1:
             shape = (1,) * len(node.shape) if keep else ()
-            return _deliver(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
-        return _deliver(op, reduce_(op, node, axes, np.int64, keep, location), out)
+            return _place_out(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
+        return _place_out(op, reduce_(op, node, axes, np.int64, keep, location), out)
 
     return _named(op, function)
 

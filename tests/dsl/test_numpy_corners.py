@@ -196,6 +196,28 @@ def byte_orders(m: Any) -> list[Any]:
     ]  # fmt: skip
 
 
+def masks_without_axes(m: Any) -> list[Any]:
+    found = []
+    for key in (
+        np.array(True),
+        np.array(False),
+        m.asarray(np.array(True)),
+        m.asarray(np.array(False)),
+        (np.array(True), 0),
+    ):
+        for shape in ((3,), (2, 2)):
+            x = m.zeros(shape)
+            x[key] = [5]
+            x[key] += 1
+            found += [x.tolist(), x[key].shape]
+    return found
+
+
+def outputs_of_places(m: Any) -> list[Any]:
+    x, holds = m.array([[3, 1], [2, 7]], dtype="f4"), m.zeros(2, dtype=bool)
+    return [m.argmax(x, axis=1, out=holds) is holds, holds.tolist(), m.argmin(x, out=m.zeros((), dtype="i1")).item()]
+
+
 def of_themselves(m: Any) -> list[Any]:
     x = m.arange(4)
     annotations = [m.ndarray[Any, Any].__args__, m.typing.NDArray[np.float32] | None, m.typing.ArrayLike | None]
@@ -205,7 +227,7 @@ def of_themselves(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    beside_objects, promoted, repeated, averages, byte_orders, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
+    beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_places, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip
@@ -236,6 +258,9 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "weights of another length": lambda m: m.average(m.ones((2, 3)), axis=1, weights=[1, 2]),
     "indices of floats": lambda m: m.take(m.arange(3), m.ones(2)),
     "axes twice": lambda m: m.tensordot(m.ones((2, 3, 3)), m.ones((3, 3, 4)), axes=([1, 1], [0, 0])),
+    "places in halves": lambda m: m.argmax(m.arange(3), out=m.zeros((), dtype="f8")),
+    "deviation in an output of integers": lambda m: m.std(m.ones((2, 3)), 0, out=m.zeros(3, dtype="i4")),
+    "more axes than there are": lambda m: m.tensordot(m.ones(2), m.ones((2, 3))),
     "take of nothing": lambda m: m.take(m.arange(0), [0], mode="wrap"),
     "deviation in integers": lambda m: m.std(m.ones((2, 3)), 0, dtype="i4"),
     "choices of another kind": lambda m: m.select([m.ones(2) > 0] * 2, [m.ones(2, dtype="u1"), -3]),
