@@ -99,6 +99,8 @@ def _no_notes(operation: Operation) -> str:
 class NoTurns:
     """Loops that tell nobody of their turns."""
 
+    fault = ""  # the address of a launch's record, a number
+
     def turn(self, body: Block) -> None:
         """The end of a turn of a `for`."""
 

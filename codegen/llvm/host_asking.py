@@ -45,7 +45,7 @@ class Asking(NoTurns):
     """
 
     def __init__(self, emitter: Writer, fault: str) -> None:
-        self._emitter, self._fault = emitter, fault
+        self._emitter, self.fault = emitter, fault
         self._left = emitter.alloca("i32", 4)
         self._constants = {o.results[0]: o.attributes["value"] for o in emitter.kernel.walk() if o.opcode == "constant"}
         emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
@@ -68,7 +68,7 @@ class Asking(NoTurns):
             f"br i1 {emitter.line(f'icmp slt i32 {left}, 0')}, label %ask{number}, label %on{number}, !prof {_WEIGHTS}"
         )
         emitter.start_label(f"ask{number}")
-        emitter.do(f"call void @weft_ask(ptr {emitter.line(f'inttoptr i64 {self._fault} to ptr')})")
+        emitter.do(f"call void @weft_ask(ptr {emitter.line(f'inttoptr i64 {self.fault} to ptr')})")
         emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
         emitter.do(f"br label %on{number}")
         emitter.start_label(f"on{number}")

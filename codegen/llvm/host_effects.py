@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.host_asking import TURNS
 from weft.runtime import CompileError
 
 
@@ -59,5 +60,7 @@ def _print(emitter: Emitter, operation: Operation) -> None:
     name = f"@print{emitter.fresh_number()}"
     spelled = "".join(f"\\{byte:02X}" for byte in data)
     emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{spelled}", align 8')
-    emitter.declare("weft_print", "void", ["ptr", "ptr"])
-    emitter.do(f"call void @weft_print(ptr {name}, ptr {place})")
+    emitter.turns.count(TURNS)  # a signal that has come is seen here rather than by what prints
+    emitter.declare("weft_print", "void", ["ptr", "ptr", "i64"])
+    emitter.do(f"call void @weft_print(ptr {name}, ptr {place}, i64 {emitter.turns.fault or '0'})")
+    emitter.turns.count(TURNS)

@@ -1,18 +1,16 @@
 """What an explicit kernel tells of a failure: a record that its code writes and the launch reads.
 
 The words of the record: what happened (0: nothing), then the block, and two threads with the meetings they wait at; then
-those of `interrupts`.
+those of `fault_words`.
 """
 
 from __future__ import annotations
 
 from array import array
 
-from weft.runtime.cpu import interrupts
+from weft.runtime.cpu import fault_words, interrupts
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.errors import KernelFault
-
-WORDS = interrupts.END
 
 
 class FaultRecord:
@@ -26,15 +24,15 @@ class FaultRecord:
     __slots__ = ("_words", "address")
 
     def __init__(self) -> None:
-        self._words = array("q", bytes(8 * WORDS))
+        self._words = array("q", bytes(8 * fault_words.END))
         self.address = self._words.buffer_info()[0]
         found = interrupts.guard()
         if found is not None:
-            self._words[interrupts.ASK], self._words[interrupts.SHARED] = found.asked, found.shared
+            self._words[fault_words.ASK], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         """Raise KernelFault where the kernel failed, or what a handler of a signal raised that ended it."""
-        if self._words[interrupts.STOP]:
+        if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)
         if not self._words[0]:
             return

@@ -15,16 +15,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
+from weft.runtime.cpu.fault_words import END, KEY, NEXT, RAISED, SHARED, STOP
 from weft.runtime.cpu.loader import ENTRY, link_symbols
 from weft.runtime.cpu.native import lasting, native_object, python_function
 from weft.runtime.errors import CompileError
 
-# Words of a fault record behind those of the fault: the function that a kernel asks; whether all threads are to go; the words
-# below; the exception: type, value, traceback.
-ASK, STOP, SHARED, RAISED, END = 6, 7, 8, 9, 12
-# Words that all launches share: the main thread as the C library names it; when to look again; under which key a thread has
-# the place that it jumps to.
-MAIN, NEXT, KEY = 0, 1, 2
 INTERVAL = 50_000_000  # nanoseconds
 CLOCK = 1  # the C library's monotonic clock
 PLACE = 512  # bytes of a place to jump to: more than any machine's

@@ -1,7 +1,7 @@
 """``print`` of explicit kernels: what host code calls to write to sys.stdout.
 
 In: the address of a length and JSON text (the pieces, the dtypes of the
-values, their formats as C's printf has them), and that of one 64-bit word a value.
+values, their formats as C's printf has them), that of one 64-bit word a value, and that of the launch's record (or 0).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from functools import lru_cache
 
 import numpy as np
+
+from weft.runtime.cpu.fault_words import look_soon, stop
 
 
 def print_line(told: int, values: int) -> None:
@@ -37,5 +39,18 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
     return pieces, [np.dtype(name) for name in dtypes], formats
 
 
+def _print(told: int, values: int, record: int | None) -> None:
+    """Print for a kernel, which the exception ends where that fails, or a signal comes: nobody else would hear of it."""
+    try:
+        print_line(told, values)
+    except BaseException as error:
+        if not record:
+            raise
+        stop(record, error)
+    finally:
+        if record:
+            look_soon(record)
+
+
 # kept for as long as the process: code that was loaded calls it
-CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(print_line)
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_print)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 
@@ -54,6 +55,27 @@ def spins(lock):
         pass
 
 
+@cuda.jit
+def prints(x):
+    while x[0] == 0:
+        print("on and on", x[1])
+        x[1] += 1
+
+
+class Silent:
+    """An output that takes long."""
+
+    def write(self, text):
+        time.sleep(0.001)
+
+
+class Closed:
+    """An output that is not there any more."""
+
+    def write(self, text):
+        raise BrokenPipeError("closed")
+
+
 def ended(kernel, *arguments):
     """How long after the signal a kernel ended, and how."""
     begun = time.perf_counter()
@@ -90,6 +112,16 @@ def main():
     print("loops", ended(goes_through_many[1, 1], np.zeros(4), 1 << 30, 1 << 10))
     spins[1, 1](np.zeros(1, np.int32))
     print("lock", ended(spins[2, 1], np.zeros(1, np.int32)))
+
+    prints[1, 1](np.ones(2))
+    with contextlib.redirect_stdout(Silent()):
+        how = ended(prints[1, 1], np.zeros(2))
+    print("prints", how)
+    try:
+        with contextlib.redirect_stdout(Closed()):
+            prints[1, 1](np.zeros(2))
+    except BrokenPipeError as error:
+        print("output", error)
 
     go = np.zeros(64 * 256)
 

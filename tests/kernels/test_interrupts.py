@@ -18,6 +18,8 @@ meets ended
 exchanges ended
 loops ended
 lock ended
+prints ended
+output closed
 goes on through True
 """
 

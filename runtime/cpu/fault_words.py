@@ -1,0 +1,34 @@
+"""The record of a launch on the CPU, word by word: what an explicit kernel tells of a failure, and what ends it.
+
+Words 0 to 5 are the kernel's (`faults`); the others are read and written here and in `interrupts`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+# The function that a kernel asks whether to go on; whether all threads are to go; the words below; the exception that ended the
+# kernel: type, value, traceback; how many words there are.
+ASK, STOP, SHARED, RAISED, END = 6, 7, 8, 9, 12
+# Words that all launches share: the main thread as the C library names it; when to look for signals again; under which key a
+# thread has the place that it jumps to.
+MAIN, NEXT, KEY = 0, 1, 2
+
+
+def stop(record: int, error: BaseException) -> None:
+    """Let an exception end the kernel of the record at this address: its threads go the next time they ask."""
+    words = (ctypes.c_int64 * END).from_address(record)
+    if words[STOP]:
+        return
+    for k, part in enumerate((type(error), error, error.__traceback__)):
+        if part is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
+            words[RAISED + k] = id(part)
+    words[STOP] = 1
+
+
+def look_soon(record: int) -> None:
+    """Signals are looked for the next time that a thread asks."""
+    shared = ctypes.c_int64.from_address(record + 8 * SHARED).value
+    if shared:
+        ctypes.c_int64.from_address(shared + 8 * NEXT).value = 0
