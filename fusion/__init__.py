@@ -1,6 +1,6 @@
 """The face of fusion: expressions, recording and evaluation."""
 
-from weft.fusion.collecting import keep_apart
+from weft.fusion.collecting import keep_apart, keep_apart_natively
 from weft.fusion.evaluate import evaluate, realise
 from weft.fusion.exclusive import exclusive, flush, free_memory
 from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
@@ -66,6 +66,7 @@ __all__ = [
     "free_memory",
     "gather",
     "iota",
+    "keep_apart_natively",
     "kernels_of",
     "map_",
     "of_numbers",
