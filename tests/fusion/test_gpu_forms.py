@@ -14,6 +14,7 @@ import weft as wf
 from weft.codegen import print_kernel
 from weft.fusion import execute, resized
 from weft.fusion import kernels as home
+from weft.fusion.plan import KernelLaunch
 
 MOST = 1 << 24
 LEAST = 5  # folds over fewer elements are written out
@@ -127,3 +128,65 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
         del made, results, x, y
         wf.evaluate(wf.zeros(1))  # what was only recorded goes
     assert 2 <= len(compiled.texts) <= most
+
+
+# -- kernels for sizes alone ------------------------------------------------------------------------
+
+
+def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
+    """Evaluates `times`; whether the last plan's kernels were for its sizes alone, each time."""
+    found = []
+    for _ in range(times):
+        wf.evaluate(result())
+        plan = next(reversed(execute._plans.values()))
+        launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
+        assert launches
+        found.append(all("exact" in launch.lowered.kernel.attributes for launch in launches))
+    return found
+
+
+def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home_of, name, value in (
+        (execute, "LARGE", 0),
+        (home, "LARGE", 0),
+        (home, "_met", set()),
+        (resized, "_known", type(resized._known)()),
+        (execute, "_plans", type(execute._plans)()),
+    ):
+        monkeypatch.setattr(home_of, name, value)
+    with wf.device("simt"):
+        arrays = [wf.asarray(np.arange(3 * n, dtype=np.float32).reshape(3, n)) for n in (130, 134, 138)]
+        first, second, third = ((lambda x=x: (x * 0.37).sum(axis=1)) for x in arrays)
+        assert special_kernels(first, 1) == [True]  # the first sizes
+        before = np.asarray(second())
+        assert special_kernels(second, execute.OFTEN) == [False] * (execute.OFTEN - 1) + [True]
+        assert np.array_equal(np.asarray(second()), before)
+        monkeypatch.setattr(resized, "MOST_KERNELS", 3)  # there are so many now
+        assert not any(special_kernels(third, execute.OFTEN + 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("softmax", [(5, 66), (5, 68), (3, 1028), (2, 8196)]),
+        ("running sums of rows", [(3, 130), (3, 132), (2, 8196), (2, 8197)]),
+        ("variance", [(16_384 * 3,), (16_384 * 3 + 5,)]),
+        ("transpose", [(40, 68), (41, 67)]),
+    ],
+)
+def test_kernels_for_any_sizes_have_the_bits_of_those_for_some(
+    name: str, shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, program, _ = PROGRAMS[name]
+    monkeypatch.setattr(home, "is_loaded", lambda device, kernel: False)
+    source = np.random.default_rng(4)
+    with wf.device("simt"):
+        for shape in shapes:
+            x, y = (wf.asarray(source.standard_normal(shape).astype(np.float32)) for _ in range(2))
+            found = []
+            for first in (False, True):
+                for cache in (execute._plans, resized._known, home._met):
+                    cache.clear()  # type: ignore[attr-defined]
+                monkeypatch.setattr(resized, "may_be_special", lambda form, first=first: home.Special(first))
+                found.append(np.asarray(program(x, y)))
+            assert found[0].tobytes() == found[1].tobytes()
