@@ -2,8 +2,8 @@
 
 In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`describe_any_row`). Out: the threaded kernel.
 A block has as many rows as its threads suffice for. There is code for rows that are kept in registers, for
-those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) that are
-gone over once have code of their own, for those that are gone over again it is accesses to memory only.
+those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) have code
+of their own; others are read again, so that there is less of it.
 
 Always true: the tree of a fold is that of `map_axes_rows`, or of `map_axes_folds` below 64 elements.
 """
@@ -76,7 +76,6 @@ def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
     w = ThreadWriter(kernel, nest, THREADS)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if kept[0] else REGISTER_AIMS[:2]
     aligned = w.are_multiples(multiples, row.lanes()) if multiples else None
-    once = len(row.loops) == 1
     items = w.product(w.extents())
     start = w.map.get(row.start) or w.number(0)
     length = w.compute("subtract", w.map[row.stop], start)
@@ -91,23 +90,24 @@ def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
 
         def write(slots: int, *, alone: bool = False, whole: bool = False) -> None:
-            known = None if alone or once else aligned
-            AnyRowWriter(w, row, team, part, slots, alone=alone, whole=whole, aligned=known).write(nest)
+            AnyRowWriter(w, row, team, part, slots, alone=alone, whole=whole).write(nest)
 
-        def whole_or_not() -> None:
-            if aligned is None:
-                write(0)
-            else:
-                w.choose_form(aligned, lambda: write(0, whole=True), lambda: write(0))
-
-        def kept_or_not() -> None:
+        def kept_or_not(*, whole: bool) -> None:
+            if not kept[0]:
+                write(0, whole=whole)
+                return
             most = w.compute("multiply", threads, kept[0] * row.lanes())
             keeps = w.builder.op(
                 "bitwise_and", w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most)
             )
-            w.choose_form(keeps, lambda: write(kept[0]), lambda: write(0))
+            w.choose_form(keeps, lambda: write(kept[0], whole=whole), lambda: write(0, whole=whole))
 
-        long = whole_or_not if once else kept_or_not if kept[0] else lambda: write(0)
+        def long() -> None:
+            if aligned is None:
+                kept_or_not(whole=False)
+            else:
+                w.choose_form(aligned, lambda: kept_or_not(whole=True), lambda: write(0))
+
         w.choose_form(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
         w.barrier()
     limits = (0, 0, WARP_LENGTH, BLOCK_LENGTH, LEAST_LENGTH, ROW_ELEMENTS)
@@ -140,20 +140,11 @@ class AnyRowWriter(RowWriter):
     all_fold = False
 
     def __init__(
-        self,
-        w: ThreadWriter,
-        row: RowNest,
-        team: Team,
-        part: Value,
-        kept: int,
-        *,
-        alone: bool,
-        whole: bool,
-        aligned: Value | None,
+        self, w: ThreadWriter, row: RowNest, team: Team, part: Value, kept: int, *, alone: bool, whole: bool
     ) -> None:
-        vectors = w.builder.kernel.attributes.get("vectors", ()) if whole or aligned is not None else ()
+        vectors = w.builder.kernel.attributes.get("vectors", ()) if whole else ()
         loads = TILE_LOADS if len(row.loops) == 1 else LOADS
-        known = RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False, aligned=aligned)
+        known = RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False)
         super().__init__(w, row, THREADS, part, known)
         self.team = team
         self.alone = alone

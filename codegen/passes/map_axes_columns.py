@@ -21,7 +21,7 @@ from weft.codegen.passes.known_multiples import aligned_pointers, needed_multipl
 from weft.codegen.passes.map_axes_folds import fold_all, shuffled
 from weft.codegen.passes.map_axes_lanes import Slot, lanes_of
 from weft.codegen.passes.map_axes_nest import Nest, is_spread, prefers_columns
-from weft.codegen.passes.map_axes_rows import RowFacts, RowNest, RowWriter, find_row
+from weft.codegen.passes.map_axes_rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row
 from weft.codegen.passes.map_axes_writer import ThreadWriter
 
 THREADS = 256
@@ -143,20 +143,20 @@ def map_columns(kernel: Kernel, nest: Nest) -> Kernel:
     count = w.compute("multiply", w.product(outer), across) if outer else across
     multiples = kernel.attributes.get("multiples")
     aligned = w.are_multiples(multiples, lanes) if multiples else None
+    if aligned is not None and len(row.loops) > 1:
+        w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[-1:]
     with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
         batch, number = w.split(opened.index, across) if outer else (opened.index, opened.index)
         w.bind(nest.levels[:-1], batch)
         first = w.compute("add", w.compute("multiply", number, width), w.compute("multiply", right, lanes))
 
-        def write(*, whole: bool, aligned: Value | None = None) -> None:
-            writer = ColumnWriter(w, row, nest, down, side, whole=whole, aligned=aligned)
+        def write(*, whole: bool) -> None:
+            writer = ColumnWriter(w, row, nest, down, side, whole=whole)
             writer.place(first, columns)
             writer.write(nest)
 
         if aligned is None:
             write(whole=bool(kernel.attributes.get("whole")))
-        elif len(row.loops) > 1:
-            write(whole=False, aligned=aligned)
         else:
             w.choose_form(aligned, lambda: write(whole=True), lambda: write(whole=False))
         w.barrier()
@@ -179,19 +179,10 @@ class ColumnWriter(RowWriter):
     """Writes what is done for the columns of a thread, this one being number `part` below one another."""
 
     def __init__(
-        self,
-        w: ThreadWriter,
-        row: RowNest,
-        nest: Nest,
-        part: Value,
-        side: Value | int,
-        *,
-        whole: bool,
-        aligned: Value | None,
+        self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value, side: Value | int, *, whole: bool
     ) -> None:
         attributes = w.builder.kernel.attributes
-        vectors = attributes.get("vectors", ()) if whole or aligned is not None else ()
-        super().__init__(w, row, THREADS, part, RowFacts(0, whole, vectors, aligned=aligned))
+        super().__init__(w, row, THREADS, part, RowFacts(0, whole, attributes.get("vectors", ()) if whole else ()))
         self.side = side
         _, self.lanes = attributes["columns"]
         self.writer.lanes = self.lanes

@@ -100,28 +100,27 @@ def map_joined(kernel: Kernel) -> Kernel:
         w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
     length = _chunk_length(chunk, w)
 
-    def fold(whole: bool, vectors: tuple[str, ...], aligned: Value | None = None) -> None:
-        known = RowFacts(attributes.get("kept", 0), whole, vectors, length, CHUNK_LOADS, aligned=aligned)
-        RowWriter(w, chunk, THREADS, w.thread, known).write(nest)
+    def fold(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
+        RowWriter(w, chunk, THREADS, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
 
-    if not multiples:
-        fold(bool(attributes.get("whole")), vectors)
-    elif len(chunk.loops) == 1:
+    kept = attributes.get("kept", 0)
+    if multiples:  # (others are read again: there is less code)
         aligned = w.are_multiples(multiples, chunk.lanes())
-        w.choose_form(aligned, lambda: fold(True, vectors), lambda: fold(False, ()))
+        w.choose_form(aligned, lambda: fold(kept, True, vectors), lambda: fold(0, False, ()))
     else:
-        fold(False, vectors, w.are_multiples(multiples, chunk.lanes()))
+        fold(kept, bool(attributes.get("whole")), vectors)
     last = _count(w, kernel)
     with w.when(last):
         if "finish" in attributes:
             threads, kept, whole = attributes["finish"]
             _finish(w, rest, final, threads, RowFacts(kept, whole, vectors, w.exact.get(final.stop.name)))
         else:
-            few = RowFacts(vectors_kept(final, FEW_PARTS, WARP))
+            few = w.test("less_equal", w.map[final.stop], FEW_PARTS)
+            facts = RowFacts(loads=CHUNK_LOADS, rest_at_once=False)
             w.choose_form(
-                w.test("less_equal", w.map[final.stop], FEW_PARTS),
-                lambda: _finish(w, rest, final, WARP, few),
-                lambda: _finish(w, rest, final, THREADS, RowFacts()),
+                few,
+                lambda: _finish(w, rest, final, WARP, facts),
+                lambda: _finish(w, rest, final, THREADS, facts),
             )
     return w.finish("joined", 1, every=True)
 

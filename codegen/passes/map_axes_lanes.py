@@ -9,11 +9,9 @@ says that it is aligned, so that LLVM makes one access of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -46,15 +44,12 @@ class LaneWriter:
         Elements of a slot.
     vectors : iterable of str
         Parameters whose accesses along the index are aligned to whole vectors.
-    aligned : Value, optional
-        Where they are, if only the launch knows: elsewhere the same elements are read and written one by one.
     """
 
-    def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str], aligned: Value | None = None) -> None:
+    def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str]) -> None:
         self.w = w
         self.lanes = lanes
         self.vectors = frozenset(vectors)
-        self.aligned = aligned
         self.steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
         self.memo: dict[object, tuple[Value, ...]] = {}
 
@@ -96,12 +91,7 @@ class LaneWriter:
             return self.slot(at(first), [inside] * self.lanes)
         last = w.compute("subtract", there, 1)
         offsets = [w.compute("add", offset, lane) if lane else offset for lane in range(self.lanes)]
-        reach = offsets
-        if self.aligned is not None:  # a vector that is not there has the place of one that is
-            most = w.choose(self.aligned, w.compute("subtract", there, self.lanes), last)
-            first = w.compute("minimum", offset, most)
-            reach = [w.compute("add", first, lane) if lane else first for lane in range(self.lanes)]
-        indices = [at(w.compute("minimum", index, last)) for index in reach]
+        indices = [at(w.compute("minimum", index, last)) for index in offsets]
         return Slot(indices, [w.test("less", index, length) for index in offsets])
 
     def once(self, name: str, x: Value, y: Value) -> Value:
@@ -225,32 +215,19 @@ class LaneWriter:
         if operation.opcode != "load" or valid is None or operands[0] in self.steady:
             return self._once(operation, operands)
         found = self.memo.get(("load", *operands))
-        if found is None:
-            found = self.memo["load", *operands] = self._load(operation, operands, valid)
+        if found is not None:
+            return found
+        w, kind = self.w, operation.results[0].type
+        found = self.memo["load", *operands] = w.select(
+            valid,
+            lambda: w.builder.emit("load", operands, (kind,), **operation.attributes),
+            lambda: (w.number(0, kind),),
+        )
         return found
-
-    def _load(self, operation: Operation, operands: tuple[Value, ...], valid: Value | None) -> tuple[Value, ...]:
-        kind = operation.results[0].type
-
-        def load() -> tuple[Value, ...]:
-            return self.w.builder.emit("load", operands, (kind,), **operation.attributes)
-
-        return self._if_there(operands[0], valid, load, [kind])
-
-    def _if_there(
-        self, source: Value, valid: Value | None, load: Callable[[], Sequence[Value]], kinds: Sequence[Any]
-    ) -> tuple[Value, ...]:
-        """What `load` reads; nothing where it is not there, for somebody may write to it."""
-        if valid is None or source in self.steady:
-            return tuple(load())
-        return self.w.select(valid, load, lambda: [self.w.number(0, kind) for kind in kinds])
 
     def _is_wide(self, operation: Operation) -> bool:
         pointer, index = operation.operands[:2]
         return self.lanes > 1 and pointer.name in self.vectors and self.steps.get(index, 0) == 1
-
-    def _places(self, slot: Slot, index: Value) -> tuple[Value, ...]:
-        return tuple(self.value(slot, lane, index) for lane in range(self.lanes))
 
     def _align(self, pointer: Value) -> int:
         assert isinstance(pointer.type, Pointer)
@@ -258,25 +235,23 @@ class LaneWriter:
 
     def _wide_load(self, operation: Operation, slot: Slot) -> None:
         pointer, index = operation.operands
+        start = self.value(slot, 0, index)
         source = self.w.map[pointer]
-        places = self._places(slot, index)
-        found = self.memo.get(("load", source, *places))
+        found = self.memo.get(("load", source, start))
         if found is None:
 
             def loads() -> list[Value]:
-                address = self.w.builder.offset(source, places[0])
+                address = self.w.builder.offset(source, start)
                 notes = [{"align": self._align(pointer)}, *({} for _ in range(1, self.lanes))]
                 return [self.w.builder.load(address, self.w.number(lane), **n) for lane, n in enumerate(notes)]
 
-            def vector() -> tuple[Value, ...]:
-                return self._if_there(source, slot.valid[0], loads, [operation.results[0].type] * self.lanes)
-
-            def elements() -> list[Value]:
-                lanes = zip(places, slot.valid, strict=True)
-                return [self._load(operation, (source, at), valid)[0] for at, valid in lanes]
-
-            found = vector() if self.aligned is None else self.w.select(self.aligned, vector, elements)
-            self.memo["load", source, *places] = found
+            if slot.valid[0] is None or source in self.steady:
+                found = self.memo["load", source, start] = tuple(loads())
+            else:
+                nothing = self.w.number(0, operation.results[0].type)
+                found = self.memo["load", source, start] = self.w.select(
+                    slot.valid[0], loads, lambda: [nothing] * self.lanes
+                )
         for values, value in zip(slot.values, found, strict=True):
             values[operation.results[0]] = value
 
@@ -287,33 +262,24 @@ class LaneWriter:
         pointer, index, value = operation.operands
         target = self.w.map[pointer]
         wide = self._is_wide(operation)
-
-        def vector(slot: Slot) -> tuple[Value, ...]:
-            with self._where(slot.valid[0]):
-                address = self.w.builder.offset(target, self.value(slot, 0, index))
-                for lane in range(self.lanes):
-                    notes = {"align": self._align(pointer)} if lane == 0 else {}
-                    self.w.builder.store(address, self.w.number(lane), self.value(slot, lane, value), **notes)
-            return ()
-
-        def elements(slot: Slot) -> tuple[Value, ...]:
+        for slot in slots:
+            if wide:
+                with self._where(slot.valid[0]):
+                    address = self.w.builder.offset(target, self.value(slot, 0, index))
+                    for lane in range(self.lanes):
+                        notes = {"align": self._align(pointer)} if lane == 0 else {}
+                        self.w.builder.store(address, self.w.number(lane), self.value(slot, lane, value), **notes)
+                continue
             for lane in range(self.lanes):
                 with self._where(slot.valid[lane]):
                     self.w.builder.store(target, self.value(slot, lane, index), self.value(slot, lane, value))
-            return ()
-
-        for slot in slots:
-            if wide and self.aligned is not None:
-                self.w.select(self.aligned, partial(vector, slot), partial(elements, slot))
-            else:
-                (vector if wide else elements)(slot)
         self.forget()
         if self.steps.get(index) in (None, 0):
             return
         for slot in slots:
             stored = tuple(self.value(slot, lane, value) for lane in range(self.lanes))
             if wide:
-                self.memo["load", target, *self._places(slot, index)] = stored
+                self.memo["load", target, self.value(slot, 0, index)] = stored
             else:
                 for lane in range(self.lanes):
                     self.memo["load", target, self.value(slot, lane, index)] = (stored[lane],)

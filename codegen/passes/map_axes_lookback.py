@@ -120,9 +120,7 @@ def map_lookback(kernel: Kernel, nest: Nest) -> Kernel:
     tiles = w.parts(w.compute("subtract", w.map[stop], w.map[start]), TILE)
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
     w.bind(nest.levels, row)
-    multiples = kernel.attributes.get("multiples", ())
-    aligned = w.are_multiples(multiples, LANES) if multiples else None
-    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()), aligned)
+    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     warp, lane = w.split(w.thread, WARP)
@@ -180,6 +178,9 @@ class _TileWriter:
         warp, lane = thread
         begin = w.compute("add", start, w.compute("multiply", tile, TILE))
         self.whole = w.test("less_equal", begin, w.compute("subtract", self.stop, TILE))
+        multiples = w.builder.kernel.attributes.get("multiples", ())
+        if multiples:
+            self.whole = w.builder.op("bitwise_and", self.whole, w.are_multiples(multiples, LANES))
         own = w.compute("multiply", warp, SLOTS * LANES * WARP)
         self.first = w.compute("add", w.compute("add", begin, own), w.compute("multiply", lane, LANES))
         loaded: set[Value] = set()

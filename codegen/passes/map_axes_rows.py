@@ -201,8 +201,8 @@ class RowFacts:
     """What is known of a row.
 
     `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
-    the pointers `vectors`, or is where `aligned` holds. `length`: of the row, where that is known. `loads`: vectors that are
-    read at once in a tile; `rest_at_once`: in the last part of one too, not one by one.
+    the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile;
+    `rest_at_once`: in the last part of one too, not one by one.
     """
 
     kept: int = 0
@@ -211,7 +211,6 @@ class RowFacts:
     length: int | None = None
     loads: int = TILE_LOADS
     rest_at_once: bool = True
-    aligned: Value | None = None
 
 
 class RowWriter:
@@ -226,7 +225,7 @@ class RowWriter:
         self.part = part
         self.lanes = row.lanes()
         self.known = known
-        self.writer = LaneWriter(w, self.lanes, known.vectors, known.aligned)
+        self.writer = LaneWriter(w, self.lanes, known.vectors)
         self.slots: list[Slot] = []
 
     @property

@@ -147,12 +147,19 @@ def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
     w = ThreadWriter(kernel, nest, THREADS)
     least, multiples = kernel.attributes["scan"], kernel.attributes.get("multiples", ())
     if least == 1:
-        _write_row(w, scan, None)
+        _write_row(w, scan, whole=bool(kernel.attributes.get("whole")))
         return w.finish("scans", 1, every=True)
-    aligned = w.are_multiples(multiples, LANES) if multiples else None
     start, stop = scan.loop.operands[:2]
     length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
-    w.choose_form(w.test("less", length, least), lambda: _write_rows(w), lambda: _write_row(w, scan, aligned))
+
+    def shared() -> None:
+        if not multiples:
+            _write_row(w, scan, whole=False)
+            return
+        aligned = w.are_multiples(multiples, LANES)
+        w.choose_form(aligned, lambda: _write_row(w, scan, whole=True), lambda: _write_row(w, scan, whole=False))
+
+    w.choose_form(w.test("less", length, least), lambda: _write_rows(w), shared)
     # (a block has a row, or a thread each of as many as it has threads)
     return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
 
@@ -166,11 +173,11 @@ def _write_rows(w: ThreadWriter) -> None:
         w.copy(w.nest.item)
 
 
-def _write_row(w: ThreadWriter, scan: Scan, aligned: Value | None) -> None:
-    """A row for the block, tile by tile."""
-    nest, attributes = w.nest, w.builder.kernel.attributes
+def _write_row(w: ThreadWriter, scan: Scan, *, whole: bool) -> None:
+    """A row for the block, tile by tile; `whole`: in whole vectors."""
+    nest = w.nest
     w.bind(nest.levels, w.block)
-    writer = LaneWriter(w, LANES, attributes.get("vectors", ()), aligned)
+    writer = LaneWriter(w, LANES, w.builder.kernel.attributes.get("vectors", ()) if whole else ())
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
@@ -184,7 +191,8 @@ def _write_row(w: ThreadWriter, scan: Scan, aligned: Value | None) -> None:
             stop, "serial", start=start, initial=before, step_by=w.number(THREADS * LANES), rolled=True
         ) as opened,
     ):
-        slot = _slot(w, writer, opened.index, stop)
+        own, left = w.compute("multiply", w.thread, LANES), w.compute("subtract", stop, opened.index)
+        slot = writer.slot_within(opened.index, own, left, whole=whole)
         writer.begin([slot], scan.index)
         writer.copy(scan.before, [slot], scan.index)
         for folder in folders:
@@ -192,19 +200,12 @@ def _write_row(w: ThreadWriter, scan: Scan, aligned: Value | None) -> None:
         w.barrier()
         after = []
         for folder, carried in zip(folders, opened.carried, strict=True):
-            first, whole = folder.fold_tile()
+            first, total = folder.fold_tile()
             folder.finish([slot], folder.fold(carried, first))
-            after.append(folder.fold(carried, whole))
+            after.append(folder.fold(carried, total))
         writer.copy(scan.after, [slot], scan.index, steps)
         w.barrier()
         opened.yield_(*after)
-
-
-def _slot(w: ThreadWriter, writer: LaneWriter, base: Value, stop: Value) -> Slot:
-    """This thread's neighbours in the tile that begins at `base`."""
-    left = w.compute("subtract", stop, base)
-    own = w.compute("multiply", w.thread, LANES)
-    return writer.slot_within(base, own, left, whole=bool(w.builder.kernel.attributes.get("whole")))
 
 
 class Folder:
