@@ -44,6 +44,13 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
     return call_numpy(getattr(np, name), arguments, options)
 
 
+def _known(value: Any) -> Any:
+    """Bins or bounds with what arrays are in them as NumPy's: edges are computed from them at once."""
+    from weft.dsl.numpy_face import to_host
+
+    return to_host(value)
+
+
 def _is_ours(values: Any, kinds: str) -> bool:
     """Whether these are values that kernels go through, in dtypes of these kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
@@ -111,13 +118,14 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """How many values lie between each two edges, and the edges, as `numpy.histogram`."""
+    bins, range = _known(bins), _known(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _is_ours(a, "iuf") or not _are_weights(weights, a):
         return _on_host("histogram", a, bins=bins, range=range, density=density, weights=weights)
     like: Any = np.empty(0, a.dtype)
     if not several and range is None:
         like = np.array(_extremes(a), a.dtype)
-    edges = np.histogram_bin_edges(like, np.asarray(bins) if several else bins, range)
+    edges = np.histogram_bin_edges(like, bins, range)
     start()
     with device(a.device):
         count = len(edges) - 1
@@ -133,10 +141,10 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """How many points lie in each cell of a grid, and the edges along both axes, as `numpy.histogram2d`."""
+    bins, range = _known(bins), _known(range)
     alike = _is_ours(x, "iuf") and _is_ours(y, "iuf") and x.ndim == 1 and x.shape == y.shape and x.device is y.device
     if not alike or not _are_weights(weights, x):
         return _on_host("histogram2d", x, y, bins=bins, range=range, density=density, weights=weights)
-    bins = np.asarray(bins) if isinstance(bins, Array) else bins
     pair = isinstance(bins, (list, tuple, np.ndarray)) and len(bins) == 2
     each = list(bins) if pair else [bins, bins]
     bounds = _extremes(x, y)

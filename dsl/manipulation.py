@@ -301,7 +301,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
 def tile(A: Any, reps: Any) -> Array:
     """The whole array a number of times along each axis."""
     array = asarray(A)
-    counts = tuple(int(r) for r in ((reps,) if isinstance(reps, (int, np.integer)) else reps))
+    counts = tuple(int(r) for r in (reps if np.ndim(reps) else (reps,)))
     ndim = max(len(counts), array.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     shape = (1,) * (ndim - array.ndim) + array.shape

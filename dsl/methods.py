@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from math import prod
 from numbers import Number
 from types import GenericAlias
@@ -141,7 +142,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to a number of decimals, ties to even."""
     from weft.dsl.ufunc import as_array, deliver
 
-    array = as_array(a)
+    array, decimals = as_array(a), operator.index(decimals)
     start()
     node = expr_of(array)
     if array.dtype.kind == "b" and decimals:

@@ -45,6 +45,22 @@ def test_values_are_counted_by_bins(dtype: Any, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_bins_and_bounds_may_be_pending(device: str) -> None:
+    x = sample(np.float64)
+    edges = np.array([-20.0, 0, 7])
+    with wf.device(device):
+        a = wf.asarray(x)
+        same(wf.histogram(a, 10, (a.min(), a.max())), np.histogram(x, 10, (x.min(), x.max())))
+        same(wf.histogram(a, wf.asarray(edges) + 1), np.histogram(x, edges + 1))
+        same(wf.histogram2d(a, a, [wf.asarray(edges), 3]), np.histogram2d(x, x, [edges, 3]))
+        same(
+            wf.histogram2d(a, a, 4, [[a.min(), 1], [-1, a.max()]]),
+            np.histogram2d(x, x, 4, [[x.min(), 1], [-1, x.max()]]),
+        )
+        same(wf.round(a, wf.arange(3)[2]), np.round(x, 2))
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_what_is_no_number_is_in_no_bin(device: str) -> None:
     x = sample(np.float64)
     x[::7] = np.nan

@@ -137,6 +137,7 @@ def repeated(m: Any) -> list[Any]:
         "ab" * n,
         [0] * (m.arange(3).max() + 1),
         ([1] * m.array(2)).tolist(),
+        m.tile(m.arange(2), n).tolist(),
         (n + [1]).tolist(),
     ]
 
