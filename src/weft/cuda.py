@@ -64,6 +64,7 @@ from weft.dsl.cuda.streams import (
 from weft.dsl.kernel import types as _types
 from weft.dsl.kernel.hints import In, InOut, Out
 from weft.dsl.kernel.names import NAMES as _NAMES
+from weft.dsl.kernel.types import from_dtype, typeof
 from weft.dsl.kernel.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
 from weft.dsl.kernel.vector_types import VECTOR_TYPES as _VECTOR_TYPES
 
@@ -129,6 +130,7 @@ __all__ = [
     "event_elapsed_time",
     "external_stream",
     "from_cuda_array_interface",
+    "from_dtype",
     "get_current_device",
     "gpus",
     "is_available",
@@ -157,4 +159,5 @@ __all__ = [
     "stream",
     "synchronize",
     "to_device",
+    "typeof",
 ]

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import weft
@@ -96,3 +97,9 @@ def test_importing_weft_does_not_load_kernels() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")}
     )
     assert done.stdout.split("\n")[:3] == ["[]", "True", "[]"]
+
+
+def test_what_programs_take_from_numba_itself_is_there() -> None:
+    record = cuda.from_dtype(np.dtype([("a", np.int32), ("b", np.float64)]))
+    assert cuda.typeof(np.zeros(3, np.float32)) == cuda.float32[::1]
+    assert record == cuda.types.from_dtype(np.dtype([("a", np.int32), ("b", np.float64)]))
