@@ -15,9 +15,10 @@ from weft.runtime import CompileError, get_device, override
 from weft.runtime.cpu import interrupts
 
 THREADS = 64
-X = np.random.default_rng(0).random((9, 1300)).astype("f4")
-Y = np.random.default_rng(1).random((300, 70)).astype("f4")
-Z = np.random.default_rng(2).random((7, 40, 300)).astype("f4")
+W = np.random.default_rng(0).random((9, 1300)).astype("f4")
+X = W[:4]
+Y = np.random.default_rng(1).random((150, 70)).astype("f4")
+Z = np.random.default_rng(2).random((3, 40, 300)).astype("f4")
 
 
 def planted(fault: str) -> Kernel:
@@ -113,7 +114,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "few columns": lambda: wf.asarray(Y)[:, :5].sum(axis=0),
     "columns of complex numbers": lambda: wf.asarray(Y.astype("c8")).sum(axis=0),
     "everything": lambda: wf.asarray(Y).mean(),
-    "chunks": lambda: wf.sin(wf.asarray(np.arange(40000.0))).sum(),
+    "chunks": lambda: wf.sin(wf.asarray(np.arange(33_000.0))).sum(),
     "transposed": lambda: wf.asarray(Y).T + wf.asarray(Y[:70, :1]),
     "scan": lambda: wf.cumsum(wf.asarray(X), axis=1),
     "rows far apart": lambda: wf.asarray(Z).sum(axis=(0, 2)),
@@ -151,7 +152,7 @@ def _centred() -> wf.Array:
 
 
 def _stepped() -> wf.Array:
-    x = wf.asarray(X)
+    x = wf.asarray(W)
     x[1:-1] += x[2:] * x[:-2]
     return x
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import threading
@@ -9,7 +10,6 @@ import time
 
 import pytest
 
-from weft.fusion import keep_apart_natively
 from weft.runtime import CodeCache, undisturbed
 
 
@@ -67,11 +67,11 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
 
 def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
     """Also one in the lines that end a build."""
-    keep_apart_natively()  # an interrupt in a callback of the collector's would be raised to nobody
+    gc.disable()  # an interrupt in what the collector calls, others' finalisers too, is raised to nobody
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     pick, cache, interrupted = random.Random(0), CodeCache(), 0
     try:
-        for number in range(3000):
+        for number in range(1500):
             try:
                 signal.setitimer(signal.ITIMER_REAL, pick.random() * 1e-4)
                 for k in range(50):
@@ -84,7 +84,8 @@ def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert interrupted > 100
+        gc.enable()
+    assert interrupted > 50
 
 
 def test_a_build_that_asks_for_itself() -> None:
