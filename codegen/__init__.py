@@ -9,7 +9,7 @@ from weft.codegen.kernel_ir.interpret import interpret_kernel
 from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
 from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
 from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
-from weft.codegen.obtain import Tally, is_loaded, obtain_function
+from weft.codegen.obtain import Tally, is_loaded, obtain_code, obtain_function
 from weft.codegen.ops import OPS, NoLoopError, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
@@ -61,6 +61,7 @@ __all__ = [
     "join_kernels",
     "dtype_kind",
     "lower_stages",
+    "obtain_code",
     "obtain_function",
     "parse_kernel",
     "print_kernel",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,14 +17,8 @@ from weft.codegen.kernel_ir.operation import Kernel, Pointer
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
-from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_dialect import HostDialect
-from weft.codegen.llvm.host_split import emit_split
 from weft.codegen.passes import launch_data, run_passes
-from weft.codegen.passes.forward_variables import forward_variables
-from weft.codegen.passes.mark_addresses import mark_addresses
-from weft.codegen.passes.split_at_meetings import split_at_meetings
-from weft.codegen.passes.store_branch_results import store_branch_results
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
 
@@ -53,16 +48,12 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     """LLVM text of a kernel for the host: with threads where a person wrote them or a GPU's schedule gave them."""
     ready = run_passes(kernel, target)
     launch = _launch(ready)
-    if ready.level == "threaded":
-        ready = mark_addresses(store_branch_results(forward_variables(ready)))
     sites: list[str] = []
     if ready.level == "logical":
         dialect = HostDialect(target)
         text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
-    elif not (ready.attributes.get("watch") or target.backward) and (split := split_at_meetings(ready)) is not None:
-        text, symbols, sites = emit_split(ready, target, split)
     else:
-        text, symbols, sites = emit_coroutines(ready, target)
+        text, symbols, sites = import_module("weft.codegen.llvm.host_threads").emit_threads(ready, target)
     check_declarations(text, (*COMMON, *HOST), symbols)
     if kernel.level == "threaded" and kernel.attributes.get("fast"):
         text = with_float_flags(text, "contract arcp nsz reassoc")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Target, compile_kernel, lower_stages, resolve_target
+from weft.codegen import Target, lower_stages, obtain_code, print_kernel, resolve_target
 from weft.dsl.kernel import types
 from weft.dsl.kernel.arguments import from_type
 from weft.dsl.kernel.device_function import DeviceFunction
@@ -69,7 +69,7 @@ def compile_ptx(
     name = (abi_info or {}).get("abi_name")
     if name:
         made.kernel.name = name
-    code = compile_kernel(made.kernel, target)
+    code = obtain_code(target, made.kernel, print_kernel(made.kernel))
     returned = types.from_dtype(made.returns) if made.returns is not None else types.void
     return code.code.decode(), returned
 

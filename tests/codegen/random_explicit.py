@@ -28,7 +28,7 @@ from weft.codegen import (
     resolve_target,
     verify_kernel,
 )
-from weft.codegen.llvm import host
+from weft.codegen.llvm import host_threads
 from weft.runtime import assemble
 
 OUT = 6  # results a thread
@@ -288,7 +288,7 @@ def check(seed: int, assembled: bool = False) -> None:
     np.testing.assert_array_equal(back, wanted, err_msg=f"seed {seed}: backwards")
     found = launched(lambda given: run(kernel, given, grid, block))
     np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: compiled for the CPU")
-    with patch.object(host, "split_at_meetings", lambda kernel: None):
+    with patch.object(host_threads, "split_at_meetings", lambda kernel: None):
         found = launched(lambda given: run(kernel, given, grid, block))
     np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: a coroutine a thread")
     arch = writer.random.choice(["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from weft import cuda
-from weft.codegen import compile_kernel, resolve_target
+from weft.codegen import Tally, compile_kernel, resolve_target
 from weft.dsl.kernel.arguments import from_type
 from weft.dsl.kernel.dispatcher import make_options
 from weft.dsl.kernel.specialise import specialise
 from weft.dsl.kernel.types import parse_type
-from weft.runtime import CompileError, assemble
+from weft.runtime import CompileError, assemble, override
 
 WIDE = re.compile(r"\b(mul|mad)\.(lo|hi)\.[su]64|\b(div|rem)\.[su]64")
 
@@ -83,6 +84,13 @@ def test_narrow_indices_where_extents_allow(layout: str) -> None:
         ptx = compile_kernel(kernel, resolve_target("sm_80")).code.decode()
         assert not WIDE.search(ptx)
         assert parameters(ptx) <= count
+
+
+def test_ptx_is_compiled_once(tmp_path: Path) -> None:
+    with override(cache_dir=str(tmp_path)):
+        before = Tally.compiled
+        first, again = (cuda.compile_ptx(axpby, "void(int8[::1], int8[::1], int8[::1])", cc=(8, 0)) for _ in range(2))
+    assert first == again and Tally.compiled == before + 1
 
 
 @pytest.mark.parametrize("arch", [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)])

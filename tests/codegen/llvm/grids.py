@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen import Kernel, compile_kernel, print_kernel, resolve_target
 from weft.codegen.kernel_ir.operation import Pointer
-from weft.codegen.llvm import host
+from weft.codegen.llvm import host_threads
 from weft.runtime import CpuDevice
 
 
@@ -42,7 +42,7 @@ _loaded: dict[tuple[str, Any], Any] = {}
 
 def load(kernel: Kernel) -> Any:
     """The kernel, compiled for this machine."""
-    key = print_kernel(kernel), host.split_at_meetings
+    key = print_kernel(kernel), host_threads.split_at_meetings
     if key not in _loaded:
         made = device().load(compile_kernel(kernel, resolve_target("host")))
         _loaded.clear()

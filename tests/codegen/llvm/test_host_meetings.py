@@ -9,7 +9,7 @@ import pytest
 
 from tests.codegen.llvm.grids import run
 from weft.codegen import KernelBuilder, Value, verify_kernel
-from weft.codegen.llvm import host
+from weft.codegen.llvm import host_threads
 from weft.runtime import KernelFault
 
 FULL = 0xFFFFFFFF
@@ -19,7 +19,7 @@ FULL = 0xFFFFFFFF
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything as loops where that is possible, and everything as coroutines."""
     if request.param == "coroutines":
-        monkeypatch.setattr(host, "split_at_meetings", lambda kernel: None)
+        monkeypatch.setattr(host_threads, "split_at_meetings", lambda kernel: None)
 
 
 def builder(name: str, index: type = np.int32) -> KernelBuilder:

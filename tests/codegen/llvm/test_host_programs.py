@@ -13,7 +13,7 @@ import pytest
 from tests.codegen.explicit_kernels import PROGRAMS, warp_folds
 from tests.codegen.llvm.grids import run
 from weft.codegen import Pointer, interpret_kernel, resolve_target
-from weft.codegen.llvm import host
+from weft.codegen.llvm import host_threads
 from weft.codegen.passes import run_passes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if form == "coroutines":
-        monkeypatch.setattr(host, "split_at_meetings", lambda kernel: None)
+        monkeypatch.setattr(host_threads, "split_at_meetings", lambda kernel: None)
     program = PROGRAMS[name]()
     arguments = []
     for parameter, argument in zip(program.kernel.parameters, program.arguments, strict=True):

@@ -10,7 +10,7 @@ import pytest
 from tests.codegen.llvm.grids import run
 from tests.codegen.llvm.random_kernels import Program
 from weft.codegen import Kernel, interpret_kernel, verify_kernel
-from weft.codegen.llvm import host
+from weft.codegen.llvm import host_threads
 from weft.codegen.passes.split_at_meetings import Split
 
 SEEDS = [*range(8), 120, *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 100))]
@@ -30,7 +30,7 @@ def check(seed: int) -> int:
         )
     np.testing.assert_array_equal(expected[0], expected[1])
     splits = 0
-    split = host.split_at_meetings
+    split = host_threads.split_at_meetings
 
     def counted(kernel: Kernel) -> Split | None:
         nonlocal splits
@@ -40,7 +40,7 @@ def check(seed: int) -> int:
 
     for form in ("loops", "coroutines"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(host, "split_at_meetings", counted if form == "loops" else lambda kernel: None)
+            patch.setattr(host_threads, "split_at_meetings", counted if form == "loops" else lambda kernel: None)
             found = np.zeros(blocks * threads, np.int32)
             run(kernel, [x, found, 5], (blocks,), (threads,))
             np.testing.assert_array_equal(found, expected[0], err_msg=f"seed {seed}, {form}")

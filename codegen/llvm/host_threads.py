@@ -1,0 +1,25 @@
+"""LLVM text of kernels with threads for the host: which of the two ways they run in.
+
+In: a kernel behind its passes whose threads a person wrote or a GPU's schedule gave it. Out: its text, the outside symbols that it
+calls, the places where its threads meet. Always true: it is loaded for such kernels only, since a process pays for what it
+imports.
+"""
+
+from __future__ import annotations
+
+from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.llvm.host_coroutines import emit_coroutines
+from weft.codegen.llvm.host_split import emit_split
+from weft.codegen.passes.forward_variables import forward_variables
+from weft.codegen.passes.mark_addresses import mark_addresses
+from weft.codegen.passes.split_at_meetings import split_at_meetings
+from weft.codegen.passes.store_branch_results import store_branch_results
+from weft.codegen.target import Target
+
+
+def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
+    """Loops over a block's threads between their meetings where these can be told apart, else a coroutine for each thread."""
+    ready = mark_addresses(store_branch_results(forward_variables(ready)))
+    if not (ready.attributes.get("watch") or target.backward) and (split := split_at_meetings(ready)) is not None:
+        return emit_split(ready, target, split)
+    return emit_coroutines(ready, target)
