@@ -221,7 +221,7 @@ def test_lines_stay_with_what_a_pass_makes_of_an_operation() -> None:
     assert all("line" in o.attributes for o in ready.walk())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z_]{1,6}", fullmatch=True).filter(lambda key: key not in ("value", "values", "types")),
