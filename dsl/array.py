@@ -55,6 +55,12 @@ _NUMBERS = {
 _WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
 
 
+class Looks:
+    """How often values of arrays have been looked at: what was recorded meanwhile may depend on them."""
+
+    count = 0
+
+
 class Array(ArrayMembers):
     """An n-dimensional array whose operations are recorded and run fused.
 
@@ -131,6 +137,7 @@ class Array(ArrayMembers):
 
         Evaluates the array.
         """
+        Looks.count += 1
         storage = self._storage
         values = storage.device.download(realise(storage), storage.dtype, storage.shape)
         if self._view is None:
@@ -154,6 +161,7 @@ class Array(ArrayMembers):
 
     def _number(self) -> Any:
         """The only element where it can be read at once, else the array, for Python to make a number of."""
+        Looks.count += 1
         storage = self._storage
         if self._view is not None or storage.shape or storage.device.name != "cpu":
             return self.numpy()
@@ -240,10 +248,12 @@ class Scalar(Array):
     _value: Any  # a Python number, or None
 
     def _number(self) -> Any:
+        Looks.count += 1
         value = self._value
         return super()._number() if value is None else value
 
     def _real_number(self) -> Any:
+        Looks.count += 1
         value = self._value
         return super()._real_number() if value is None else value
 

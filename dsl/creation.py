@@ -378,6 +378,7 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
 
 
 def _triangle(values: Any, k: int, lower: bool) -> Array:
+    beyond = int(k)
     begin()
     source = asarray(values)
     if not source.ndim:
@@ -386,7 +387,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
     if len(node.shape) < 2:
         node = broadcast_to(node, (node.shape[0], node.shape[0]))
     shape = node.shape[-2:]
-    row = map_("add", [iota(shape, 0, np.int64), constant(int(k), np.int64)])
+    row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
     column = iota(shape, 1, np.int64)
     keep = map_("less_equal" if lower else "greater_equal", [column, row])
     return record(map_("where", [keep, node, constant(0, node.dtype)]))

@@ -15,7 +15,7 @@ from weft.dsl.array import Array, start
 from weft.dsl.creation import as_dtype, asarray, empty
 from weft.dsl.manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, ravel, reshape
 from weft.dsl.recalled import recalled
-from weft.dsl.reductions import normalize_axis
+from weft.dsl.reductions import normalize_axis, settled
 
 
 @recalled
@@ -118,7 +118,7 @@ def column_stack(tup: Any) -> Array:
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """An array cut into parts of nearly equal length, as views."""
-    array, sections = asarray(ary), indices_or_sections
+    array, sections = asarray(ary), settled(indices_or_sections)
     place = normalize_axis(axis, array.ndim)
     length = array.shape[place]
     if isinstance(sections, (int, np.integer)):
@@ -135,7 +135,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """An array cut into parts of equal length, as views."""
-    array, sections = asarray(ary), indices_or_sections
+    array, sections = asarray(ary), settled(indices_or_sections)
     if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(array, sections, axis)

@@ -19,7 +19,7 @@ from weft.dsl.array import Array, expr_of, record, start
 from weft.dsl.creation import asarray
 from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
 from weft.dsl.recalled import recalled
-from weft.dsl.reductions import normalize_axis
+from weft.dsl.reductions import normalize_axis, settled
 from weft.dsl.ufunc import deliver
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
 
@@ -145,6 +145,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 @recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes, as `numpy.tensordot`."""
+    axes = settled(axes)
     location = start()
     x, y = asarray(a), asarray(b)
     if isinstance(axes, (int, np.integer)):

@@ -15,7 +15,7 @@ from weft.codegen import is_half
 from weft.dsl.array import Array
 from weft.dsl.manipulation import where
 from weft.dsl.recalled import recalled
-from weft.dsl.reductions import cumprod, cumsum, mean, std, var
+from weft.dsl.reductions import cumprod, cumsum, mean, settled, std, var
 from weft.dsl.reductions import sum as sum_
 from weft.dsl.sorting import on_host
 from weft.dsl.ufunc import as_array
@@ -52,12 +52,14 @@ def _numbers(values: Array) -> tuple[Array, Array]:
 
 
 def _mean(values: Array, axis: Any, keepdims: Any) -> Any:
+    axis = settled(axis)
     numbers, there = _numbers(values)
     total = sum_(numbers, axis, None, None, keepdims)
     return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
 
 
 def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
+    axis, ddof = settled(axis), settled(ddof)
     centre = _mean(values, axis, True)
     numbers, there = _numbers(values)
     distance = where(there, numbers - centre, values.dtype.type(0))

@@ -2,7 +2,7 @@
 
 In: a function of arrays, numbers and options that records a new array. Out: the function, which costs one look-up where
 it has been called so before. Always true: an array that is found again is what the function would have recorded; a
-function that evaluates, writes, gives a view, or puts numbers into slots is not found again.
+function that evaluates, looks at values, writes, gives a view, or puts numbers into slots is not found again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.dsl.again import CALLED, RECORD, bind_memory, keep_zero, note_found
-from weft.dsl.array import Array, Part, Scalar, record, user_location
+from weft.dsl.array import Array, Looks, Part, Scalar, record, user_location
 from weft.dsl.kept_code import keep_code
 from weft.fusion import INTERNED, SOFT_LIMIT, Epoch, Location, cut, recording
 
@@ -49,7 +49,7 @@ def recalled(function: Function) -> Function:
         if node is not None:
             note_found()
             return record(node)
-        slots, pending = len(epoch.slots), len(epoch.pending)
+        slots, pending, looks = len(epoch.slots), len(epoch.pending), Looks.count
         result = function(*arguments, **options)
         if (
             (kind := type(result)) in (Array, Scalar)
@@ -57,6 +57,7 @@ def recalled(function: Function) -> Function:
             and result._view is None
             and recording.epoch is epoch
             and len(epoch.slots) == slots
+            and Looks.count == looks  # (an axis, a number of places: no two are alike)
             and any(made is result._storage for made in epoch.pending[pending:])
             and keep_code(where[0])
         ):

@@ -19,6 +19,15 @@ from weft.runtime import warn_user
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
+def settled(value: Any) -> Any:
+    """An option, an axis or several say, in which no array is: what is pending is evaluated before anything is recorded."""
+    if isinstance(value, Array):
+        return value.item() if not value.ndim else value.tolist()
+    if type(value) in (tuple, list):
+        return type(value)(map(settled, value))
+    return value
+
+
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Axes as a tuple of numbers that are not negative. Raises AxisError."""
     if axis is None:
@@ -74,9 +83,9 @@ def reduce(
     where: Any = True,
 ) -> Any:
     """Fold `values` with row `op` over `axis`."""
+    axis, keep = settled(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
-    keep = False if keepdims is _NO_VALUE else bool(keepdims)
     if not node.shape and axis is not None and axis in (0, -1):
         node = reshape(node, (1,))
         keep = False
@@ -143,6 +152,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 
 def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
     """Running fold along an axis."""
+    axis = settled(axis)
     location = start()
     node = expr_of(as_array(values))
     if axis is None or not node.shape:
@@ -271,6 +281,7 @@ def var(
     correction: Any = None,
 ) -> Any:
     """Variance: the mean of the squared distances from the mean, in two passes."""
+    axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
     location = start()
     values = as_array(a)
     if correction is not None and ddof:
@@ -357,6 +368,7 @@ def _place_out(op: str, node: Expr, out: Any) -> Any:
 
 def _position(op: str) -> Any:
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        axis = settled(axis)
         location = start()
         node = expr_of(as_array(a))
         keep = keepdims is not _NO_VALUE and bool(keepdims)

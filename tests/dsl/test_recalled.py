@@ -53,6 +53,32 @@ def test_what_is_found_again_is_what_would_be_recorded(name: str) -> None:
             np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
+def test_options_taken_from_arrays_are_not_found_again() -> None:
+    values, counts = np.arange(12.0).reshape(3, 4), np.array([0, 1, 0, 1])
+    x, which = wf.asarray(values), wf.asarray(counts)
+    made: dict[str, Any] = {
+        "sum": lambda m, x, n: m.sum(x, axis=n),
+        "mean": lambda m, x, n: m.mean(x * 2, n),
+        "cumsum": lambda m, x, n: m.cumsum(x * 2, n),
+        "argmax": lambda m, x, n: m.argmax(x * 2, n),
+        "nanstd": lambda m, x, n: m.nanstd(x * 2, n, ddof=n),
+        "round": lambda m, x, n: m.round(x / 3, n),
+        "stack": lambda m, x, n: m.stack([x, x], axis=n),
+        "diff": lambda m, x, n: m.diff(x, n),
+        "pad": lambda m, x, n: m.pad(x, n),
+        "tril": lambda m, x, n: m.tril(x * 2, n),
+        "tensordot": lambda m, x, n: m.tensordot(x, x * 2, ([n], [n])),
+        "tile": lambda m, x, n: m.tile(x, n),
+        "split": lambda m, x, n: m.split(x, n + 1, axis=1)[0],
+    }
+    for name, make in made.items():
+        wanted = [make(np, values, n) for n in counts]
+        for numbers in (which, [which[k] + 0 for k in range(4)]):  # in memory, and pending
+            found = [make(wf, x, n) for n in numbers]
+            for mine, theirs in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(np.asarray(mine), theirs, err_msg=name, strict=True)
+
+
 def test_recording_again_makes_nothing_new() -> None:
     x, y = wf.ones((4, 4)), wf.ones((4, 4))
     wf.evaluate(x, y)
