@@ -15,10 +15,10 @@ from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.flatten_branches import flatten_branches
 from weft.codegen.passes.join_kernels import join_kernels
 from weft.codegen.passes.map_axes_columns import halve, threads_below
-from weft.codegen.passes.map_axes_crossed import threads_of
 from weft.codegen.passes.map_axes_joined import can_join
 from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
 from weft.codegen.passes.map_axes_lookback import share_rows
+from weft.codegen.passes.map_axes_rows import threads_of
 from weft.codegen.passes.map_axes_sweep import THREADS as SWEEP_THREADS
 from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
 from weft.codegen.target import Target

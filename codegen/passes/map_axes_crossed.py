@@ -18,13 +18,11 @@ from weft.codegen.passes.map_axes_lanes import Slot
 from weft.codegen.passes.map_axes_nest import Nest, is_spread
 from weft.codegen.passes.map_axes_rows import (
     BLOCK,
-    BLOCK_LENGTH,
     WARP,
-    WARP_LENGTH,
-    WIDE_BLOCK,
     RowFacts,
     RowNest,
     RowWriter,
+    threads_of,
     vectors_kept,
 )
 from weft.codegen.passes.map_axes_writer import ThreadWriter
@@ -51,11 +49,6 @@ def find_crossed(nest: Nest) -> CrossedNest:
     at = next(k for k, o in enumerate(inside) if is_spread(o))
     row = RowNest(inside[: at + 1], inside[at + 1 :], [inside[at]])
     return CrossedNest([o for o in before if o is not begin], begin, rows, row)
-
-
-def threads_of(length: int) -> int:
-    """The threads that share a row of this length."""
-    return WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
 
 
 def describe_crossed(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -153,4 +146,4 @@ class CrossedRows(RowWriter):
             self.writer.copy([*address, store], self.slots, body.parameters[0])
 
 
-__all__ = ["describe_crossed", "map_crossed", "threads_of"]
+__all__ = ["describe_crossed", "map_crossed"]

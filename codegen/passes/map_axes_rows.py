@@ -131,12 +131,17 @@ def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[s
     if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
         return {}
     lanes = row.lanes()
-    threads = WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
+    threads = threads_of(length)
     found: dict[str, Any] = {"row": (threads, vectors_kept(row, length, threads))}
     if length % lanes == 0:
         found["whole"] = True
         found["vectors"] = aligned_pointers(kernel, row.walks(), sizes, lanes)
     return found
+
+
+def threads_of(length: int) -> int:
+    """The threads that share a row of this length."""
+    return WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
 
 
 MAX_ITEMS = 2**31 - 1
@@ -464,4 +469,4 @@ def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: i
     return values
 
 
-__all__ = ["RowFacts", "RowNest", "RowWriter", "describe_row", "find_row", "map_rows"]
+__all__ = ["RowFacts", "RowNest", "RowWriter", "describe_row", "find_row", "map_rows", "threads_of"]
