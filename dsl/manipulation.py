@@ -358,6 +358,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """A diagonal of two axes as the last axis; a view."""
+    offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
     shape, strides, begin = layout(array)
     rows, columns = shape[-2:]
@@ -401,7 +402,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 @recalled
 def diag(v: Any, k: int = 0) -> Array:
     """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
-    array = asarray(v)
+    array, k = asarray(v), operator.index(k)
     if array.ndim == 2:
         return diagonal(array, k)
     if array.ndim != 1:

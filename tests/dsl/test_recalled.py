@@ -53,6 +53,12 @@ def test_what_is_found_again_is_what_would_be_recorded(name: str) -> None:
             np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
+def test_a_view_has_no_array_in_it() -> None:
+    with wf.device("simt"):
+        offset = wf.arange(3).max() - 1
+        assert wf.trace(wf.arange(6).reshape(2, 3), offset).item() == 6
+
+
 def test_options_taken_from_arrays_are_not_found_again() -> None:
     values, counts = np.arange(12.0).reshape(3, 4), np.array([0, 1, 0, 1])
     x, which = wf.asarray(values), wf.asarray(counts)
