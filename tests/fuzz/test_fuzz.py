@@ -24,7 +24,7 @@ def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
         assert wrong == "", "\n".join([f"seed {k}", *generator.lines])
 
 
-@pytest.mark.parametrize("seed", range(0, 6, 2))
+@pytest.mark.parametrize("seed", range(4, 12, 2))
 def test_random_rows_on_every_device(seed: int) -> None:
     for k in range(seed, seed + 2):
         assert rows.check(k, most=3000) == ""
