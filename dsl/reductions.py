@@ -309,10 +309,9 @@ def var(
     folded = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
     if isinstance(count, Array):
-        less = map_(
-            "maximum", [map_("subtract", [expr_of(count), constant(int(ddof), np.int64)]), constant(0, np.int64)]
-        )
-        below = cast(less, summed)
+        counted = np.dtype(np.int64 if ddof == int(ddof) else np.float64)
+        less = map_("subtract", [cast(expr_of(count), counted), constant(ddof, counted)])
+        below = cast(map_("maximum", [less, constant(0, counted)]), summed)
     else:
         rest = count - ddof
         if rest <= 0:

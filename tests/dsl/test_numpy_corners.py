@@ -174,6 +174,7 @@ def narrow_indices(m: Any) -> list[Any]:
 def rounded(m: Any) -> list[Any]:
     z = m.array([0.12345 - 1.5j, complex(np.inf, 0.25), complex(np.nan, 2.345)])
     found = [m.round(z, k) for k in (0, 1, 3, -1, 400)] + [z.astype("c8").round(2), m.round(m.array([1.5]), -400)]
+    found += [m.var(m.arange(6.0), ddof=d, where=m.arange(6) > 1) for d in (0.5, 1)]
     found += [m.std(m.arange(6), dtype="i4"), m.nanstd(m.arange(6), dtype="u1"), m.std(m.ones((2, 3)), 0, dtype="f4")]
     return [(str(v.dtype), str(v)) for v in found]
 
