@@ -54,7 +54,7 @@ def describe_shapes(
     if kernel.level != "logical":
         return kernel
     on_gpu = target.scheduled_for.kind == "cuda"
-    if "joined" not in kernel.attributes and not (on_gpu and parts):
+    if "joined" not in kernel.attributes and not parts:
         kernel = describe_folds(kernel, sizes)  # (few parts are folded as many are)
     if not on_gpu:
         return describe_rows(kernel, sizes)
