@@ -95,11 +95,15 @@ class Interrupting(weakref.ref):
 
 @pytest.mark.parametrize("told", ["native"], indirect=True)
 def test_an_interrupt_while_garbage_is_collected_is_raised_behind_it() -> None:
-    epoch, garbage = current_epoch(), Cycle()
-    watched = Interrupting(garbage, operator.methodcaller("interrupt"))
-    del garbage
-    with pytest.raises(KeyboardInterrupt):
-        gc.collect()
+    gc.disable()  # (a collection of its own accord would be interrupted out here)
+    try:
+        epoch, garbage = current_epoch(), Cycle()
+        watched = Interrupting(garbage, operator.methodcaller("interrupt"))
+        del garbage
+        with pytest.raises(KeyboardInterrupt):
+            gc.collect()
+    finally:
+        gc.enable()
     assert watched() is None
     assert recording.epoch is epoch and recording.interrupted is None
     assert float(wf.ones(3).sum()) == 3
