@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from weft.runtime import CacheWarning, ObjectCode
-from weft.runtime import cache as cache_module
 from weft.runtime.cache import DiskCache
 
 CODE = ObjectCode(
@@ -137,15 +136,3 @@ def test_no_warning_without_reason(cache: DiskCache) -> None:
         warnings.simplefilter("error")
         cache.put(KEY, CODE)
         assert cache.get(KEY) == CODE
-
-
-def test_entries_of_other_code_that_generates_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source tree has one version number before and after a change."""
-    emitter = tmp_path / "codegen" / "emit.py"
-    emitter.parent.mkdir()
-    emitter.write_text("one")
-    monkeypatch.setattr(cache_module, "__file__", str(tmp_path / "runtime" / "cache.py"))
-    before = cache_module._generators()
-    assert cache_module._generators() == before
-    os.utime(emitter, ns=(0, 1))
-    assert cache_module._generators() != before
