@@ -45,8 +45,8 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None
 
 
 def fold_of(node: Expr) -> Expr | None:
-    """The fold that `node` is, or the mean of."""
-    if node.kind == "map" and node.op == "divide":
+    """Return the reduction that `node` is, or that it divides by a constant."""
+    if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":
             node = node.operands[0]

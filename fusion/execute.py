@@ -25,6 +25,7 @@ from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
 from weft.fusion.expr import Expr, contiguous_strides, topological
+from weft.fusion.graph import Graph, make_graph
 from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
@@ -69,19 +70,23 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
-        plan = _keep(key, versions, _plan_movable(epoch, versions, wanted))
+        graph = make_graph(versions, epoch.results)
+        plan = _keep(key, versions, graph, _plan_movable(epoch, graph, wanted))
     elif plan.patience:
         plan.patience -= 1
         if not plan.patience:
-            plan = _keep(key, versions, _plan_alone(epoch, versions, wanted) or plan)
+            graph = make_graph(versions, epoch.results)
+            alone = _plan_alone(epoch, graph, wanted)
+            plan = plan if alone is None else _keep(key, versions, graph, alone)
     execute(plan, epoch, settle)
 
 
-def _keep(key: Any, versions: list[Expr], plan: Plan) -> Plan:
-    """Let a plan be found by its key."""
+def _keep(key: Any, versions: list[Expr], graph: Graph, plan: Plan) -> Plan:
+    """Let a plan of a graph be found by its key, and name its outputs by the recorded versions."""
     place_of = dict(plan.outputs)
-    plan.handed = [place_of.get(version, -1) for version in versions]
+    plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
+    plan.outputs = [(version, place) for version, place in zip(versions, plan.handed, strict=True) if place >= 0]
     with _plans_lock:
         _plans[key] = plan
         if len(_plans) > PLANS_LIMIT:
@@ -92,21 +97,21 @@ def _keep(key: Any, versions: list[Expr], plan: Plan) -> Plan:
 # -- making plans -----------------------------------------------------------------------------
 
 
-def _plan_movable(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan:
+def _plan_movable(epoch: Epoch, graph: Graph, wanted: tuple[int, ...] | None) -> Plan:
     """A plan found for other sizes and positions, or a new one."""
-    form = resized.find_form(epoch.device.name, versions, wanted, epoch.results)
+    form = resized.find_form(epoch.device.name, graph, wanted)
     plan = resized.find(form)
     may = resized.may_be_special(form)
     # (on a GPU the first sizes are compiled in, and help no others)
     if plan is None and resized.is_worth_keeping(form, at_once=epoch.device.name == "cpu"):
 
-        def make(results: dict[Expr, Expr], roots: list[Expr]) -> Plan:
-            return make_plan(epoch.device, results, len(epoch.slots), roots, wanted, may)
+        def make(copy: Graph) -> Plan:
+            return make_plan(epoch.device, len(epoch.slots), copy, wanted, may)
 
-        plan = resized.trace_plan(form, versions, epoch.results, make)
+        plan = resized.trace_plan(form, graph, make)
         if plan is not None:
             _note_new(plan)
-    plan = plan or _plan_new(epoch, versions, wanted, may)
+    plan = plan or _plan_new(epoch, graph, wanted, may)
     resized.note_kernels(form, may.made)
     if not may.first and _is_worth_more(plan, epoch.device):
         plan.patience = OFTEN
@@ -121,19 +126,19 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
     return any(step.nbytes >= LARGE and "exact" not in step.lowered.kernel.attributes for step in launches)
 
 
-def _plan_alone(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
+def _plan_alone(epoch: Epoch, graph: Graph, wanted: tuple[int, ...] | None) -> Plan | None:
     """A plan for these sizes alone, where their form has not taken many kernels yet."""
-    form = resized.find_form(epoch.device.name, versions, wanted, epoch.results)
+    form = resized.find_form(epoch.device.name, graph, wanted)
     may = resized.may_be_special(form, back=True)
     if not may.back:
         return None
-    plan = _plan_new(epoch, versions, wanted, may)
+    plan = _plan_new(epoch, graph, wanted, may)
     resized.note_kernels(form, may.made)
     return plan
 
 
-def _plan_new(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, may: Special) -> Plan:
-    plan = make_plan(epoch.device, epoch.results, len(epoch.slots), versions, wanted, may)
+def _plan_new(epoch: Epoch, graph: Graph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
+    plan = make_plan(epoch.device, len(epoch.slots), graph, wanted, may)
     _note_new(plan)
     return plan
 
@@ -143,32 +148,25 @@ def _note_new(plan: Plan) -> None:
     announce(plan.schedule)
 
 
-def make_plan(
-    device: Device,
-    results: dict[Expr, Expr],
-    slots: int,
-    versions: list[Expr],
-    wanted: tuple[int, ...] | None,
-    may: Special,
-) -> Plan:
-    """Plan the evaluation of `versions[k]` for k in `wanted` (None: of all), on `device`."""
+def make_plan(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
+    """Plan the evaluation of `graph.versions[k]` for k in `wanted` (None: of all), on `device`."""
+    versions = graph.versions
     roots = versions if wanted is None else [versions[k] for k in wanted]
-    for node in topological(roots, lambda n: n in results):
+    for node in topological(roots):
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
     for_gpu = device.target.scheduled_for.kind == "cuda"
-    schedule = schedule_versions(versions, roots, results, for_gpu=for_gpu)
+    schedule = schedule_versions(versions, roots, graph.origins, for_gpu=for_gpu)
     schedule = join_groups(schedule, device.target, special=may.first or may.back)
-    return PlanWriter(device, results, slots, schedule, may).write()
+    return PlanWriter(device, slots, schedule, may).write()
 
 
 class PlanWriter:
     """Turns a schedule into steps."""
 
-    def __init__(self, device: Device, results: dict[Expr, Expr], slots: int, schedule: Schedule, may: Special) -> None:
+    def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
         self.device = device
         self.may = may
-        self.results = results
         self.schedule = schedule
         self.slots = slots
         self.places = slots
@@ -219,8 +217,6 @@ class PlanWriter:
         """Where the table holds a stored value."""
         if node.kind == "leaf":
             return node.attrs[0]
-        if node in self.results:
-            return self.results[node].attrs[0]
         found = self.place_of.get(node)
         if found is None:
             found = self._new(node.nbytes)
@@ -242,7 +238,7 @@ class PlanWriter:
             self.place(node)
             return
         source = self.place(previous)
-        owned = previous.kind != "leaf" and previous not in self.results
+        owned = previous.kind != "leaf"
         if node not in self.schedule.in_place:
             size = node.dtype.itemsize
             first, behind = (size * k for k in task.covered())
@@ -375,6 +371,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
     watched = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
+    donated: set[int] = set()  # slots whose memory results have now
     if plan.overwrites:
         epoch.stage = OVERWRITING
     interrupt: KeyboardInterrupt | None = None
@@ -391,11 +388,16 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                     device.allocate_into(table, step)  # type: ignore[arg-type]
                 elif kind is Carve:
                     _carve(step, table, device)  # type: ignore[arg-type]
+                elif kind is Take:
+                    if _take(step, table, device):  # type: ignore[arg-type]
+                        donated.add(step.source)  # type: ignore[union-attr]
                 else:
                     _do(step, table, device)
                 # no signal is handled between these two
                 at += 1
                 table[-1] = 0
+            if donated and epoch.results:  # nobody shows what lay there, but it may be recorded once more
+                epoch.results = {v: leaf for v, leaf in epoch.results.items() if leaf.attrs[0] not in donated}
             settle(plan, table)
             break
         except KeyboardInterrupt as error:
@@ -432,8 +434,6 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
             _launch(step, table, device)
     elif isinstance(step, int):
         table[step] = None
-    elif isinstance(step, Take):
-        _take(step, table, device)
     elif isinstance(step, Call):
         if hasattr(step.node.attrs[0], "enqueue"):
             _call_there(step, table, device)
@@ -505,26 +505,28 @@ def _count_unshared() -> int:
 _UNSHARED = _count_unshared()
 
 
-def _take(step: Take, table: list[Any], device: Device) -> None:
+def _take(step: Take, table: list[Any], device: Device) -> bool:
+    """Give an update the memory of its previous version, or a copy of it; whether the memory of a slot was donated."""
     if step.how == "fill":
         source, place = table[step.source], table[step.place]
         first, behind = step.except_for
         if first == behind:
             device.copy(source, place, step.nbytes)
-            return
+            return False
         for start, stop in ((0, first), (behind, step.nbytes)):
             if start < stop:
                 part, copy = (Buffer(device, b.address + start, stop - start, b) for b in (source, place))
                 device.copy(part, copy, stop - start)
-        return
+        return False
     if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
         table[step.place] = table[step.source]
         if device.streaming:
             device.claim(table[step.place], written=True)
-        return
+        return step.how != "take"
     fresh = device.allocate(step.nbytes)
     device.copy(table[step.source], fresh, step.nbytes)
     table[step.place] = fresh
+    return False
 
 
 def _call_there(step: Call, table: list[Any], device: Device) -> None:

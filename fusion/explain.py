@@ -16,6 +16,7 @@ from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.crossed import Crossed
 from weft.fusion.expr import Expr
 from weft.fusion.formulas import LOOPS, Names, formulas_of
+from weft.fusion.graph import make_graph
 from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernels import lower_for
@@ -194,8 +195,10 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
+        graph = make_graph([*roots, *live], epoch.results)
+        roots, live = list(dict.fromkeys(graph.versions[: len(roots)])), graph.versions[len(roots) :]
         on = target or epoch.device.target
-        schedule = schedule_versions(live, roots, epoch.results, for_gpu=on.scheduled_for.kind == "cuda")
+        schedule = schedule_versions(live, roots, graph.origins, for_gpu=on.scheduled_for.kind == "cuda")
         found.append(join_groups(schedule, on))
     return found
 

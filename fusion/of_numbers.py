@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.fusion.execute import make_plan
 from weft.fusion.expr import map_, scalar
+from weft.fusion.graph import Graph
 from weft.fusion.kernels import Special
 from weft.fusion.plan import KernelLaunch
 from weft.runtime import Device
@@ -80,7 +81,7 @@ def of_numbers(op: str, numbers: tuple[Any, ...], device: Device) -> Any:
 def _make(op: str, kinds: tuple[type, ...], device: Device) -> _Function | None:
     node = map_(op, [scalar(k, DTYPES[kind]) for k, kind in enumerate(kinds)])
     result = _KINDS.get(node.dtype)
-    launches = make_plan(device, {}, len(kinds), [node], None, Special()).steps if result is not None else []
+    launches = make_plan(device, len(kinds), Graph([node]), None, Special()).steps if result is not None else []
     kernels = [step for step in launches if isinstance(step, KernelLaunch)]
     if result is None or len(kernels) != 1 or len(kernels[0].patches) != 1:
         return None

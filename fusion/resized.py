@@ -17,6 +17,7 @@ from typing import Any
 
 from weft.fusion.arena import Carve, Take
 from weft.fusion.expr import Expr, topological
+from weft.fusion.graph import Graph
 from weft.fusion.kernels import Special
 from weft.fusion.plan import Call, KernelLaunch, Plan, Step
 from weft.fusion.sizes import Size, Trace, from_bytes
@@ -63,27 +64,24 @@ _known: OrderedDict[Any, Known] = OrderedDict()
 _lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
-def find_form(device: str, versions: list[Expr], wanted: tuple[int, ...] | None, results: dict[Expr, Expr]) -> Form:
-    """The form of these versions on a device, where `results` are in memory already."""
-    nodes = topological(versions, results.__contains__)
+def find_form(device: str, graph: Graph, wanted: tuple[int, ...] | None) -> Form:
+    """The form of a graph on a device."""
+    nodes = topological([*graph.versions, *graph.origins.values()])
     spell = Spelling()
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
     for node in nodes:
         kind = node.kind
-        if node in results:
-            operands: tuple[int, ...] = ()
-            kind, attrs = "result", results[node].attrs  # type: ignore[assignment]
-        else:
-            operands = tuple([numbers[child] for child in node.operands])
-            attrs = node.attrs
-            if kind in _SIZED:
-                attrs = _SIZED[kind](attrs, spell)
-            elif kind == "constant" and node.dtype.kind in "iuf":
-                attrs = (spell.constant(attrs[0]),)
+        operands = tuple([numbers[child] for child in node.operands])
+        attrs = node.attrs
+        if kind in _SIZED:
+            attrs = _SIZED[kind](attrs, spell)
+        elif kind == "constant" and node.dtype.kind in "iuf":
+            attrs = (spell.constant(attrs[0]),)
         numbers[node] = len(numbers)
         parts.append((kind, node.op, operands, attrs, spell(node.shape), node.dtype))
-    return Form((device, tuple(parts), tuple([numbers[v] for v in versions]), wanted), nodes, spell)
+    origins = tuple([(numbers[leaf], numbers[origin]) for leaf, origin in graph.origins.items()])
+    return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, spell)
 
 
 class Spelling:
@@ -192,10 +190,8 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     return at_once and len(form.nodes) <= AT_ONCE
 
 
-def trace_plan(
-    form: Form, versions: list[Expr], results: dict[Expr, Expr], make: Callable[[dict[Expr, Expr], list[Expr]], Plan]
-) -> Plan | None:
-    """The plan that ``make(results, versions)`` gives, made with sizes that remember and kept for others of the form.
+def trace_plan(form: Form, graph: Graph, make: Callable[[Graph], Plan]) -> Plan | None:
+    """The plan that ``make(graph)`` gives, made with sizes that remember and kept for others of the form.
 
     None where planning does something with a size that cannot be followed.
     """
@@ -203,18 +199,18 @@ def trace_plan(
     sizes = Remembering(form.spelling, trace)
     copies: dict[Expr, Expr] = {}
     for node in form.nodes:
-        operands, attrs = (), node.attrs
-        if node not in results:
-            operands = tuple([copies[child] for child in node.operands])  # type: ignore[assignment]
-            if node.kind in _SIZED:
-                attrs = _SIZED[node.kind](attrs, sizes)
-            elif node.kind == "constant" and attrs[0] in sizes.constants:
-                attrs = (sizes.constants[attrs[0]],)
+        operands = tuple([copies[child] for child in node.operands])
+        attrs = node.attrs
+        if node.kind in _SIZED:
+            attrs = _SIZED[node.kind](attrs, sizes)
+        elif node.kind == "constant" and attrs[0] in sizes.constants:
+            attrs = (sizes.constants[attrs[0]],)
         # not interned: it is no expression of anybody's
         shape = sizes(node.shape)
         copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
     try:
-        plan = make({copies[node]: results[node] for node in results if node in copies}, [copies[v] for v in versions])
+        origins = {copies[leaf]: copies[origin] for leaf, origin in graph.origins.items()}
+        plan = make(Graph([copies[v] for v in graph.versions], origins))
     except (TypeError, ValueError, AttributeError, OverflowError):
         give_up(form)
         return None

@@ -8,7 +8,7 @@ still read is overwritten before its readers have run.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.fusion.centred import centre_of, fold_of
@@ -44,21 +44,17 @@ class Schedule:
 
 
 def make_schedule(
-    outputs: Sequence[Expr], kept: Collection[Expr], known: Collection[Expr], *, for_gpu: bool = False
+    outputs: Sequence[Expr], kept: Collection[Expr], origins: Mapping[Expr, Expr], *, for_gpu: bool = False
 ) -> Schedule:
     """Plan the evaluation of `outputs`, by a CPU or a GPU.
 
-    `kept` are other live expressions that will be evaluated later from the same leaves; `known`
-    are expressions that have been evaluated already (they are read, not computed).
+    `kept` are other live expressions that will be evaluated later from the same leaves; `origins` say what leaves hold
+    (`graph.Graph`).
     """
-
-    def is_known(node: Expr) -> bool:
-        return node in known
-
-    order = topological(outputs, is_known)
-    stored = choose_stored([n for n in order if n not in known], outputs) | {n for n in order if n in known}
-    steps = _make_steps([n for n in order if n not in known], stored, set(outputs), set(order))
-    kept_leaves = {n for n in topological(kept, is_known) if n.kind == "leaf" or n in known}
+    order = topological(outputs)
+    stored = choose_stored(order, outputs)
+    steps = _make_steps(order, stored, set(outputs), origins)
+    kept_leaves = {n for n in topological(kept) if n.kind == "leaf"}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
     groups = _group(sequence, set(outputs), in_place, for_gpu=for_gpu)
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
@@ -80,7 +76,8 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 Step = tuple[Expr, Task | None]  # without a task: an opaque call
 
 
-def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], needed: set[Expr]) -> list[Step]:
+def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origins: Mapping[Expr, Expr]) -> list[Step]:
+    needed = set(order)
     steps: list[Step] = []
     short = find_short(order, outputs)
     lasting = outputs | _read_whole(order)
@@ -89,7 +86,8 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], needed
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """The task of a value, also of a fold or a mean that has been computed before."""
+        """The task of a value, also of a reduction or a mean that has been computed before."""
+        node = origins.get(node, node)
         fold = fold_of(node)
         if node not in tasks and fold is not None and fold.operands[0] in needed:
             tasks[node] = make_task(node, stored | {fold}, [])

@@ -7,7 +7,7 @@ sibling reads no memory and needs no kernel that the wanted ones do not need, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from weft.fusion.expr import Expr, topological
@@ -21,36 +21,36 @@ FOLLOWED = frozenset({"map", "view", "constant", "scalar", "iota", "reduce"})
 
 
 def schedule_versions(
-    versions: Sequence[Expr], roots: Sequence[Expr], known: Collection[Expr], *, for_gpu: bool
+    versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], *, for_gpu: bool
 ) -> Schedule:
-    """Plan the evaluation of `roots`, which are among the live `versions`; `known` are evaluated already."""
-    schedule = partial(make_schedule, for_gpu=for_gpu)
-    order = topological(roots, known.__contains__)
+    """Plan the evaluation of `roots`, which are among the live `versions`; `origins` as in `graph.Graph`."""
+    schedule = partial(make_schedule, origins=origins, for_gpu=for_gpu)
+    order = topological(roots)
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
     rest = [v for v in dict.fromkeys(versions) if v not in needed]
-    found = _candidates(rest, needed, known)
+    found = _candidates(rest, needed)
     if found:
-        chosen = _joining(schedule([*outputs, *found], _without(rest, found), known), needed, found)
+        chosen = _joining(schedule([*outputs, *found], _without(rest, found)), needed, found)
         if chosen:
-            together = schedule([*outputs, *chosen], _without(rest, chosen), known)
+            together = schedule([*outputs, *chosen], _without(rest, chosen))
             if not _alone(together, needed):
                 return together
-    return schedule(outputs, rest, known)
+    return schedule(outputs, rest)
 
 
 def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -> list[Expr]:
     return [v for v in versions if v not in taken]
 
 
-def _candidates(versions: list[Expr], needed: set[Expr], known: Collection[Expr]) -> dict[Expr, list[Expr]]:
+def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
     """Reductions, and what follows from them, that read nothing new; with the nodes each has to compute."""
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
         own: list[Expr] = []
         read = 0
-        for node in topological([version], lambda n: n in needed or n in known or n.kind not in FOLLOWED):
-            if node in needed or node in known:
+        for node in topological([version], lambda n: n in needed or n.kind not in FOLLOWED):
+            if node in needed:
                 read += node.nbytes
             elif node.kind in FOLLOWED:
                 own.append(node)

@@ -14,6 +14,7 @@ import weft as wf
 from weft.codegen import print_kernel
 from weft.fusion import execute, resized
 from weft.fusion import kernels as home
+from weft.fusion.graph import Graph
 from weft.fusion.plan import KernelLaunch
 
 MOST = 1 << 24
@@ -123,7 +124,7 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
         epoch = results[0]._storage.epoch
         assert epoch is not None
         compiled.on = True
-        execute._plan_movable(epoch, [r._storage.expr for r in results], None)
+        execute._plan_movable(epoch, Graph([r._storage.expr for r in results]), None)
         compiled.on = False
         del made, results, x, y
         wf.evaluate(wf.zeros(1))  # what was only recorded goes

@@ -157,7 +157,7 @@ def calls(work: Callable[[], object]) -> int:
     ids=lambda f: f.__name__,
 )
 def test_planning_is_linear(program: Callable[[int], list[Expr]]) -> None:
-    small, large = (partial(make_schedule, program(n), [], ()) for n in (300, 1200))
+    small, large = (partial(make_schedule, program(n), [], {}) for n in (300, 1200))
     first = calls(small)
     assert calls(large) < 5 * first
 

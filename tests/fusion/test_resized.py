@@ -247,7 +247,7 @@ def test_lengths_that_change(program: Callable[[ModuleType], list[Any]]) -> None
 
 def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(*arguments: Any) -> Any:
-        if any(type(size) is not int for size in arguments[3][0].shape):
+        if any(type(size) is not int for size in arguments[2].versions[0].shape):
             raise TypeError("an operation that sizes do not have")
         return made(*arguments)
 

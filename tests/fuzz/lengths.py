@@ -121,8 +121,8 @@ def compared(trouble: list[str]) -> Iterator[None]:
             pending.append((form, plan, known))
         return None
 
-    def trace(form: Any, versions: Any, results: Any, make: Any) -> Plan | None:
-        plan = traced(form, versions, results, make)
+    def trace(form: Any, graph: Any, make: Any) -> Plan | None:
+        plan = traced(form, graph, make)
         if pending and pending[-1][0] is form:
             _, found, known = pending.pop()
             resized._known[form.key] = known

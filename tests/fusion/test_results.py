@@ -1,0 +1,87 @@
+"""Values evaluated one by one: what was evaluated before is read from memory, and is no longer followed to its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+RNG = np.random.default_rng(5)
+
+
+def deviations(xp: Any, x: Any) -> tuple[Any, Any]:
+    centre = x.mean(axis=1, keepdims=True)
+    distance = x - centre
+    return centre, (distance * distance).mean(axis=1, keepdims=True)
+
+
+def exponentials(xp: Any, x: Any) -> tuple[Any, Any]:
+    top = x.max(axis=1, keepdims=True)
+    return top, xp.exp(x - top).sum(axis=1, keepdims=True)
+
+
+def normalised(xp: Any, x: Any) -> tuple[Any, Any]:
+    total = x.sum(axis=1, keepdims=True)
+    return total, (x / total).sum(axis=1, keepdims=True)
+
+
+def product(xp: Any, x: Any) -> tuple[Any, Any]:
+    doubled = x * 2
+    return doubled, doubled @ doubled.T
+
+
+def written(xp: Any, x: Any) -> tuple[Any, Any]:
+    part = x + 1
+    whole = xp.zeros((x.shape[0], 2 * x.shape[1]))
+    whole[:, : x.shape[1]] = part
+    whole[:, x.shape[1] :] = part[:, ::-1]
+    return part, whole
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("program", [deviations, exponentials, normalised, product, written])
+@pytest.mark.parametrize("length", [2, 3, 7, 12, 13, 40])
+def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], length: int, device: str) -> None:
+    values = RNG.standard_normal((6, length))
+    wanted = program(np, values)
+    with wf.device(device):
+        for order in ((0, 1), (1, 0)):
+            found = program(wf, wf.asarray(values))
+            for k in order:
+                wf.evaluate(found[k])
+                np.testing.assert_allclose(np.asarray(found[k]), wanted[k], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
+    """A sum around a mean has the same bits whether the mean was evaluated before, and however the plan was made."""
+    for length in (40_000, 40_001, 40_002):
+        values = RNG.standard_normal((2, length)).astype(np.float32) + 2
+        with wf.device(device):
+            x = wf.asarray(values)
+            alone = np.asarray(x.var(axis=1, keepdims=True) + x)
+            mean = x.mean(axis=1, keepdims=True)
+            later = ((x - mean) ** 2).mean(axis=1, keepdims=True) + x  # too large to be computed beside the mean
+            wf.evaluate(mean)
+            np.testing.assert_array_equal(np.asarray(later), alone)
+
+
+def test_a_result_that_was_overwritten_is_computed_again() -> None:
+    """An update in place ends what the memory stood for before it."""
+
+    def program(xp: Any, x: Any) -> list[tuple[int, ...]]:
+        pending = x * 2  # keeps the recording open
+        counts = []
+        for _ in range(4):
+            mask = x > 0
+            before = x[mask].shape[0]
+            mask[1:] = False
+            counts.append((before, x[mask].shape[0]))
+        return [*counts, pending.shape]
+
+    values = RNG.standard_normal((60, 70))
+    assert program(wf, wf.asarray(values)) == program(np, values)
