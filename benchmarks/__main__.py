@@ -1,6 +1,9 @@
 """``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``: measure, print, and write JSON,
 Markdown and pictures.
 
+The suites `npbench` and `small` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
+[--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own.
+
 On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
 ``--minutes`` (7 unless it says otherwise), each suite in a process of its own. ``--peers`` sets weft against every peer that is installed, or those that are
 named, ``--threads`` limits all alike, ``--only`` picks programs, ``--quick`` takes small sizes, ``--more`` adds programs.
@@ -32,13 +35,16 @@ from benchmarks import (
     launch_cost,
     launch_host,
     lengths,
+    npbench,
     overhead,
     peers,
     picture,
     pyhpc,
     sizes,
+    small,
 )
 from benchmarks.more_programs import MORE
+from benchmarks.reports import write
 from weft.runtime import probe
 
 # Suites of single figures.
@@ -48,6 +54,8 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "lengths": (lengths.measure,),
     "overhead": (overhead.measure, launch_cost.measure, launch_host.measure),
 }
+# Suites that print and write by themselves.
+SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {"npbench": npbench.run, "small": small.run}
 # With a GPU, in this order; the part of the time that a suite may take.
 WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
 MINUTES = 7.0
@@ -79,6 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
                 run_fused(options, facts, minutes)
             case "sizes":
                 run_sizes(options, facts, minutes)
+            case _ if name in SUITES:
+                SUITES[name](options, facts)
             case _:
                 run_figures(name, options, facts)
     if options.out is not None:
@@ -110,19 +120,25 @@ def run_apart(arguments: list[str], minutes: float) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = argparse.ArgumentParser(prog="benchmarks")
-    made.add_argument("--suite", choices=sorted([*FIGURES, "fused", "sizes"]), action="append")
+    made.add_argument("--suite", choices=sorted([*FIGURES, *SUITES, "fused", "sizes"]), action="append")
     made.add_argument("--device", default="cpu")
     made.add_argument("--out", type=Path)
     made.add_argument("--threads", type=int, default=0, help="that everybody may use; 0: one a usable core")
     made.add_argument("--peers", nargs="*", metavar="NAME", help="against these, or all that are installed")
     made.add_argument("--only", nargs="*", default=(), metavar="PART", help="programs whose names contain this")
     made.add_argument("--turns", type=int, default=fused.TURNS)
-    made.add_argument("--quick", action="store_true", help="fused: small sizes")
+    made.add_argument("--quick", action="store_true", help="small sizes, or few turns")
     made.add_argument("--more", action="store_true", help="fused: more programs; on a GPU they always run")
     made.add_argument("--sizes", nargs="*", type=float, metavar="BYTES", help="sizes: these instead of 1e3 to 1e9")
     made.add_argument("--together", action="store_true", help="on a GPU: all suites in this process")
     made.add_argument("--minutes", type=float, help="that all suites together may take")
     made.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
+    made.add_argument("--data", type=Path, metavar="FOLDER", help="npbench: a checkout of spcl/npbench")
+    made.add_argument("--preset", choices=("S", "M", "L", "paper"), default="S", help="npbench: sizes")
+    made.add_argument("--programs", default="", metavar="NAME,NAME", help="npbench: these; else all")
+    made.add_argument("--limit", type=float, default=120.0, help="npbench: seconds that a call may take")
+    made.add_argument("--seconds", type=float, default=12.0, help="npbench: of turns of one program, about")
+    made.add_argument("--rounds", type=int, default=3, help="npbench: new processes for each first call")
     return made
 
 
@@ -142,13 +158,6 @@ def describe() -> dict[str, Any]:
             continue
     facts["date"] = time.strftime("%Y-%m-%d")
     return facts
-
-
-def write(folder: Path | None, name: str, text: str) -> None:
-    """A file in the folder for results, if there is one."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
 
 
 def as_index(folder: Path, facts: dict[str, Any]) -> str:

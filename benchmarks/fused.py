@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.peers import WEFT, Call, Peer, Timer, as_numpy, device_copy, installed
 from benchmarks.programs import PROGRAMS, Arrays, Program
+from benchmarks.reports import geometric_mean
 
 TURNS = 9
 SECONDS = 12.0  # that a program's turns may take, once there are three of them
@@ -262,11 +263,6 @@ def measure(
 
 
 # -- reports ----------------------------------------------------------------------------------
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of ratios."""
-    return math.exp(sum(math.log(v) for v in values) / len(values)) if values else math.nan
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:

@@ -50,6 +50,42 @@ def draw_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str) 
     return _picture(LEFT + 480 + 190, y + 10, parts)
 
 
+def draw_ratios(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
+    """Horizontal bars from 1 to a ratio, on a logarithmic axis: to the right what is faster, to the left what is slower.
+
+    Parameters
+    ----------
+    groups : mapping of program to mapping of name to ratio
+    """
+    names = list(dict.fromkeys(name for values in groups.values() for name in values))
+    colours = _colours(names)
+    logs = [math.log10(v) for values in groups.values() for v in values.values()]
+    low, high = math.floor(min([0.0, *logs])), math.ceil(max([0.0, *logs, 1e-9]))
+    wide = 560.0
+
+    def across(ratio: float) -> float:
+        return LEFT + wide * (math.log10(ratio) - low) / max(high - low, 1)
+
+    parts, y = [], 48.0
+    for program, values in groups.items():
+        parts.append(_text(LEFT - 8, y + BAR * len(values) / 2 + 4, program, "end"))
+        for name, value in values.items():
+            start, end = sorted((across(1.0), across(value)))
+            place = f'x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{BAR - 2}"'
+            parts.append(f'<rect {place} fill="{colours[name]}"/>')
+            parts.append(_text(end + 4, y + BAR - 3.5, f"{value:.3g}", fill="#555"))
+            y += BAR
+        y += 5
+    for power in range(low, high + 1):
+        x = across(10.0**power)
+        parts.append(
+            f'<line x1="{x:.1f}" y1="42" x2="{x:.1f}" y2="{y:.1f}" stroke="{"#222" if power == 0 else "#ccc"}"/>'
+        )
+        parts.append(_text(x, 38, f"{10.0**power:g}", "middle"))
+    key = [_text(LEFT + 110 * k, y + 16, f"\u25a0 {name}", fill=colours[name]) for k, name in enumerate(names)]
+    return _picture(LEFT + wide + 60, y + 28, [_text(10, 18, title), *parts, *key])
+
+
 def draw_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_title: str, y_title: str) -> str:
     """A panel for each program, both axes logarithmic, a curve for everyone who took part."""
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))

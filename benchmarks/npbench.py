@@ -1,0 +1,170 @@
+"""NPBench: its programs as their authors wrote them, on weft, beside NumPy and NPBench's own ports to Numba and JAX.
+
+The programs come from a checkout of spcl/npbench, which is no part of this project. Weft runs the files written for NumPy,
+unmodified. Each side of each program has a process of its own (`benchmarks.processes`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import programs_report
+from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT, Effort, Outcome, measure
+from benchmarks.subjects import copies, load_module, returned_values, weft_subject
+from benchmarks.worker import Subject
+
+# Ports: how the name of the file ends, and the module that has to be installed.
+PORTS = {
+    "Numba n": ("numba_n", "numba"),
+    "Numba np": ("numba_np", "numba"),
+    "Numba npr": ("numba_npr", "numba"),
+    "JAX": ("jax", "jax"),
+}
+PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's own, where a program states none
+
+
+def names(folder: str | Path) -> list[str]:
+    """Return the programs of a checkout."""
+    return sorted(path.stem for path in Path(folder, "bench_info").glob("*.json"))
+
+
+def description(folder: Path, name: str) -> dict[str, Any]:
+    """Return what NPBench says about a program."""
+    found: dict[str, Any] = json.loads((folder / "bench_info" / f"{name}.json").read_text())["benchmark"]
+    return found
+
+
+def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
+    """Return the path of a program's file: of its data, or of one of its forms."""
+    name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
+    return folder / "npbench" / "benchmarks" / info["relative_path"] / name
+
+
+def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
+    """Return a program's inputs by name."""
+    values: dict[str, Any] = dict(info["parameters"][preset])
+    if info.get("init"):
+        np.random.seed(0)
+        made = getattr(load_module(place(folder, info)), info["init"]["func_name"])
+        outputs = info["init"]["output_args"]
+        arrays = made(*(values[name] for name in info["init"]["input_args"]))
+        values.update(zip(outputs, arrays if len(outputs) > 1 else [arrays], strict=True))
+    return values
+
+
+# -- in the worker's process ------------------------------------------------------------------
+
+
+def load(spec: Mapping[str, Any]) -> Subject:
+    """Load a program on one side: NumPy, weft or a port."""
+    folder, side = Path(spec["folder"]), spec["side"]
+    info = description(folder, spec["name"])
+    inputs = data(folder, info, spec["preset"])
+    values = [inputs[name] for name in info["input_args"]]
+    arrays = [k for k, value in enumerate(values) if isinstance(value, np.ndarray)]
+
+    def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
+        found = returned_values(returned) | {f"array {info['input_args'][k]}": arguments[k] for k in arrays}
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    function = info["func_name"]
+    if side == WEFT:
+        return weft_subject(place(folder, info, "numpy"), function, values, results)
+    program = getattr(load_module(place(folder, info, PORTS[side][0] if side in PORTS else "numpy")), function)
+    if side != "JAX":
+        return Subject(lambda: copies(values), lambda arguments: program(*arguments), results)
+
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    traced = [k for k, name in enumerate(info["input_args"]) if name in info["array_args"]]
+
+    def arguments() -> list[Any]:
+        made = [jax.numpy.array(value) if k in traced else value for k, value in enumerate(values)]
+        jax.block_until_ready(made)
+        return made
+
+    return Subject(arguments, lambda made: jax.block_until_ready(program(*made)), results)
+
+
+# -- checks -----------------------------------------------------------------------------------
+
+
+def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
+    """Describe how results differ from NumPy's; an empty string where they agree."""
+    if list(ours) != list(theirs):
+        return f"{', '.join(ours)} instead of {', '.join(theirs)}"
+    for name, y in theirs.items():
+        x = ours[name]
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"{name} is {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
+        single = x.dtype in (np.float32, np.complex64)
+        scale = np.abs(y[np.isfinite(y)]).max(initial=0) if y.dtype.kind in "fc" else 0
+        rtol, atol = (1e-4, 1e-6) if single else (1e-9, 1e-12)
+        if not np.allclose(x, y, rtol=rtol, atol=atol * scale, equal_nan=True):
+            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} (largest value {scale:.3g})"
+    return ""
+
+
+def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
+    """Describe how a port's results differ, by NPBench's own rules.
+
+    What a port returns stands for what NumPy's form returns, then for the arrays that it overwrites.
+    """
+    outputs = [f"array {name}" for name in info["output_args"]]
+    expected = [theirs[name] for name in (*(n for n in theirs if n.startswith("result")), *outputs)]
+    found = [ours[name] for name in (*(n for n in ours if n.startswith("result")), *outputs) if name in ours]
+    limits = {**PORT_TOLERANCES, **{name: info[name] for name in PORT_TOLERANCES if name in info}}
+    for k, x, y in zip(count(), found, expected, strict=False):
+        if x.shape != y.shape and x.size != y.size:
+            return f"result {k} has shape {x.shape}, not {y.shape}"
+        if not np.allclose(x, y, rtol=limits["rtol"], atol=limits["atol"]):
+            error = np.linalg.norm(np.ravel(y - x)) / np.linalg.norm(np.ravel(y))
+            if not error < limits["norm_error"]:
+                return f"result {k} is off by {error:.1e} in norm"
+    return ""
+
+
+# -- the suite --------------------------------------------------------------------------------
+
+
+def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
+    """Return the ports of a program whose library is installed, of those wanted."""
+    return [
+        name
+        for name, (ending, module) in PORTS.items()
+        if place(folder, info, ending).exists()
+        and find_spec(module) is not None
+        and (wanted is None or module in {w.lower() for w in wanted})
+    ]
+
+
+def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """Measure the programs, print a line for each, and write the results."""
+    folder: Path | None = options.data
+    if folder is None or not (folder / "bench_info").is_dir():
+        raise SystemExit("--suite npbench needs --data FOLDER, a checkout of spcl/npbench")
+    preset, outcomes = options.preset, list[Outcome]()
+    effort = Effort(options.limit, options.seconds, options.turns, 1 if options.quick else options.rounds)
+    chosen = options.programs.split(",") if options.programs else names(folder)
+    report = programs_report.Report(f"npbench-{preset}", {**facts, "preset": preset}, options.out, PORTS)
+    for name in chosen:
+        info = description(folder, name)
+
+        def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
+            if side in (WEFT, EMPTY_CACHE, NUMPY):
+                return compare(ours, theirs)
+            return compare_port(info, ours, theirs)  # noqa: B023 - called in this turn of the loop
+
+        spec = {"suite": "npbench", "name": name, "folder": str(folder.resolve()), "preset": preset}
+        outcomes.append(measure(spec, installed_ports(folder, info, options.peers), differs, effort))
+        report.add(outcomes)
+    print(report.text(outcomes))

@@ -1,0 +1,242 @@
+"""Programs measured in processes of their own: first calls and repeated calls, weft beside NumPy and ports.
+
+For each program: NumPy's first call in a new process; weft's with an empty cache folder; weft's in another process with the
+cache that the former left; the first call of each port. These processes then take turns with repeated calls, one at
+a time, so that load from elsewhere affects all alike. Results of first calls and of weft's last are compared with NumPy's.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.worker import Worker, WorkerError
+
+NUMPY, WEFT, EMPTY_CACHE = "NumPy", "weft", "weft, empty cache"
+FILLED = 0.02  # seconds that a turn lasts at least, by calls one after another
+MOST_TIMES = 50
+PAUSE = 0.005  # before a turn: threads of other sides have gone to sleep
+FILLING_CALLS = 3  # by which a process fills the cache for the next one
+FIRST_CALLS = 3  # of weft in the second process, each reported
+WARM_SECONDS = 4.0  # in which weft may go on making plans or compiling before the first turn
+FEWEST_TURNS = 3
+
+Results = Mapping[str, np.ndarray]
+Difference = Callable[[str, Results, Results], str]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long measuring may take.
+
+    Attributes
+    ----------
+    limit : float
+        Seconds of one call, after which its process is given up.
+    seconds : float
+        Of the turns of one program, and of its first calls in new processes, about.
+    turns : int
+        At most.
+    rounds : int
+        Of new processes, at most.
+    """
+
+    limit: float = 120.0
+    seconds: float = 12.0
+    turns: int = 9
+    rounds: int = 3
+
+
+@dataclass
+class Outcome:
+    """What was measured of one program.
+
+    Attributes
+    ----------
+    first : dict
+        Seconds of first calls in new processes, by side; ``EMPTY_CACHE`` is a side of its own.
+    calls : list of dict
+        Weft's calls with a filled cache until it is warm: seconds, and counts of plans and compilations.
+    turns : dict
+        Seconds of a repeated call, turn by turn.
+    kernel_share : float or None
+        Share of a warm call of weft under its profiler that passes in kernels. Products of matrices and other calls of
+        libraries are no kernels.
+    problems : dict
+        Why a side is left out or wrong.
+    """
+
+    program: str
+    first: dict[str, list[float]] = field(default_factory=dict)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    turns: dict[str, list[float]] = field(default_factory=dict)
+    kernel_share: float | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def first_seconds(self, side: str) -> float | None:
+        """Return the median of a side's first calls."""
+        return statistics.median(self.first[side]) if side in self.first else None
+
+    def seconds(self, side: str) -> float | None:
+        """Return the median of a side's turns."""
+        return statistics.median(self.turns[side]) if side in self.turns else None
+
+    def ratio(self, side: str = WEFT) -> float | None:
+        """Return NumPy's time over a side's: the median over the turns."""
+        if NUMPY not in self.turns or side not in self.turns:
+            return None
+        pairs = zip(self.turns[NUMPY], self.turns[side], strict=True)
+        return statistics.median(theirs / ours for theirs, ours in pairs)
+
+
+class Sides:
+    """The processes of one program, one for each side."""
+
+    def __init__(self, spec: Mapping[str, Any], differs: Difference, effort: Effort, folder: Path) -> None:
+        self.spec, self.differs, self.effort, self.folder = spec, differs, effort, folder
+        self.outcome = Outcome(spec["name"])
+        self.workers: dict[str, Worker] = {}
+        self.expected: Results = {}
+
+    def enter(self, side: str, cache: Path | None = None, name: str = "") -> None:
+        """Start a side in a new process, time its first call and check the results."""
+        name = name or side
+        if name in self.outcome.problems:
+            return
+        if name in self.workers:
+            self.workers.pop(name).close()
+        environment = {"WEFT_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)} if cache else {}
+        try:
+            worker = self.workers[name] = Worker({**self.spec, "side": side}, environment, self.effort.limit)
+            answer = worker.call(save=str(self.folder / "first.npz"))
+        except WorkerError as error:
+            self.leave(name, str(error))
+            return
+        self.outcome.first.setdefault(name, []).extend(answer["seconds"])
+        if name == WEFT:
+            self.outcome.calls = [{"seconds": answer["seconds"][0], **answer["counts"]}]
+        self.check(name, "first.npz")
+
+    def check(self, name: str, file: str) -> None:
+        """Compare saved results with NumPy's; a side that differs takes part no longer."""
+        with np.load(self.folder / file) as saved:
+            found = dict(saved)
+        if name == NUMPY:
+            self.expected = found
+        elif text := self.differs(name, self.expected, found):
+            self.leave(name, f"wrong: {text}")
+
+    def leave(self, name: str, problem: str) -> None:
+        """Note a problem and end the side's process."""
+        self.outcome.problems[name] = problem
+        self.outcome.turns.pop(name, None)
+        if name in self.workers:
+            self.workers.pop(name).close()
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self.workers.values():
+            worker.close()
+
+    def enter_weft(self, cache: Path) -> None:
+        """Enter weft with an empty cache, let this process fill it, and enter weft with the filled one."""
+        self.enter(WEFT, cache, EMPTY_CACHE)
+        if EMPTY_CACHE not in self.workers:
+            return
+        with self.workers.pop(EMPTY_CACHE) as worker:
+            try:
+                if sum(self.outcome.first[EMPTY_CACHE]) < self.effort.seconds:
+                    worker.call(FILLING_CALLS - 1)
+            except WorkerError as error:
+                self.outcome.problems[EMPTY_CACHE] = str(error)
+        self.enter(WEFT, cache)
+
+    def warm_up(self) -> None:
+        """Call each side until it is warm: weft until two calls have made no plan and compiled nothing."""
+        begin, quiet = time.monotonic(), 0
+        while WEFT in self.workers and (len(self.outcome.calls) < FIRST_CALLS or quiet < 2):
+            if len(self.outcome.calls) >= FIRST_CALLS and time.monotonic() - begin > WARM_SECONDS:
+                break
+            answer = self.attempt(WEFT, 1)
+            if answer is not None:
+                self.outcome.calls.append({"seconds": answer["seconds"][0], **answer["counts"]})
+                quiet = 0 if any(answer["counts"].values()) else quiet + 1
+
+    def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
+        """Call a side; None where it fails, which ends its part."""
+        try:
+            return self.workers[name].call(times, save)
+        except WorkerError as error:
+            self.leave(name, str(error))
+            return None
+
+    def take_turns(self) -> None:
+        """Call all sides in turns, a side that is quick several times."""
+        begin, times, turns = time.monotonic(), {}, self.outcome.turns
+        for name in list(self.workers):
+            answer = self.attempt(name, 1)
+            if answer is not None:
+                times[name] = min(MOST_TIMES, max(1, round(FILLED / answer["seconds"][0])))
+        for turn in range(self.effort.turns):
+            spent = time.monotonic() - begin
+            if spent > (self.effort.seconds if turn >= FEWEST_TURNS else 3 * self.effort.seconds) and turn:
+                break
+            for name in list(self.workers):
+                time.sleep(PAUSE)
+                answer = self.attempt(name, times[name])
+                if answer is not None:
+                    turns.setdefault(name, []).append(statistics.fmean(answer["seconds"]))
+
+    def finish(self) -> None:
+        """Check weft's last results, and find the share of a call that passes in kernels."""
+        path = str(self.folder / "last.npz")
+        if WEFT in self.workers and self.attempt(WEFT, 1, path) is not None:
+            self.check(WEFT, "last.npz")
+        if WEFT in self.workers:
+            try:
+                self.outcome.kernel_share = self.workers[WEFT].kernel_share()
+            except WorkerError as error:
+                self.outcome.problems["profile"] = str(error)
+
+
+def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, effort: Effort) -> Outcome:
+    """Measure one program on all sides.
+
+    Parameters
+    ----------
+    spec : mapping
+        What the suite's `load` needs, without the side.
+    ports : sequence of str
+        Sides beside NumPy and weft.
+    differs : callable
+        Describes how a side's results differ from NumPy's, given the side and both results.
+    """
+    with tempfile.TemporaryDirectory(prefix="weft-benchmark-") as name, ExitStack() as stack:
+        sides = Sides(spec, differs, effort, Path(name))
+        stack.callback(sides.close)
+        begin = time.monotonic()
+        for k in range(effort.rounds):
+            sides.enter(NUMPY)
+            if NUMPY not in sides.workers:
+                return sides.outcome
+            cache = Path(name) / f"cache-{k}"
+            sides.enter_weft(cache)
+            if time.monotonic() - begin > effort.seconds:
+                break
+            if k + 1 < effort.rounds:
+                shutil.rmtree(cache, ignore_errors=True)
+        for port in ports:
+            sides.enter(port)
+        sides.warm_up()
+        sides.take_turns()
+        sides.finish()
+        return sides.outcome

@@ -1,0 +1,205 @@
+"""A program in a process of its own, which answers requests.
+
+The benchmark holds a `Worker` for each side of a comparison and asks them in turns. A process that hangs, dies or fills
+the memory ends nothing but itself. Its first call is a first call in a new process.
+
+A suite that uses workers has a function `load(spec)` that returns a `Subject` in the worker's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 120.0  # that a process may take to load a program and to make its data
+EXIT_SECONDS = 3.0  # that it may take to end
+
+
+@dataclass
+class Subject:
+    """One program on one side of a comparison.
+
+    Attributes
+    ----------
+    arguments : callable
+        Returns new arguments; a call may overwrite them.
+    call : callable
+        Runs the program on arguments, until its results are there.
+    results : callable
+        Returns named results as NumPy arrays, given the arguments and what `call` returned.
+    counters : callable
+        Returns running totals, such as plans made.
+    kernel_share : callable
+        Runs the program on arguments and returns the share of the time that passes in kernels.
+    """
+
+    arguments: Callable[[], list[Any]]
+    call: Callable[[list[Any]], Any]
+    results: Callable[[list[Any], Any], dict[str, np.ndarray]]
+    counters: Callable[[], dict[str, int]] = field(default=dict)
+    kernel_share: Callable[[list[Any]], float] = field(default=lambda arguments: math.nan)
+
+
+class WorkerError(Exception):
+    """A worker failed, died or did not answer in time."""
+
+
+class Worker:
+    """A process that has loaded a program.
+
+    Parameters
+    ----------
+    spec : mapping
+        What `load` of the module ``benchmarks.{spec["suite"]}`` needs.
+    environment : mapping
+        Variables that the process gets beside those of this one.
+    limit : float
+        Seconds that an answer may take.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], environment: Mapping[str, str], limit: float) -> None:
+        self.limit = limit
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            cwd=ROOT,
+            env={**os.environ, **environment, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            start_new_session=True,
+        )
+        self.answers = b""
+        try:
+            self.ask(spec, max(limit, START_SECONDS))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the process end, as a program ends; kill it and what it started where it does not."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.errors.close()
+
+    def call(self, times: int = 1, save: str = "") -> dict[str, Any]:
+        """Call the program: seconds of each call, and how far the counters went on. Save the last call's results."""
+        return self.ask({"times": times, "save": save}, self.limit)
+
+    def kernel_share(self) -> float:
+        """Call the program and return the share of the time that passes in kernels."""
+        return float(self.ask({"profile": True}, self.limit)["share"])
+
+    def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
+        """Send a request and return the answer; raise WorkerError if there is none in time."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+            answer: dict[str, Any] = json.loads(self._line(time.monotonic() + limit, limit))
+        except BrokenPipeError:
+            raise WorkerError(self._death()) from None
+        if "error" in answer:
+            raise WorkerError(answer["error"])
+        return answer
+
+    def _line(self, end: float, limit: float) -> bytes:
+        assert self.process.stdout is not None
+        pipe = self.process.stdout.fileno()
+        while b"\n" not in self.answers:
+            if not select.select([pipe], [], [], max(end - time.monotonic(), 0.0))[0]:
+                raise WorkerError(f"not done after {limit:.0f} s")
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                raise WorkerError(self._death())
+            self.answers += part
+        line, _, self.answers = self.answers.partition(b"\n")
+        return line
+
+    def _death(self) -> str:
+        status = self.process.wait()
+        self.errors.seek(0)
+        words = self.errors.read().decode(errors="replace").strip().splitlines()
+        return f"the process ended with status {status}" + (f": {words[-1][:200]}" if words else "")
+
+
+def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Call the program as often as is asked for."""
+    if "profile" in request:
+        return {"share": subject.kernel_share(subject.arguments())}
+    seconds = []
+    before = subject.counters()
+    for _ in range(request["times"]):
+        arguments = subject.arguments()
+        begin = time.perf_counter()
+        returned = subject.call(arguments)
+        seconds.append(time.perf_counter() - begin)
+    after = subject.counters()
+    if request["save"]:
+        np.savez(request["save"], **subject.results(arguments, returned))  # type: ignore[arg-type]
+    return {"seconds": seconds, "counts": {name: after[name] - before[name] for name in after}}
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error in a line, with the place in the source where it was raised."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split())[:160]
+    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"
+
+
+def main() -> None:
+    """Load the program that the first line names, then answer requests until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the program prints is no answer
+    subject: Subject | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if subject is None:
+                subject = importlib.import_module(f"benchmarks.{request['suite']}").load(request)
+                answer: dict[str, Any] = {}
+            else:
+                answer = answer_request(subject, request)
+        except Exception as error:  # whatever a program raises is reported
+            traceback.print_exc()
+            answer = {"error": describe_error(error)}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

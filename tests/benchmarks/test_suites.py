@@ -1,0 +1,106 @@
+"""Suites that measure programs and statements: each runs as a command, with little to do."""
+
+from __future__ import annotations
+
+import json
+import xml.dom.minidom
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import npbench, picture, small
+from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
+
+command = import_module("benchmarks.__main__")
+
+DATA = "import numpy as np\n\ndef initialize(N):\n    return np.ones(N), np.arange(float(N))\n"
+PROGRAMS = {
+    "scale": "def scale(x, y):\n    x[:] = np.sqrt(y) * 2\n    return x.sum(), y[1:] - y[:-1]\n",
+    "wrong": "def wrong(x, y):\n    return x + ('weft' in str(type(x)))\n",
+    "hangs": "def hangs(x, y):\n    while 'weft' in str(type(x)):\n        pass\n    return x\n",
+    "dies": "import os\n\ndef dies(x, y):\n    if 'weft' in str(type(x)):\n        os._exit(3)\n    return x\n",
+}
+PORT = (
+    "import jax.numpy as jnp\n\ndef scale(x, y):\n    return (jnp.sqrt(y) * 2).sum(), y[1:] - y[:-1], jnp.sqrt(y) * 2\n"
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder laid out as NPBench is, with programs of ours."""
+    folder = tmp_path / "checkout"
+    (folder / "bench_info").mkdir(parents=True)
+    for name, text in PROGRAMS.items():
+        place = folder / "npbench" / "benchmarks" / name
+        place.mkdir(parents=True)
+        (place / f"{name}.py").write_text(DATA)
+        (place / f"{name}_numpy.py").write_text(f"import numpy as np\n{text}")
+        info = {
+            "relative_path": name,
+            "module_name": name,
+            "func_name": name,
+            "parameters": {"S": {"N": 100_000}},
+            "init": {"func_name": "initialize", "input_args": ["N"], "output_args": ["x", "y"]},
+            "input_args": ["x", "y"],
+            "array_args": ["x", "y"],
+            "output_args": ["x"] if name == "scale" else [],
+        }
+        (folder / "bench_info" / f"{name}.json").write_text(json.dumps({"benchmark": info}))
+    (folder / "npbench" / "benchmarks" / "scale" / "scale_jax.py").write_text(PORT)
+    return folder
+
+
+def run(arguments: list[str], folder: Path) -> dict[str, Any]:
+    assert command.main(["--device", "cpu", "--quick", "--turns", "2", *arguments, "--out", str(folder)]) == 0
+    for path in folder.glob("*.svg"):
+        xml.dom.minidom.parse(str(path))
+    return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+
+def test_npbench(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--suite", "npbench", "--data", str(checkout), "--programs", "scale,wrong", "--peers", "jax"]
+    found = run([*options, "--limit", "60"], tmp_path / "out")["npbench-S"]
+    scale, wrong = found["results"]
+    with_jax = {"JAX"} if npbench.find_spec("jax") else set()
+    assert not scale["problems"]
+    assert set(scale["first"]) == {NUMPY, WEFT, EMPTY_CACHE} | with_jax
+    assert set(scale["turns"]) == {NUMPY, WEFT} | with_jax and all(len(t) == 2 for t in scale["turns"].values())
+    assert scale["calls"][0]["plans"] > 0 and scale["calls"][2]["plans"] == 0
+    assert 0 < scale["kernel_share"] <= 1
+    assert wrong["problems"][EMPTY_CACHE].startswith("wrong: result 0 differs by up to 1")
+    assert found["summary"]["failed or wrong on weft"] == "1: wrong"
+    assert "| scale |" in capsys.readouterr().out
+
+
+def test_programs_that_hang_or_die_end_no_run(checkout: Path, tmp_path: Path) -> None:
+    options = ["--suite", "npbench", "--data", str(checkout), "--programs", "hangs,dies", "--peers", "numpy"]
+    hangs, dies = run([*options, "--limit", "3"], tmp_path / "out")["npbench-S"]["results"]
+    assert hangs["problems"] == {EMPTY_CACHE: "not done after 3 s"}
+    assert dies["problems"] == {EMPTY_CACHE: "the process ended with status 3"}
+    assert set(hangs["turns"]) == set(dies["turns"]) == {NUMPY}
+
+
+def test_ports_are_compared_with_what_they_return() -> None:
+    theirs = {"result 0": np.ones(3), "array A": np.arange(3.0), "array b": np.zeros(3)}
+    info = {"output_args": ["A"]}
+    assert npbench.compare_port(info, {"result 0": np.ones(3), "result 1": np.arange(3.0)}, theirs) == ""
+    assert "result 1 is off" in npbench.compare_port(info, {"result 0": np.ones(3), "array A": np.ones(3)}, theirs)
+
+
+def test_small_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small, "WARM", 0.01)
+    monkeypatch.setattr(small, "FILLED", 1e-4)
+    found = run(["--suite", "small"], tmp_path)["small"]
+    assert len(found["results"]) == len(small.EXPRESSIONS) * len(small.SIZES)
+    assert found["summary"]["wrong"] == 0
+    assert all(line["numpy_us"] > 0 and line["weft_us"] > 0 for line in found["results"])
+
+
+def test_ratios_are_drawn_from_one() -> None:
+    drawn = picture.draw_ratios({"a < b": {"weft": 0.5, "best port": 20.0}, "empty": {}}, "title & more")
+    assert xml.dom.minidom.parseString(drawn).documentElement.tagName == "svg"
+    assert drawn.count("<rect") == 3
+    assert xml.dom.minidom.parseString(picture.draw_ratios({}, "")).documentElement.tagName == "svg"
