@@ -34,7 +34,7 @@ from weft.dsl.array import (
 )
 from weft.dsl.kept_code import keep_code
 from weft.dsl.manipulation import window
-from weft.dsl.masks import assign_masked, find_true, take_few
+from weft.dsl.masks import assign_masked, find_true, select
 from weft.dsl.numbers import note_constant, number_of
 from weft.dsl.objections import UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.places import assign_places, fold_places
@@ -203,7 +203,7 @@ def getitem(array: Array, key: Any) -> Array:
         return element(array, shown)
     if shown is not ...:
         return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
-    if type(key) is Array and key.dtype == bool and (taken := take_few(array, key)) is not None:
+    if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)
     if not index.advanced:

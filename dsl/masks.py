@@ -6,14 +6,16 @@ lies; or positions. Both go by a running count of the mask: the element with cou
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, as_operand, convert, expr_of, record, write
+from weft.dsl.array import Array, as_operand, convert, expr_of, record, wrap, write
 from weft.fusion import (
     Expr,
+    Storage,
     broadcast_to,
     cast,
     constant,
@@ -25,6 +27,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
+from weft.runtime import run_calls
 
 _INT64 = np.dtype(np.int64)
 
@@ -32,6 +35,8 @@ _INT64 = np.dtype(np.int64)
 SPARSE = 8
 # Elements up to which they are taken by NumPy there.
 SMALL = 1 << 14
+# Elements of a mask that are looked at together.
+BLOCK = 1 << 16
 
 
 def assign_masked(array: Array, mask: Any, value: Any) -> bool:
@@ -86,25 +91,67 @@ def _count(mask: Array) -> int:
     return int(count)
 
 
-def take_few(array: Array, mask: Array) -> Array | None:
-    """``array[mask]`` where both are small and in the host's memory: NumPy takes them sooner than a kernel is started."""
+def select(array: Array, mask: Array) -> Array | None:
+    """``array[mask]`` where both are in the host's memory: block by block, on all threads; None elsewhere."""
     device = array._storage.device
-    if device.name != "cpu" or mask._storage.device is not device or array.size > SMALL or not mask.ndim:
+    if device.name != "cpu" or mask._storage.device is not device or not mask.ndim:
         return None
     if mask.shape != array.shape[: mask.ndim]:
         return None
     evaluate([mask._storage, array._storage], aside=True)
-    return convert(array.numpy()[mask.numpy()], device)
+    values, test = array.numpy(), mask.numpy()
+    if mask.size <= SMALL or not array.size:
+        return convert(values[test], device)
+    rest = values.shape[test.ndim :]
+    length = test.shape[0]
+    # (a block of rows, or of elements where both lie in order)
+    if values.flags.c_contiguous and test.flags.c_contiguous:
+        values, test, length = values.reshape(-1, *rest), test.reshape(-1), test.size
+    size = max(1, BLOCK * length // test.size)
+    blocks = [slice(k, k + size) for k in range(0, length, size)]
+    counts = [int(np.count_nonzero(test[block])) for block in blocks]
+    ends = np.cumsum(counts).tolist()
+    storage = Storage((ends[-1], *rest), values.dtype, device, device.allocate(ends[-1] * prod(rest) * values.itemsize))
+    out = device.lend(storage.buffer, storage.dtype, storage.shape)  # type: ignore[attr-defined]
+
+    def copy(block: slice, begin: int, end: int) -> None:
+        places = np.flatnonzero(test[block])
+        # (only "clip" writes into memory of this dtype without a copy; no place is out of range)
+        values[block].reshape(-1, *rest).take(places, axis=0, out=out[begin:end], mode="clip")
+
+    calls = [partial(copy, block, end - n, end) for block, n, end in zip(blocks, counts, ends, strict=True) if n]
+    run_calls(calls, device.target.threads)
+    return wrap(storage)
+
+
+def _positions(mask: np.ndarray, threads: int) -> np.ndarray:
+    """Flat positions of what holds in a mask in C order, found block by block on all threads."""
+    flat = mask.reshape(-1)
+    blocks = range(0, flat.size, BLOCK)
+    counts = [int(np.count_nonzero(flat[k : k + BLOCK])) for k in blocks]
+    ends = np.cumsum(counts).tolist()
+    found = np.empty(ends[-1] if ends else 0, np.int64)
+
+    def fill(start: int, begin: int, end: int) -> None:
+        np.add(np.flatnonzero(flat[start : start + BLOCK]), start, out=found[begin:end])
+
+    run_calls([partial(fill, k, end - n, end) for k, n, end in zip(blocks, counts, ends, strict=True) if n], threads)
+    return found
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
-    """Positions along each axis where a mask holds, in order: on the CPU NumPy's, elsewhere found where the mask lies.
+    """Positions along each axis where a mask holds, in order: on the CPU found by NumPy, elsewhere where the mask lies.
 
     Everyone who asks for a position looks for its count by halves.
     """
-    if mask._storage.device.name == "cpu" or not mask.ndim or not mask.size:
+    device = mask._storage.device
+    if device.name == "cpu" or not mask.ndim or not mask.size:
         evaluate([mask._storage], aside=True)
-        return np.nonzero(mask.numpy())
+        values = mask.numpy()
+        if values.size <= SMALL:
+            return np.nonzero(values)
+        flat_positions = convert(_positions(values, device.target.threads), device)
+        return _along_axes(expr_of(flat_positions), mask.shape) if mask.ndim > 1 else (flat_positions,)
     shape = (_count(mask),)
     if not shape[0]:
         return (np.empty(0, np.int64),) * mask.ndim
@@ -119,12 +166,17 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
         length -= half
     below = map_("less", [gather(counts, [place], ((0, (), 0),), shape), wanted])
     flat = cast(map_("add", [place, cast(below, kind)]), _INT64)
+    return _along_axes(flat, mask.shape)
+
+
+def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Flat positions as positions along each axis."""
     found = []
-    for axis, n in enumerate(mask.shape):
-        step = prod(mask.shape[axis + 1 :])
+    for axis, n in enumerate(shape):
+        step = prod(shape[axis + 1 :])
         along = map_("floor_divide", [flat, constant(step, _INT64)]) if step > 1 else flat
         found.append(record(map_("remainder", [along, constant(n, _INT64)]) if axis else along))
     return tuple(found)
 
 
-__all__ = ["assign_masked", "find_true", "take_few"]
+__all__ = ["assign_masked", "find_true", "select"]

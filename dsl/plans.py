@@ -13,17 +13,20 @@ from weft.fusion import Explanation, Storage, explain_storages, kernels_of
 from weft.fusion import evaluate as evaluate_storages
 
 
-def _storages(values: Iterable[Any]) -> list[Storage]:
-    """What to evaluate for these values, in their order. Raises TypeError for what is no array and holds none."""
+def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
+    """Return the storages of these values, in their order.
+
+    Raises TypeError for a value that is no array and holds none; with `only_arrays` false it is ignored.
+    """
     found: list[Storage] = []
     for value in values:
         if isinstance(value, Array):
             found.append(value._storage)
         elif isinstance(value, (list, tuple)):
-            found += _storages(value)
+            found += _storages(value, only_arrays=only_arrays)
         elif isinstance(value, dict):
-            found += _storages(value.values())
-        else:
+            found += _storages(value.values(), only_arrays=only_arrays)
+        elif only_arrays:
             raise TypeError(f"expected weft arrays, or lists, tuples and dicts of them, not {type(value).__name__}")
     return found
 
@@ -34,6 +37,7 @@ def evaluate(*arrays: Any) -> Any:
     Parameters
     ----------
     *arrays : Array, or lists, tuples and dicts of them
+        Any other value, such as a number that a function returned, is ignored.
 
     Returns
     -------
@@ -42,9 +46,9 @@ def evaluate(*arrays: Any) -> Any:
     """
     if len(arrays) == 1:
         only = arrays[0]
-        evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays))
+        evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays, only_arrays=False))
         return only
-    evaluate_storages(_storages(arrays))
+    evaluate_storages(_storages(arrays, only_arrays=False))
     return arrays
 
 

@@ -36,6 +36,7 @@ from weft.runtime.undisturbed import undisturbed
 if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cpu.native import Builtin, Text, python_function
+    from weft.runtime.cpu.python_threads import run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.watching import watching
@@ -50,6 +51,7 @@ _LAZY = {
     "SimtDevice": "weft.runtime.cpu.simt",
     "Text": "weft.runtime.cpu.native",
     "python_function": "weft.runtime.cpu.native",
+    "run_calls": "weft.runtime.cpu.python_threads",
     "slots_of": "weft.runtime.cpu.slots",
     "CudaDevice": "weft.runtime.cuda.device",
     "watching": "weft.runtime.cpu.watching",
@@ -144,6 +146,7 @@ __all__ = [
     "probe",
     "python_function",
     "resolve_target",
+    "run_calls",
     "select_device",
     "set_default_device",
     "set_judge",

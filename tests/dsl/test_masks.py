@@ -9,6 +9,7 @@ import pytest
 
 import weft as wf
 from weft.fusion import reset_statistics, statistics
+from weft.runtime import override
 
 RNG = np.random.default_rng(3)
 SHAPES = [(10,), (30, 40), (9000,), (3, 4, 5)]
@@ -129,3 +130,28 @@ def test_few_elements_are_taken_at_once(dtype: str) -> None:
     np.testing.assert_array_equal(np.asarray(taken), before)
     with pytest.raises(IndexError, match="did not match"):
         x[wf.ones(3, bool)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(200_000,), (700, 300), (90_000, 3), (3, 90_000), (40, 50, 60)])
+def test_a_large_mask_is_gone_through_in_blocks(shape: tuple[int, ...], threads: int) -> None:
+    x = RNG.integers(-100, 100, shape).astype(np.int32)
+    a = wf.asarray(x)
+    with override(threads=threads):
+        for share in (0, 40, 200):
+            np.testing.assert_array_equal(np.asarray(a[a < share - 100]), x[x < share - 100], strict=True)
+            np.testing.assert_array_equal(np.asarray(a.T[a.T < share - 100]), x.T[x.T < share - 100], strict=True)
+            np.testing.assert_array_equal(np.asarray(a[::-1, ...][a > 0]), x[::-1, ...][x > 0], strict=True)
+            rows = x[..., 0] < share - 100
+            np.testing.assert_array_equal(np.asarray(a[wf.asarray(rows)]), x[rows], strict=True)
+            for ours, theirs in zip(wf.nonzero(a < share - 100), np.nonzero(x < share - 100), strict=True):
+                np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
+
+
+def test_what_a_mask_takes_can_be_written_to() -> None:
+    x = np.arange(100_000.0)
+    a = wf.asarray(x)
+    taken = a[a > 50_000]
+    taken += 1
+    np.testing.assert_array_equal(np.asarray(taken), x[x > 50_000] + 1)
+    np.testing.assert_array_equal(np.asarray(a), x)

@@ -169,7 +169,7 @@ def test_arrays_of_other_devices_are_refused_at_their_line() -> None:
 
 
 def test_what_is_no_array_is_refused() -> None:
-    for use in (wf.evaluate, wf.explain, wf.compile):
+    for use in (wf.explain, wf.compile):
         with pytest.raises(TypeError, match="expected weft arrays, .* not int"):
             use(3)
     with pytest.raises(wf.KernelTypeError, match="takes a function of numbers, or signatures, not 3"):
@@ -196,3 +196,12 @@ def test_warnings_stand_at_the_users_line() -> None:
 
 def _fill(x: Any, y: Any) -> None:
     x[cuda.threadIdx.x] = y[cuda.threadIdx.x]
+
+
+def test_evaluating_takes_what_functions_return() -> None:
+    x = wf.asarray(np.arange(12.0).reshape(3, 4))
+    largest = (x + 1j).max()
+    values = (3, "text", None, np.float64(2.5), largest, wf.percentile(x, 30), [x + 1, {"a": 2.0}])
+    assert wf.evaluate(7) == 7
+    assert all(v is w for v, w in zip(wf.evaluate(*values), values, strict=True))
+    np.testing.assert_array_equal(np.asarray(values[6][0]), np.arange(12.0).reshape(3, 4) + 1)  # type: ignore[index]

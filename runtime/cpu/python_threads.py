@@ -1,0 +1,115 @@
+"""Python threads that run NumPy's loops side by side: those release the interpreter's lock.
+
+In: calls that do not depend on one another. Out: all of them are done. Always true: when `run_calls` returns or raises, no
+call is running, so that the memory that they wrote to may be released.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+# Bytes that a call should read or write for its thread to pay: waking one costs about as much as moving a fifth of this.
+BLOCK_BYTES = 1 << 20
+
+
+class _Job:
+    """Calls that several threads take one after the other.
+
+    It holds no lock: an interrupt may end any step of the caller's, but none of a worker's.
+    """
+
+    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
+        self._calls = deque(calls)
+        self._begun: list[None] = []  # an item for each worker that may run calls, and for each that has run its last
+        self._ended: list[None] = []
+        self._signals: SimpleQueue[None] = SimpleQueue()
+        self._errors: list[BaseException] = []
+
+    def serve(self) -> None:
+        """Run calls until none is left to begin, as a worker."""
+        # Invariant: a worker that takes a call has entered itself before, so that a caller that finds none left waits for it
+        self._begun.append(None)
+        try:
+            self._run()
+        except BaseException as error:  # raised by `finish`
+            self._errors.append(error)
+            self._calls.clear()
+        self._ended.append(None)
+        self._signals.put(None)
+
+    def _run(self) -> None:
+        while self._calls:
+            try:
+                call = self._calls.popleft()
+            except IndexError:
+                return
+            call()
+
+    def finish(self) -> None:
+        """Run calls until none is left to begin, and wait for those that workers run. Raises what one of them raised."""
+        stopped: BaseException | None = None
+        try:
+            self._run()
+        except BaseException as error:
+            stopped = error
+        while True:
+            try:
+                if stopped is not None:
+                    self._calls.clear()
+                while len(self._ended) < len(self._begun):
+                    self._signals.get()
+                break
+            except KeyboardInterrupt as error:
+                stopped = error
+        if stopped is not None or self._errors:
+            raise stopped or self._errors[0]
+
+
+class _Workers:
+    """Daemon threads that wait for jobs."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._count = 0
+
+    def offer(self, job: _Job, threads: int) -> None:
+        """Let up to `threads` workers take part in a job."""
+        try:
+            while self._count < threads:
+                threading.Thread(target=self._serve, name="weft-blocks", daemon=True).start()
+                self._count += 1
+        except RuntimeError:
+            return  # the interpreter is shutting down: the caller does it alone
+        for _ in range(threads):
+            self._jobs.put(job)
+
+    def _serve(self) -> None:
+        while True:
+            self._jobs.get().serve()
+
+
+_workers = _Workers()
+
+
+def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
+    """Run every call, on up to `threads` threads of which the caller's is one. Raises what one of them raised."""
+    if threads < 2 or len(calls) < 2:
+        for call in calls:
+            call()
+        return
+    job = _Job(calls)
+    _workers.offer(job, min(threads, len(calls)) - 1)
+    job.finish()
+
+
+def _after_fork() -> None:
+    global _workers
+    _workers = _Workers()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
