@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.python_threads import run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
+    from weft.runtime.cpu.ufuncs import make_fold_ufunc, make_map_ufunc
     from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -52,6 +53,8 @@ _LAZY = {
     "Text": "weft.runtime.cpu.native",
     "python_function": "weft.runtime.cpu.native",
     "run_calls": "weft.runtime.cpu.python_threads",
+    "make_fold_ufunc": "weft.runtime.cpu.ufuncs",
+    "make_map_ufunc": "weft.runtime.cpu.ufuncs",
     "slots_of": "weft.runtime.cpu.slots",
     "CudaDevice": "weft.runtime.cuda.device",
     "watching": "weft.runtime.cpu.watching",
@@ -142,6 +145,8 @@ __all__ = [
     "key_material",
     "largest_buffers",
     "launch_heard",
+    "make_fold_ufunc",
+    "make_map_ufunc",
     "override",
     "probe",
     "python_function",

@@ -1,0 +1,161 @@
+"""Primitives: one callable for each row of the op table and loop, with the bits of compiled plans.
+
+In: the name of a row and the dtypes that it computes in. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is
+taken only where it has the bits that a kernel gives; every other loop is compiled from the row, by the code generation that
+plans use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, dtype_kind, find_op, is_bfloat16, is_half, obtain_function
+from weft.runtime import get_device, make_map_ufunc
+
+Primitive = Callable[..., Any]
+
+# Rows whose NumPy loops have weft's bits, by the kind of their first operand.
+_ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"
+_BITS = "bitwise_and bitwise_or bitwise_xor invert"
+_SUMS = "add subtract multiply negative positive conjugate absolute square"
+_FLOATS = "divide sqrt fabs rint floor ceil trunc copysign signbit sign"
+_SAME = {
+    "b": f"{_ANY} {_BITS} add multiply positive conjugate absolute square minimum maximum fmin fmax",
+    "i": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd fmod remainder floor_divide",
+    "u": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd fmod remainder floor_divide",
+    "f": f"{_ANY} {_SUMS} {_FLOATS} fmod",
+    "c": "equal not_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite add subtract negative positive conjugate",
+}
+_NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
+
+
+@cache
+def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
+    """Return the primitive of row `op` for operands of the dtypes `loop`; "cast" is one to `dtype`.
+
+    It takes arrays or NumPy scalars of exactly these dtypes, broadcasts them, and takes ``out=``, which may be one of its
+    operands.
+
+    Parameters
+    ----------
+    op : str
+    loop : tuple of dtype
+    dtype : dtype, optional
+        Of the result. Needed for "cast" and wherever it is not that of the last operand and NumPy has no such loop.
+    """
+    if op == "cast":
+        assert dtype is not None
+        return _cast(loop[0], dtype)
+    if uses_numpy(op, loop):
+        return _where if op == "where" else getattr(np, find_op(op).ufunc)
+    return _compiled(op, loop, dtype if dtype is not None else loop[-1])
+
+
+def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
+    """Whether the primitive is NumPy's own loop, so that nothing is compiled for it."""
+    if any(map(is_bfloat16, loop)):
+        return False
+    if op == "cast":
+        assert dtype is not None
+        return _casts_alike(loop[0], dtype)
+    if op == "where":
+        return True
+    kind = dtype_kind(loop[0])
+    return op in _NUMPY[kind] and not (op == "fmod" and is_half(loop[0]))
+
+
+def map_values(op: str, operands: Sequence[Any], loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
+    """Row `op` of `operands`, cast to the dtypes of `loop` first; the result has `dtype`."""
+    if op == "cast":
+        return primitive(op, loop, dtype)(*operands)
+    typed = [
+        x if x.dtype == kind else primitive("cast", (x.dtype,), kind)(x) for x, kind in zip(operands, loop, strict=True)
+    ]
+    return primitive(op, loop, dtype)(*typed)
+
+
+# -- what NumPy does ----------------------------------------------------------------------------
+
+
+def _casts_alike(own: np.dtype, dtype: np.dtype) -> bool:
+    if is_bfloat16(own) or is_bfloat16(dtype) or dtype.kind == "b":
+        return not is_bfloat16(own) and not is_bfloat16(dtype)
+    if own.kind in "biu":
+        return not (is_half(dtype) and own.itemsize > 1)
+    if dtype.kind in "iu":
+        return False  # out of range: kernels saturate
+    return (own.kind != "c" and not (is_half(dtype) and own != dtype)) or (own.kind == dtype.kind == "c")
+
+
+def _cast(own: np.dtype, dtype: np.dtype) -> Primitive:
+    if not uses_numpy("cast", (own,), dtype):
+        return _compiled("cast", (own,), dtype)
+
+    def cast(x: Any, out: Any = None) -> Any:
+        if out is None:
+            return x.astype(dtype)
+        np.copyto(out, x, casting="unsafe")
+        return out
+
+    return cast
+
+
+def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    if out is None:
+        return np.where(condition, x, y)
+    if out is condition or out is x:
+        out[...] = np.where(condition, x, y)
+        return out
+    if out is not y:
+        np.copyto(out, y)
+    np.copyto(out, x, where=condition)
+    return out
+
+
+# -- what is compiled ---------------------------------------------------------------------------
+
+
+def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
+    """A ufunc of two kernels made from the row: for packed operands, and for strided ones."""
+    device = get_device("cpu")
+    packed, strided = (obtain_function(device, _kernel(op, loop, dtype, strided=k)) for k in (False, True))
+    dtypes = (*loop, dtype)
+    shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
+    ufunc = make_map_ufunc(op.lstrip("_"), packed, strided, shown)
+    return ufunc if shown == list(dtypes) else _on_bits(ufunc, dtypes)
+
+
+def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype, *, strided: bool) -> Any:
+    b = KernelBuilder("primitive", np.int64)
+    pointers = [
+        b.pointer(f"p{k}", kind, writable=k == len(loop), align=min(kind.itemsize, 8))
+        for k, kind in enumerate((*loop, dtype))
+    ]
+    count = b.scalar("n")
+    strides = [b.scalar(f"s{k}") for k in range(len(pointers))] if strided else []
+    with b.loop(count, "parallel") as at:
+        places = [b.op("multiply", at.index, s) for s in strides] if strided else [at.index] * len(pointers)
+        typed = [b.load(p, place) for p, place in zip(pointers[:-1], places[:-1], strict=True)]
+        value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
+        b.store(pointers[-1], places[-1], value)
+    return b.finish()
+
+
+def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Primitive:
+    """A ufunc of bits as one of the numbers: NumPy's interface for loops knows its own dtypes only."""
+    brains = [is_bfloat16(kind) for kind in dtypes]
+
+    def call(*operands: Any, out: Any = None) -> Any:
+        given = [np.asarray(x).view(np.uint16) if brain else x for x, brain in zip(operands, brains, strict=False)]
+        if not brains[-1]:
+            return ufunc(*given, out=out)
+        if out is not None:
+            ufunc(*given, out=out.view(np.uint16))
+            return out
+        return np.asarray(ufunc(*given)).view(dtypes[-1])[()]
+
+    return call

@@ -1,0 +1,195 @@
+"""Compiled loops as NumPy ufuncs.
+
+In: entries of loaded kernels. Out: `np.ufunc` objects whose inner loop calls them. Invariant: a loop leaves the floating-point
+status flags as it found them, so that NumPy has nothing to warn of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.cpu.native import Text, check_objects, lasting, obtain_native
+from weft.runtime.errors import CompileError
+
+# Words of the data of an elementwise loop: entries for packed and for strided operands, their number, then the binary
+# logarithms of their item sizes.
+PACKED, STRIDED, COUNT, SHIFTS = range(4)
+# Words of the data of a fold: its entry, its number of slots, which slots hold source, result and length; then the slots.
+ENTRY, SLOTS, SOURCE, RESULT, LENGTH, CONSTANTS = range(6)
+# Operands of an elementwise loop, and slots of a fold, at most.
+MOST = 8
+MOST_SLOTS = 16
+# Positions in the table of NumPy's C interface for ufuncs.
+_MAKE, _MAKE_WITH_SIGNATURE = 1, 31
+_NONE = -1  # PyUFunc_None: no identity
+
+# How the flags are read into the word ``%flags``, and written back; elsewhere they stay raised.
+_FLAGS = {
+    "x86_64": (
+        "call void @llvm.x86.sse.stmxcsr(ptr %flags)",
+        "call void @llvm.x86.sse.ldmxcsr(ptr %flags)",
+        "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
+    ),
+    "aarch64": (
+        'call void asm sideeffect "mrs x9, fpsr\\0Astr x9, [$0]", "r,~{x9},~{memory}"(ptr %flags)',
+        'call void asm sideeffect "ldr x9, [$0]\\0Amsr fpsr, x9", "r,~{x9},~{memory}"(ptr %flags)',
+        "",
+    ),
+}
+_MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
+
+
+def make_map_ufunc(name: str, packed: HostFunction, strided: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
+    """A ufunc of one loop, with operands of all but the last of `dtypes` and a result of the last.
+
+    The slots of both entries are the operands' addresses, the number of elements, and their strides in elements.
+    Raises CompileError where it cannot be made.
+    """
+    shifts = [dtype.itemsize.bit_length() - 1 for dtype in dtypes]
+    data = array("q", [packed.address, strided.address, len(dtypes), *shifts])
+    return _make(name, _loop("weft_map_loop"), data, dtypes, (packed, strided))
+
+
+def make_fold_ufunc(
+    name: str, entry: HostFunction, slots: Sequence[int], places: tuple[int, int, int], dtypes: Sequence[np.dtype]
+) -> Any:
+    """A generalized ufunc ``(n)->()`` that folds packed rows.
+
+    `slots` are the entry's, but for `places`: which of them hold the row's address, the result's, and the length.
+    """
+    data = array("q", [entry.address, len(slots), *places, *slots])
+    return _make(name, _loop("weft_fold_loop"), data, dtypes, (entry,), "(n)->()")
+
+
+def _make(
+    name: str, loop: int, data: array[int], dtypes: Sequence[np.dtype], kept: tuple[Any, ...], signature: str = ""
+) -> Any:
+    function = _interface(_MAKE_WITH_SIGNATURE if signature else _MAKE)
+    functions = (ctypes.c_void_p * 1)(loop)
+    pointers = (ctypes.c_void_p * 1)(data.buffer_info()[0])
+    types = ctypes.create_string_buffer(bytes(dtype.num for dtype in dtypes))
+    text = name.encode()
+    given: list[Any] = [functions, pointers, types, 1, len(dtypes) - 1, 1, _NONE, text, text, 0]
+    made = function(*given, signature.encode()) if signature else function(*given)
+    lasting((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps none of them)
+    return made
+
+
+@cache
+def _interface(place: int) -> Any:
+    """A function of NumPy's C interface for ufuncs."""
+    check_objects()
+    capsule = getattr(np._core._multiarray_umath, "_UFUNC_API", None)  # type: ignore[attr-defined]
+    if capsule is None:
+        raise CompileError("this NumPy shows no C interface for ufuncs")
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    c = ctypes.c_int
+    arguments = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, c, c, c, c, ctypes.c_char_p, ctypes.c_char_p, c]
+    if place == _MAKE_WITH_SIGNATURE:
+        arguments.append(ctypes.c_char_p)
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(table[place])
+
+
+@cache
+def _loop(entry: str) -> int:
+    return obtain_native(entry, _map_text(entry) if entry == "weft_map_loop" else _fold_text(entry)).address
+
+
+def _begin(t: Text, entry: str, slots: int) -> None:
+    t.lines.append(f"define void @{entry}(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{")
+    t.label("entry")
+    t.do("%flags = alloca i64, align 16")
+    t.do(f"%slots = alloca [{slots} x i64], align 16")
+    save, _, _ = _flags()
+    if save:
+        t.do(save)
+
+
+def _flags() -> tuple[str, str, str]:
+    machine = platform.machine()
+    return _FLAGS.get(_MACHINES.get(machine, machine), ("", "", ""))
+
+
+def _end(t: Text) -> str:
+    _, restore, declared = _flags()
+    if restore:
+        t.do(restore)
+    t.do("ret void")
+    return f"{declared}\n{t.end()}"
+
+
+def _map_text(entry: str) -> str:
+    """The loop of an elementwise ufunc: packed operands in one call, strided ones in another.
+
+    Where a stride is no multiple of the item size each element is a call of its own.
+    """
+    t = Text()
+    _begin(t, entry, 2 * MOST + 1)
+    count, length = t.load("%data", COUNT), t.load("%dims", 0)
+    shifts = t.at("%data", SHIFTS)
+    t.do("%loose = alloca i64")
+    t.do("%odd = alloca i64")
+    t.do("store i64 0, ptr %loose")
+    t.do("store i64 0, ptr %odd")
+    t.store(length, "%slots", count)
+    strides = t.at("%slots", t.new(f"add i64 {count}, 1"))
+    k = t.begin_loop("read", count)
+    shift, step = t.load(shifts, k), t.load("%steps", k)
+    size = t.new(f"shl i64 1, {shift}")
+    t.store(t.load("%args", k), "%slots", k)
+    t.store(t.new(f"ashr i64 {step}, {shift}"), strides, k)
+    rest = t.new(f"sub i64 {size}, 1")
+    for name, line in (("loose", f"xor i64 {step}, {size}"), ("odd", f"and i64 {step}, {rest}")):
+        old = t.new(f"load i64, ptr %{name}")
+        t.do(f"store i64 {t.new(f'or i64 {old}, {t.new(line)}')}, ptr %{name}")
+    t.end_loop("read")
+    t.branch(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "ask")
+    t.label("packed")
+    t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {length})")
+    t.do("br label %leave")
+    t.label("ask")
+    t.branch(f"icmp eq i64 {t.new('load i64, ptr %odd')}, 0", "strided", "single")
+    t.label("strided")
+    t.do(f"call void {t.load('%data', STRIDED, 'ptr')}(ptr %slots, i64 0, i64 {length})")
+    t.do("br label %leave")
+    t.label("single")
+    t.store("1", "%slots", count)
+    t.begin_loop("one", length)
+    t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 1)")
+    k = t.begin_loop("move", count)
+    t.store(t.new(f"add i64 {t.load('%slots', k)}, {t.load('%steps', k)}"), "%slots", k)
+    t.end_loop("move")
+    t.end_loop("one")
+    t.do("br label %leave")
+    t.label("leave")
+    return _end(t)
+
+
+def _fold_text(entry: str) -> str:
+    """The loop of a fold over packed rows, one call a row. Whoever calls the ufunc sees to it that rows are packed."""
+    t = Text()
+    _begin(t, entry, MOST_SLOTS)
+    k = t.begin_loop("copy", t.load("%data", SLOTS))
+    t.store(t.load(t.at("%data", CONSTANTS), k), "%slots", k)
+    t.end_loop("copy")
+    function = t.load("%data", ENTRY, "ptr")
+    source, result = (t.at("%slots", t.load("%data", place)) for place in (SOURCE, RESULT))
+    t.store(t.load("%dims", 1), "%slots", t.load("%data", LENGTH))
+    t.store(t.load("%args", 0), source, 0)
+    t.store(t.load("%args", 1), result, 0)
+    t.begin_loop("row", t.load("%dims", 0))
+    t.do(f"call void {function}(ptr %slots, i64 0, i64 1)")
+    for place, at in ((source, 0), (result, 1)):
+        t.store(t.new(f"add i64 {t.load(place, 0)}, {t.load('%steps', at)}"), place, 0)
+    t.end_loop("row")
+    return _end(t)

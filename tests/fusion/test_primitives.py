@@ -1,0 +1,144 @@
+"""Primitives give the bits of compiled plans, for every row and loop of the op table."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
+from weft.dsl.array import expr_of, record
+from weft.fusion import cast, map_
+from weft.fusion.primitives import map_values, primitive, uses_numpy
+
+ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)
+
+
+def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
+    """Numbers of a dtype, the edges of its range among them."""
+    source = np.random.default_rng(seed)
+    with np.errstate(all="ignore"):
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            found = source.integers(limits.min, limits.max, count, dtype, endpoint=True)
+            found[: count // 2] = source.integers(0 if dtype.kind == "u" else -9, 20, count // 2)
+            found[:5] = limits.min, limits.max, 0, 1, limits.max // 2
+        elif dtype.kind == "b":
+            found = source.random(count) < 0.5
+        else:
+            found = (source.standard_normal(count) * 10.0 ** source.integers(-3, 3, count)).astype(dtype)
+            found[: len(ODD)] = ODD
+            if dtype.kind == "c":
+                found.imag = values(found.imag.dtype, seed + 1, count)[::-1]
+    source.shuffle(found)
+    return found
+
+
+def loops_of(name: str) -> list[tuple[np.dtype, ...]]:
+    row = OPS[name]
+    texts = getattr(np, row.ufunc).types if row.ufunc else row.loops
+    found = []
+    for text in texts:
+        if set(text) & set("OgGmMSUV"):
+            continue
+        loop = tuple(map(np.dtype, text.split("->")[0]))
+        try:
+            if all(map(is_supported, loop)) and resolve_dtypes(row, loop)[0] == loop and loop not in found:
+                found.append(loop)
+        except (TypeError, NoLoopError):
+            continue
+    return found
+
+
+def same_bits(x: Any, y: Any) -> bool:
+    """Whether two arrays have the same bits; one NaN is like another."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.dtype.kind == "c":
+        return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)  # (of one element at least one axis)
+    numbers, bits = x == x, f"u{x.itemsize}"
+    return bool(np.array_equal(numbers, y == y) and (x.view(bits) == y.view(bits))[numbers].all())
+
+
+@pytest.mark.parametrize("name", [name for name in OPS if not name.startswith("_")])
+def test_a_primitive_has_the_bits_of_a_plan(name: str) -> None:
+    made = []
+    for loop in loops_of(name):
+        operands = [values(kind, 3 * k) for k, kind in enumerate(loop)]
+        node = map_(name, [expr_of(wf.asarray(x)) for x in operands])
+        made.append((operands, node.attrs, node.dtype, record(node)))
+    wf.evaluate(*[array for *_, array in made])
+    with np.errstate(all="ignore"):
+        for operands, loop, dtype, array in made:
+            expected = np.asarray(array)
+            row = primitive(name, loop, dtype)
+            assert same_bits(row(*operands), expected), loop
+            assert same_bits(row(*(np.repeat(x, 2)[::2] for x in operands)), expected), loop
+            assert same_bits(row(*(x[7] for x in operands)), expected[7]), loop
+            out = np.empty_like(expected)
+            assert row(*operands, out=out) is out and same_bits(out, expected), loop
+            if dtype == loop[0]:
+                own = operands[0].copy()
+                assert row(own, *operands[1:], out=own) is own and same_bits(own, expected), loop
+
+
+@pytest.mark.parametrize("own", "?bBhHiIlLefdFD")
+def test_casts_have_the_bits_of_plans(own: str) -> None:
+    x = values(np.dtype(own), 5)
+    kinds = [np.dtype(code) for code in "?bBhHiIlLefdFD" if code != own]
+    arrays = [record(cast(expr_of(wf.asarray(x)), kind)) for kind in kinds]
+    wf.evaluate(*arrays)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        for kind, array in zip(kinds, arrays, strict=True):
+            assert same_bits(map_values("cast", [x], (x.dtype,), kind), array), kind
+
+
+def test_bfloat16() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    kind = np.dtype(ml_dtypes.bfloat16)
+    x, y = (np.linspace(-3, 9, 41).astype(kind)[::step] for step in (1, -1))
+    for name in ("add", "multiply", "exp", "maximum", "less", "where"):
+        operands = [x > y, x, y] if name == "where" else [x, y][: OPS[name].arity]
+        node = map_(name, [expr_of(wf.asarray(np.ascontiguousarray(v))) for v in operands])
+        found, expected = map_values(name, operands, node.attrs, node.dtype), np.asarray(record(node))
+        assert found.dtype == expected.dtype and (found == expected).all()
+
+
+def test_operands_broadcast_and_elements_need_no_whole_strides() -> None:
+    row = primitive("maximum", (np.dtype(float),) * 2)
+    x = values(np.dtype(float), 1)
+    assert same_bits(row(x, 0.5), row(x, np.full_like(x, 0.5)))
+    assert same_bits(row(x[:, None], x[:3]), row(*np.broadcast_arrays(x[:, None], x[:3])))
+    packed = np.zeros(5, [("z", complex), ("d", float)])
+    packed["z"] = np.arange(5) + 1j
+    product = primitive("multiply", (np.dtype(complex),) * 2)
+    assert same_bits(product(packed["z"], packed["z"]), product(packed["z"].copy(), packed["z"].copy()))
+
+
+def test_no_warning_comes_of_a_compiled_loop() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = primitive("log", (np.dtype(float),))(np.array([-1.0, 0.0]))
+    assert np.isnan(found[0]) and found[1] == -np.inf
+
+
+def test_a_primitive_outlives_its_cache() -> None:
+    row = primitive("exp", (np.dtype(np.float32),))
+    expected = row(np.float32(1))
+    primitive.cache_clear()
+    gc.collect()
+    assert row(np.float32(1)) == expected and primitive("exp", (np.dtype(np.float32),))(np.float32(1)) == expected
+
+
+def test_numpys_loops_need_no_code() -> None:
+    kind = np.dtype(float)
+    assert uses_numpy("add", (kind, kind)) and primitive("add", (kind, kind)) is np.add
+    assert not uses_numpy("maximum", (kind, kind)) and not uses_numpy("exp", (kind,))
+    assert uses_numpy("cast", (np.dtype(np.int32),), kind) and not uses_numpy("cast", (kind,), np.dtype(np.int32))
