@@ -1,8 +1,9 @@
 """``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``: measure, print, and write JSON,
 Markdown and pictures.
 
-The suites `npbench` and `small` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
-[--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own.
+The suites `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
+[--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own. ``--suite sweep`` measures
+single operations on a million elements.
 
 On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
 ``--minutes`` (7 unless it says otherwise), each suite in a process of its own. ``--peers`` sets weft against every peer that is installed, or those that are
@@ -42,6 +43,7 @@ from benchmarks import (
     pyhpc,
     sizes,
     small,
+    sweep,
 )
 from benchmarks.more_programs import MORE
 from benchmarks.reports import write
@@ -55,7 +57,11 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "overhead": (overhead.measure, launch_cost.measure, launch_host.measure),
 }
 # Suites that print and write by themselves.
-SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {"npbench": npbench.run, "small": small.run}
+SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
+    "npbench": npbench.run,
+    "small": small.run,
+    "sweep": sweep.run,
+}
 # With a GPU, in this order; the part of the time that a suite may take.
 WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
 MINUTES = 7.0
@@ -125,7 +131,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path)
     made.add_argument("--threads", type=int, default=0, help="that everybody may use; 0: one a usable core")
     made.add_argument("--peers", nargs="*", metavar="NAME", help="against these, or all that are installed")
-    made.add_argument("--only", nargs="*", default=(), metavar="PART", help="programs whose names contain this")
+    made.add_argument(
+        "--only", nargs="*", default=(), metavar="PART", help="programs or cases whose names contain this"
+    )
     made.add_argument("--turns", type=int, default=fused.TURNS)
     made.add_argument("--quick", action="store_true", help="small sizes, or few turns")
     made.add_argument("--more", action="store_true", help="fused: more programs; on a GPU they always run")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import npbench, picture, small
+from benchmarks import npbench, operations, picture, small, sweep
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
 
 command = import_module("benchmarks.__main__")
@@ -104,3 +104,33 @@ def test_ratios_are_drawn_from_one() -> None:
     assert xml.dom.minidom.parseString(drawn).documentElement.tagName == "svg"
     assert drawn.count("<rect") == 3
     assert xml.dom.minidom.parseString(picture.draw_ratios({}, "")).documentElement.tagName == "svg"
+
+
+def test_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "FILLED", 1e-4)
+    found = run(["--suite", "sweep"], tmp_path)["sweep"]
+    assert len(found["results"]) > 40 and not [r for r in found["results"] if r["problem"]]
+    assert found["summary"]["cases"] == len(found["results"])
+    report = (tmp_path / "sweep.md").read_text()
+    assert "| operation | cases |" in report and "Errors" not in report
+
+
+def test_the_sweep_has_every_operation_with_every_shape_layout_and_dtype() -> None:
+    cases = list(operations.cases())
+    assert len(cases) == len(set(cases)) > 1_500
+    for name in operations.OPERATIONS:
+        own = [c for c in cases if c.operation == name]
+        assert {c.shape for c in own} == set(operations.shapes(operations.ELEMENTS))
+        assert {c.layout for c in own} == set(operations.LAYOUTS)
+        assert {c.dtype for c in own} == set(operations.DTYPES)
+
+
+def test_the_sweep_reports_what_is_wrong_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = operations.Case("x + y", "1-D", "C", "int32")
+    assert sweep.measure_case(case, 100, 1).problem == ""
+    monkeypatch.setitem(operations.OPERATIONS, "x + y", lambda xp, x, y, e: x + (xp is np))
+    assert sweep.measure_case(case, 100, 1).problem == "wrong in 100 of 100"
+    monkeypatch.setitem(operations.OPERATIONS, "x + y", lambda xp, x, y, e: 1 if xp is np else {}[x.size])
+    assert sweep.measure_case(case, 100, 1).problem == "KeyError: 100"
+    monkeypatch.setitem(operations.OPERATIONS, "x + y", lambda xp, x, y, e: np.tril(1))
+    assert sweep.measure_case(case, 100, 1) is None

@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 import weft as wf
-from benchmarks.npbench import compare, load, names
+from benchmarks.npbench import compare, description, load, names
 from benchmarks.processes import NUMPY, WEFT
 
 
@@ -38,7 +39,7 @@ def main(folder: str, chosen: list[str]) -> int:
             theirs, _, warm_numpy = run(spec, NUMPY)
             wf.reset_statistics()
             ours, cold, warm = run(spec, WEFT)
-            trouble = compare(ours, theirs)
+            trouble = compare(description(Path(folder), name), ours, theirs)
         except Exception:
             trouble = traceback.format_exc(limit=-2)
             cold = warm = warm_numpy = float("nan")

@@ -1,0 +1,219 @@
+"""Single operations of the sweep: their names, what they compute, and the arrays that they are given.
+
+An operation takes the namespace (NumPy or weft), two arrays of one shape, layout and dtype, and `Extra`: indices, masks and
+a threshold that lies among the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+ELEMENTS = 1_000_000
+DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64", "complex64", "complex128")
+LAYOUTS = ("C", "transposed", "strided", "reversed", "broadcast")
+MIXED = 6  # cases of each operation in which shape, layout and dtype all differ from the usual ones
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What an operation may need beside its operands."""
+
+    limit: Any  # a number among the values
+    rows: Any  # indices along the first axis
+    flat: Any  # indices of elements
+    chosen: Any  # a mask
+
+
+Operation = Callable[[Any, Any, Any, Extra], Any]
+
+ELEMENTWISE: dict[str, Operation] = {
+    "x + y": lambda xp, x, y, e: x + y,
+    "x * y": lambda xp, x, y, e: x * y,
+    "x / y": lambda xp, x, y, e: x / y,
+    "x // y": lambda xp, x, y, e: x // y,
+    "x * y + x": lambda xp, x, y, e: x * y + x,
+    "x ** 2": lambda xp, x, y, e: x**2,
+    "x ** 1.5": lambda xp, x, y, e: x**1.5,
+    "-x": lambda xp, x, y, e: -x,
+    "abs(x)": lambda xp, x, y, e: abs(x),
+    "sqrt(x)": lambda xp, x, y, e: xp.sqrt(x),
+    "exp(x)": lambda xp, x, y, e: xp.exp(x),
+    "log(x)": lambda xp, x, y, e: xp.log(x),
+    "sin(x)": lambda xp, x, y, e: xp.sin(x),
+    "tanh(x)": lambda xp, x, y, e: xp.tanh(x),
+    "maximum(x, y)": lambda xp, x, y, e: xp.maximum(x, y),
+    "x > y": lambda xp, x, y, e: x > y,
+    "where(x > y, x, y)": lambda xp, x, y, e: xp.where(x > y, x, y),
+    "isnan(x)": lambda xp, x, y, e: xp.isnan(x),
+    "clip(x, 0, limit)": lambda xp, x, y, e: xp.clip(x, 0, e.limit),
+}
+REDUCTIONS: dict[str, Operation] = {
+    "sum(x)": lambda xp, x, y, e: x.sum(),
+    "sum(x, 0)": lambda xp, x, y, e: x.sum(axis=0),
+    "sum(x, -1)": lambda xp, x, y, e: x.sum(axis=-1),
+    "mean(x)": lambda xp, x, y, e: x.mean(),
+    "mean(x, 0)": lambda xp, x, y, e: x.mean(axis=0),
+    "mean(x, -1)": lambda xp, x, y, e: x.mean(axis=-1),
+    "max(x)": lambda xp, x, y, e: x.max(),
+    "max(x, 0)": lambda xp, x, y, e: x.max(axis=0),
+    "max(x, -1)": lambda xp, x, y, e: x.max(axis=-1),
+    "min(x)": lambda xp, x, y, e: x.min(),
+    "min(x, 0)": lambda xp, x, y, e: x.min(axis=0),
+    "any(x)": lambda xp, x, y, e: x.any(),
+    "any(x > limit, 0)": lambda xp, x, y, e: (x > e.limit).any(axis=0),
+    "all(x, -1)": lambda xp, x, y, e: x.all(axis=-1),
+    "argmax(x)": lambda xp, x, y, e: x.argmax(),
+    "argmax(x, 0)": lambda xp, x, y, e: x.argmax(axis=0),
+    "argmax(x, -1)": lambda xp, x, y, e: x.argmax(axis=-1),
+    "argmin(x, 0)": lambda xp, x, y, e: x.argmin(axis=0),
+    "var(x)": lambda xp, x, y, e: x.var(),
+    "var(x, 0)": lambda xp, x, y, e: x.var(axis=0),
+    "std(x, -1)": lambda xp, x, y, e: x.std(axis=-1),
+    "prod(x, -1)": lambda xp, x, y, e: x.prod(axis=-1),
+    "count_nonzero(x)": lambda xp, x, y, e: xp.count_nonzero(x),
+    "count_nonzero(x > limit)": lambda xp, x, y, e: xp.count_nonzero(x > e.limit),
+    "ptp(x, 0)": lambda xp, x, y, e: xp.ptp(x, axis=0),
+    "nanmax(x, -1)": lambda xp, x, y, e: xp.nanmax(x, axis=-1),
+    "dot(x, y)": lambda xp, x, y, e: xp.dot(x.reshape(-1), y.reshape(-1)),
+}
+
+
+def _assign(xp: Any, x: Any, mask: Any, value: Any) -> Any:
+    copied = x.copy()
+    copied[mask] = value
+    return copied
+
+
+OTHERS: dict[str, Operation] = {
+    "x[x > limit]": lambda xp, x, y, e: x[x > e.limit],
+    "x[mask]": lambda xp, x, y, e: x[e.chosen],
+    "x[mask] = limit": lambda xp, x, y, e: _assign(xp, x, e.chosen, e.limit),
+    "x[rows]": lambda xp, x, y, e: x[e.rows],
+    "take(x, indices)": lambda xp, x, y, e: xp.take(x, e.flat),
+    "nonzero(x > limit)": lambda xp, x, y, e: xp.nonzero(x > e.limit),
+    "concatenate(x, y)": lambda xp, x, y, e: xp.concatenate([x, y]),
+    "concatenate(x, y, -1)": lambda xp, x, y, e: xp.concatenate([x, y], axis=-1),
+    "stack(x, y, -1)": lambda xp, x, y, e: xp.stack([x, y], axis=-1),
+    "roll(x, 1)": lambda xp, x, y, e: xp.roll(x, 1),
+    "roll(x, 1, 0)": lambda xp, x, y, e: xp.roll(x, 1, axis=0),
+    "pad(x, 1)": lambda xp, x, y, e: xp.pad(x, 1),
+    "repeat(x, 2, -1)": lambda xp, x, y, e: xp.repeat(x, 2, axis=-1),
+    "tile(x, 2)": lambda xp, x, y, e: xp.tile(x, 2),
+    "x.T.copy()": lambda xp, x, y, e: x.T.copy(),
+    "x.ravel()": lambda xp, x, y, e: x.copy().ravel(),
+    "flip(x).copy()": lambda xp, x, y, e: xp.flip(x).copy(),
+    "x.astype(float32)": lambda xp, x, y, e: x.astype(np.float32),
+    "x.astype(float64)": lambda xp, x, y, e: x.astype(np.float64),
+    "x.astype(int64)": lambda xp, x, y, e: x.astype(np.int64),
+    "x.astype(uint8)": lambda xp, x, y, e: x.astype(np.uint8),
+    "sort(x)": lambda xp, x, y, e: xp.sort(x, axis=-1),
+    "argsort(x)": lambda xp, x, y, e: xp.argsort(x, axis=-1, kind="stable"),
+    "cumsum(x)": lambda xp, x, y, e: xp.cumsum(x),
+    "cumsum(x, 0)": lambda xp, x, y, e: xp.cumsum(x, axis=0),
+    "diff(x)": lambda xp, x, y, e: xp.diff(x, axis=-1),
+    "percentile(x, 30)": lambda xp, x, y, e: xp.percentile(x, 30),
+    "tril(x)": lambda xp, x, y, e: xp.tril(x),
+}
+OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
+
+
+def shapes(elements: int) -> dict[str, tuple[int, ...]]:
+    """Return seven shapes of about so many elements."""
+    side, edge, few = math.isqrt(elements), round(elements ** (1 / 3)), min(100, math.isqrt(elements) // 3)
+    return {
+        "1-D": (elements,),
+        "rows of 3": (elements // 3, 3),
+        f"rows of {few}": (elements // few, few),
+        "square": (side, side),
+        f"{few} rows": (few, elements // few),
+        "3 rows": (3, elements // 3),
+        "cube": (edge, edge, edge),
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operation on arrays of one shape, layout and dtype."""
+
+    operation: str
+    shape: str
+    layout: str
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}, {self.shape}, {self.layout}, {self.dtype}"
+
+
+def cases(elements: int = ELEMENTS) -> Iterator[Case]:
+    """Give every operation all shapes, all layouts and all dtypes, one changed at a time, and some mixtures."""
+    known = list(shapes(elements))
+    for k, operation in enumerate(OPERATIONS):
+        found = [Case(operation, shape, "C", "float64") for shape in known]
+        found += [Case(operation, "square", layout, "float64") for layout in LAYOUTS]
+        found += [Case(operation, shape, "C", dtype) for shape in ("square", "1-D") for dtype in DTYPES]
+        for m in range(MIXED):
+            shape, layout, dtype = known[(k + m) % 7], LAYOUTS[1 + (k + 3 * m) % 4], DTYPES[(3 * k + 5 * m) % 8]
+            found.append(Case(operation, shape, layout, dtype))
+        yield from dict.fromkeys(found)
+
+
+def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the array that a layout is a view of."""
+    match layout:
+        case "transposed":
+            return shape[::-1]
+        case "strided":
+            return (*shape[:-1], 2 * shape[-1])
+        case "broadcast":
+            return (1, *shape[1:])
+        case _:
+            return shape
+
+
+def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
+    """Return a view of a base array, of the given shape."""
+    match layout:
+        case "transposed":
+            return base.T
+        case "strided":
+            return base[..., ::2]
+        case "reversed":
+            return base[::-1]
+        case "broadcast":
+            return xp.broadcast_to(base, shape)
+        case _:
+            return base
+
+
+def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator) -> np.ndarray:
+    """Return random values, of integers from 1 to 99, of floats from 0.5 to 50."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return source.random(shape) < 0.5
+    if kind in "ui":
+        return source.integers(1, 100, shape).astype(dtype)
+    real = source.uniform(0.5, 50, shape)
+    return (real + 1j * source.uniform(0.5, 50, shape) if kind == "c" else real).astype(dtype)
+
+
+def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
+    """Return the arrays of a case, and what goes with them, as NumPy's arrays or weft's."""
+    source = np.random.default_rng(7)
+    shape = shapes(elements)[case.shape]
+    below = base_shape(case.layout, shape)
+    x, y = (lay_out(xp, xp.asarray(values(case.dtype, below, source)), case.layout, shape) for _ in range(2))
+    return (
+        x,
+        y,
+        Extra(
+            limit=False if case.dtype == "bool" else 25,
+            rows=xp.asarray(source.integers(0, shape[0], shape[0])),
+            flat=xp.asarray(source.integers(0, math.prod(shape), math.prod(shape))),
+            chosen=xp.asarray(source.random(shape) < 0.5),
+        ),
+    )
