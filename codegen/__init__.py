@@ -1,27 +1,64 @@
 """The face of code generation. llvmlite loads with the first kernel."""
 
-from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
-from weft.codegen.host_target import exceeds_caches
-from weft.codegen.index_width import choose_index_dtype
-from weft.codegen.kernel_ir.builder import KernelBuilder
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from weft.codegen.kernel_ir.dtypes import bfloat16, dtype_kind, is_bfloat16, is_half, is_supported, widened
-from weft.codegen.kernel_ir.interpret import interpret_kernel
-from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
-from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
-from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
-from weft.codegen.obtain import Tally, is_loaded, obtain_code, obtain_function
 from weft.codegen.ops import OPS, NoLoopError, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
-from weft.codegen.passes.describe_shapes import describe_shapes
-from weft.codegen.passes.flatten_branches import flatten_branches
-from weft.codegen.passes.join_kernels import join_kernels
-from weft.codegen.passes.map_axes_columns import halve, threads_below
-from weft.codegen.passes.map_axes_joined import can_join
-from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
-from weft.codegen.passes.map_axes_lookback import share_rows
-from weft.codegen.passes.map_axes_rows import threads_of
-from weft.codegen.passes.map_axes_sweep import THREADS as SWEEP_THREADS
-from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
-from weft.codegen.target import Target
+from weft.runtime import set_target_resolver
+from weft.runtime.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
+    from weft.codegen.host_target import exceeds_caches
+    from weft.codegen.index_width import choose_index_dtype
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.interpret import interpret_kernel
+    from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
+    from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
+    from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
+    from weft.codegen.obtain import Tally, is_loaded, obtain_code, obtain_function
+    from weft.codegen.passes.describe_shapes import describe_shapes
+    from weft.codegen.passes.flatten_branches import flatten_branches
+    from weft.codegen.passes.join_kernels import join_kernels
+    from weft.codegen.passes.map_axes_columns import halve, threads_below
+    from weft.codegen.passes.map_axes_joined import can_join
+    from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
+    from weft.codegen.passes.map_axes_lookback import share_rows
+    from weft.codegen.passes.map_axes_rows import threads_of
+    from weft.codegen.passes.map_axes_sweep import THREADS as SWEEP_THREADS
+    from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
+    from weft.codegen.target import Target
+
+__getattr__ = lazy_names(
+    globals(),
+    {
+        "weft.codegen.compile": "code_version compile_kernel lower_stages resolve_target",
+        "weft.codegen.host_target": "exceeds_caches",
+        "weft.codegen.index_width": "choose_index_dtype",
+        "weft.codegen.kernel_ir.builder": "KernelBuilder",
+        "weft.codegen.kernel_ir.interpret": "interpret_kernel",
+        "weft.codegen.kernel_ir.operation": "Function Kernel Parameter Pointer Type Value",
+        "weft.codegen.kernel_ir.text": "parse_kernel print_kernel",
+        "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
+        "weft.codegen.obtain": "Tally is_loaded obtain_code obtain_function",
+        "weft.codegen.passes.describe_shapes": "describe_shapes",
+        "weft.codegen.passes.flatten_branches": "flatten_branches",
+        "weft.codegen.passes.join_kernels": "join_kernels",
+        "weft.codegen.passes.map_axes_columns": "halve threads_below",
+        "weft.codegen.passes.map_axes_joined": "can_join",
+        "weft.codegen.passes.map_axes_lookback": "SHARED_ROW=TILE share_rows",
+        "weft.codegen.passes.map_axes_rows": "threads_of",
+        "weft.codegen.passes.map_axes_sweep": "SWEEP_THREADS=THREADS",
+        "weft.codegen.passes.unroll_folds": "SHORT_FOLD=SHORT",
+        "weft.codegen.target": "Target",
+    },
+)
+
+# the compiler loads when a device is asked for its target
+set_target_resolver(lambda *wanted: import_module("weft.codegen.compile").resolve_target(*wanted))
 
 __all__ = [
     "OPS",

@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, set_target_resolver, undisturbed
+from weft.runtime import CompileError, ObjectCode, undisturbed
 
 # Whose schedules device `simt` runs where it is not said.
 SIMT_ARCHITECTURE = "sm_90"
@@ -73,6 +73,3 @@ def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
     backend = _backend(target.kind)
     rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)
     return {"kernel": print_kernel(kernel), **rest}
-
-
-set_target_resolver(resolve_target)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.dsl import memory, methods, operators
+from weft.dsl import methods, operators
 from weft.dsl.array import Array
-from weft.dsl.numpy_face import NUMPY, OWN, ndarray, submodule
-from weft.dsl.plans import compile, evaluate, explain
-from weft.dsl.symbolic import lambdify
+from weft.dsl.own_names import OWN
 from weft.dsl.ufunc import UFunc
 from weft.runtime import set_judge
+from weft.runtime.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from weft.dsl.numpy_face import NUMPY, ndarray, submodule
+    from weft.dsl.plans import compile, evaluate, explain
+    from weft.dsl.symbolic import lambdify
 
 __all__ = [
     "NUMPY",
@@ -25,18 +28,28 @@ __all__ = [
     "explain",
     "find_name",
     "lambdify",
-    "memory",
     "ndarray",
     "submodule",
 ]
 
+__getattr__ = lazy_names(
+    globals(),
+    {
+        "weft.dsl.numpy_face": "NUMPY ndarray submodule",
+        "weft.dsl.plans": "compile evaluate explain",
+        "weft.dsl.symbolic": "lambdify",
+    },
+)
 
-def find_name(name: str) -> Callable[..., Any] | Any:
-    """A public name of weft's or, seen from weft, of NumPy's. Raises AttributeError."""
+
+def find_name(name: str) -> Any:
+    """Return a public name of weft's or, seen from weft, of NumPy's. Raises AttributeError."""
+    if name in OWN:
+        return OWN[name]
     if name.startswith("_"):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     try:
-        return getattr(NUMPY, name)
+        return getattr(import_module("weft.dsl.numpy_face").NUMPY, name)
     except AttributeError:
         text = f"module 'weft' has no attribute {name!r}, and NumPy has none"
         raise AttributeError(text, name=name, obj=sys.modules["weft"]) from None

@@ -25,7 +25,6 @@ from weft.fusion import (
     Expr,
     Location,
     Storage,
-    as_symbol,
     constant,
     contiguous_strides,
     current_epoch,
@@ -270,6 +269,8 @@ class Scalar(Array):
         return operator.index(self)
 
     def _sympy_(self) -> Any:  # what sympy asks for
+        from weft.fusion import as_symbol
+
         return as_symbol(self.numpy()[()])
 
     def __getattr__(self, name: str) -> Any:

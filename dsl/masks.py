@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import weft.runtime as runtime
 from weft.dsl.array import Array, as_operand, convert, expr_of, record, wrap, write
 from weft.fusion import (
     Expr,
@@ -27,7 +28,6 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import run_calls
 
 _INT64 = np.dtype(np.int64)
 
@@ -120,7 +120,7 @@ def select(array: Array, mask: Array) -> Array | None:
         values[block].reshape(-1, *rest).take(places, axis=0, out=out[begin:end], mode="clip")
 
     calls = [partial(copy, block, end - n, end) for block, n, end in zip(blocks, counts, ends, strict=True) if n]
-    run_calls(calls, device.target.threads)
+    runtime.run_calls(calls, device.target.threads)
     return wrap(storage)
 
 
@@ -135,7 +135,9 @@ def _positions(mask: np.ndarray, threads: int) -> np.ndarray:
     def fill(start: int, begin: int, end: int) -> None:
         np.add(np.flatnonzero(flat[start : start + BLOCK]), start, out=found[begin:end])
 
-    run_calls([partial(fill, k, end - n, end) for k, n, end in zip(blocks, counts, ends, strict=True) if n], threads)
+    runtime.run_calls(
+        [partial(fill, k, end - n, end) for k, n, end in zip(blocks, counts, ends, strict=True) if n], threads
+    )
     return found
 
 

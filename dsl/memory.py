@@ -10,8 +10,8 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+import weft.fusion as fusion
 import weft.runtime as runtime
-from weft.fusion import show_bytes
 
 _UNCHANGED: Any = object()
 
@@ -44,11 +44,11 @@ class MemoryInfo:
     total: int
 
     def __str__(self) -> str:
-        limit = "none" if self.limit is None else show_bytes(self.limit)
+        limit = "none" if self.limit is None else fusion.show_bytes(self.limit)
         return (
-            f"{self.device}: {show_bytes(self.held)} held by arrays (at most {show_bytes(self.peak)} so far), "
-            f"{show_bytes(self.kept)} kept for reuse, limit {limit}; "
-            f"{show_bytes(self.free)} of {show_bytes(self.total)} free"
+            f"{self.device}: {fusion.show_bytes(self.held)} held by arrays (at most {fusion.show_bytes(self.peak)} so far), "
+            f"{fusion.show_bytes(self.kept)} kept for reuse, limit {limit}; "
+            f"{fusion.show_bytes(self.free)} of {fusion.show_bytes(self.total)} free"
         )
 
 

@@ -31,6 +31,7 @@ from weft.dsl.array import (
 )
 from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
+from weft.dsl.own_names import find_own
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.dsl.windows import recalled_view
@@ -469,10 +470,10 @@ def install() -> None:
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """NumPy's function protocol: a NumPy function called on a weft array is weft's where it has one."""
-    from weft.dsl import numpy_face
+    from weft.dsl.numpy_face import call_numpy
 
-    ours = numpy_face.find_own(function)
-    return ours(*arguments, **options) if ours is not None else numpy_face.call_numpy(function, arguments, options)
+    ours = find_own(function)
+    return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)
 
 
 round_ = _round

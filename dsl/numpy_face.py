@@ -9,36 +9,18 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial, wraps
-from math import prod
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl import (
-    along_axis,
-    calculus,
-    choosing,
-    creation,
-    histograms,
-    indexing,
-    joining,
-    linear,
-    manipulation,
-    methods,
-    nan_statistics,
-    quantiles,
-    reductions,
-    sets,
-    sorting,
-    standard,
-)
+from weft.dsl import creation, manipulation
 from weft.dsl.array import (
     Array,
     Scalar,
-    UnsupportedDtypeError,
     check_writable,
     convert,
     expr_of,
@@ -46,8 +28,7 @@ from weft.dsl.array import (
     user_location,
     write,
 )
-from weft.dsl.creation import asarray
-from weft.dsl.ufunc import UFUNCS
+from weft.dsl.own_names import OWN
 from weft.fusion import cast
 from weft.runtime import LaunchNote, Listening, launch_heard, show_place
 
@@ -109,7 +90,7 @@ def from_host(value: Any) -> Any:
     return value
 
 
-def _as_asked(value: Any) -> Any:
+def keep_byte_order(value: Any) -> Any:
     """As `from_host`, but for another order of bytes: whoever asks for it wants these bytes."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
@@ -298,40 +279,8 @@ class ndarray(metaclass=_NdarrayMeta):
     def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
         """An array whose elements are not set, or a copy of a buffer's."""
         if buffer is None:
-            return _or_numpy(creation.empty, np.ndarray)(shape, dtype)
+            return OWN["empty"](shape, dtype)
         return from_host(np.ndarray(shape, dtype, to_host(buffer), *options, **named))
-
-
-def _shape(a: Any) -> tuple[int, ...]:
-    return asarray(a).shape
-
-
-def _real(val: Any) -> Any:
-    return val.real if isinstance(val, (int, float, complex)) else asarray(val).real
-
-
-def _imag(val: Any) -> Any:
-    return val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag
-
-
-def _ndim(a: Any) -> int:
-    return asarray(a).ndim
-
-
-def _size(a: Any, axis: Any = None) -> int:
-    found = asarray(a)
-    return prod(found.shape[k] for k in reductions.normalize_axes(axis, found.ndim))
-
-
-def _astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
-    return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
-
-
-def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    if isinstance(a, Array) and isinstance(b, Array):  # (equal arrays may lie at one place as long as nobody writes)
-        if a._storage is not b._storage:
-            return False
-    return np.shares_memory(to_host(a), to_host(b), max_work)
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
@@ -345,101 +294,8 @@ def _frequencies(name: str) -> Callable[..., Array]:
     return frequencies
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    source = src if isinstance(src, (bool, int, float, complex)) else asarray(src)
-    if not np.can_cast(np.min_scalar_type(source) if source is src else source.dtype, dst.dtype, casting):  # type: ignore[arg-type, union-attr]
-        raise TypeError(
-            f"Cannot cast from {np.result_type(source)!r} to {dst.dtype!r} according to the rule {casting!r}"
-        )
-    dst[...] = source if where is True else manipulation.where(where, source, dst)
-
-
-OWN: dict[str, Any] = {
-    **UFUNCS,
-    **{
-        name: getattr(creation, name)
-        for name in (
-            "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
-            "indices fromfunction meshgrid tril triu tri copy ascontiguousarray"
-        ).split()
-    },
-    **{
-        name: getattr(manipulation, name)
-        for name in (
-            "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays "
-            "atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile pad diagonal trace diag where clip"
-        ).split()
-    },
-    **{
-        name: getattr(joining, name)
-        for name in (
-            "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff"
-        ).split()
-    },
-    **{
-        name: getattr(reductions, name)
-        for name in (
-            "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax nanmin average"
-        ).split()
-    },
-    **{name: getattr(linear, name) for name in linear.__all__},
-    **standard.OWN,
-    "prod": reductions.prod_,
-    "amax": reductions.max,
-    "amin": reductions.min,
-    "cumulative_sum": reductions.cumulative_sum,
-    "asanyarray": creation.asarray,
-    "asfortranarray": creation.asfortranarray,
-    "row_stack": joining.vstack,
-    "nonzero": indexing.nonzero,
-    "take": indexing.take,
-    **{name: getattr(histograms, name) for name in histograms.__all__},
-    **{
-        name: getattr(module, name)
-        for module in (sorting, quantiles, sets, along_axis, choosing, nan_statistics, calculus)
-        for name in module.__all__
-    },
-    "round": methods.round_,
-    "around": methods.round_,
-    "real": _real,
-    "imag": _imag,
-    "ndim": _ndim,
-    "shape": _shape,
-    "size": _size,
-    "astype": _astype,
-    "copyto": _copyto,
-    "shares_memory": _shares_memory,
-    "may_share_memory": _shares_memory,
-    "ndarray": ndarray,
-}
-
-
-def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """`own`, or NumPy's function where that is about a dtype that weft has no arrays of."""
-
-    @wraps(own)
-    def called(*arguments: Any, **options: Any) -> Any:
-        try:
-            return own(*arguments, **options)
-        except UnsupportedDtypeError:
-            return call_numpy(numpys, arguments, options, _as_asked)
-
-    return called
-
-
-for _name, _own in OWN.items():
-    if isinstance(_own, types.FunctionType) and hasattr(np, _name):
-        OWN[_name] = _or_numpy(_own, getattr(np, _name))
-
-_BY_FUNCTION = {
-    getattr(np, name): function
-    for name, function in OWN.items()
-    if callable(getattr(np, name, None)) and name != "ndarray"
-}
-
-
 # What is weft's own in other modules of NumPy's.
-_OWN_IN = {
+_OWN_IN: dict[str, Mapping[str, Any]] = {
     "numpy": OWN,
     "numpy.lib.stride_tricks": {
         "sliding_window_view": manipulation.sliding_window_view,
@@ -447,19 +303,14 @@ _OWN_IN = {
     },
     "numpy.fft": {name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
 }
-_BY_FUNCTION[np.lib.stride_tricks.sliding_window_view] = manipulation.sliding_window_view
-
-
-def find_own(function: Any) -> Any | None:
-    """Weft's function for one of NumPy's, or None."""
-    return _BY_FUNCTION.get(function)
 
 
 class Namespace(types.ModuleType):
     """A module of NumPy's whose functions take and give weft arrays."""
 
-    def __init__(self, wrapped: types.ModuleType, own: dict[str, Any]) -> None:
+    def __init__(self, wrapped: types.ModuleType, own: Mapping[str, Any], plain: Mapping[str, Any]) -> None:
         super().__init__(wrapped.__name__, wrapped.__doc__)
+        self.__dict__.update(plain)
         self.__dict__["_wrapped"] = wrapped
         self.__dict__["_own"] = own
         self.__dict__["__file__"] = getattr(wrapped, "__file__", None)
@@ -467,9 +318,7 @@ class Namespace(types.ModuleType):
             self.__dict__["__path__"] = wrapped.__path__
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._own:
-            return self._own[name]
-        found = wrap_name(getattr(self._wrapped, name))
+        found = self._own[name] if name in self._own else wrap_name(getattr(self._wrapped, name))
         self.__dict__[name] = found
         return found
 
@@ -498,12 +347,10 @@ _PLAIN = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_pri
 @cache
 def submodule(name: str) -> Namespace:
     """`numpy` or one of its submodules on weft arrays."""
-    import importlib
-
-    module = importlib.import_module(name)
+    module = import_module(name)
     own = _OWN_IN.get(name, {})
     plain = vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in _PLAIN if hasattr(module, n)}
-    return Namespace(module, {**plain, **own})
+    return Namespace(module, own, plain)
 
 
 NUMPY = submodule("numpy")

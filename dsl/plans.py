@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import weft.codegen as codegen
+import weft.fusion as fusion
 import weft.runtime as runtime
-from weft.codegen import Kernel, lower_stages, resolve_target
 from weft.dsl.array import Array
-from weft.fusion import Explanation, Storage, explain_storages, kernels_of
+from weft.fusion import Storage
 from weft.fusion import evaluate as evaluate_storages
+
+if TYPE_CHECKING:
+    from weft.codegen import Kernel
+    from weft.fusion import Explanation
 
 
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
@@ -70,14 +75,18 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
         Prints as text, shows as a table and a picture in a notebook, and has it all as data.
     """
     storages = _storages(arrays)
-    found = explain_storages(storages)
+    found = fusion.explain_storages(storages)
     if not stage:
         return found
-    own = storages[0].device.target.scheduled_for if storages else resolve_target("host")
+    own = storages[0].device.target.scheduled_for if storages else codegen.resolve_target("host")
     chosen = (
-        resolve_target(target) if target else own if own.kind == "cuda" or stage != "sass" else resolve_target("sm_90")
+        codegen.resolve_target(target)
+        if target
+        else own
+        if own.kind == "cuda" or stage != "sass"
+        else codegen.resolve_target("sm_90")
     )
-    kernels = [CompiledKernel(kernel, chosen) for kernel in kernels_of(storages, chosen)]
+    kernels = [CompiledKernel(kernel, chosen) for kernel in fusion.kernels_of(storages, chosen)]
     texts = [(f"{k.kernel.name} for {chosen.name}: {stage}", k.stage(stage)) for k in kernels]
     return replace(found, stages=tuple(texts))
 
@@ -100,7 +109,7 @@ class CompiledKernel:
         """The text of a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
         if name == "sass":
             return runtime.disassemble(self.cubin)
-        stages = lower_stages(self.kernel, self.target)
+        stages = codegen.lower_stages(self.kernel, self.target)
         if name not in stages:
             raise ValueError(f"no stage {name!r}; there are {', '.join([*stages, 'sass'])}")
         return stages[name]
@@ -168,5 +177,5 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     storages = _storages([results])
     if storages and all(storage.buffer is not None for storage in storages):
         raise ValueError("nothing is pending: these arrays are evaluated. Compile a function that computes them")
-    chosen = resolve_target(target)
-    return tuple(CompiledKernel(kernel, chosen) for kernel in kernels_of(storages, chosen))
+    chosen = codegen.resolve_target(target)
+    return tuple(CompiledKernel(kernel, chosen) for kernel in fusion.kernels_of(storages, chosen))

@@ -16,6 +16,7 @@ from weft.dsl.array import Array, convert
 from weft.runtime import Device, default_device, devices
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+API_VERSION = VERSIONS[-1]
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
@@ -71,10 +72,3 @@ class NamespaceInfo:
     def devices(self) -> list[Device]:
         """Where arrays can be."""
         return devices()
-
-
-OWN = {
-    "__array_api_version__": VERSIONS[-1],
-    "__array_namespace_info__": NamespaceInfo,
-    "from_dlpack": from_dlpack,
-}

@@ -1,9 +1,12 @@
 """The face of fusion: expressions, recording and evaluation."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from weft.fusion.collecting import keep_apart, keep_apart_natively
 from weft.fusion.evaluate import evaluate, realise
 from weft.fusion.exclusive import exclusive, flush, free_memory
-from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
 from weft.fusion.expr import (
     INTERNED,
     Expr,
@@ -28,13 +31,26 @@ from weft.fusion.expr import (
     with_operand,
 )
 from weft.fusion.of_numbers import NUMBERS, of_numbers
-from weft.fusion.ranges import range_of
 from weft.fusion.record import assign, bind, cut, operand, pending, write_anew
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording, uneven
-from weft.fusion.symbolic import Program, as_symbol, entries_of, take_apart
+from weft.runtime.lazy_names import lazy_names
 
 keep_apart()
+
+if TYPE_CHECKING:
+    from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
+    from weft.fusion.ranges import range_of
+    from weft.fusion.symbolic import Program, as_symbol, entries_of, take_apart
+
+__getattr__ = lazy_names(
+    globals(),
+    {
+        "weft.fusion.explain": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
+        "weft.fusion.ranges": "range_of",
+        "weft.fusion.symbolic": "Program as_symbol entries_of take_apart",
+    },
+)
 
 __all__ = [
     "INTERNED",

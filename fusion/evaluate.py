@@ -6,15 +6,28 @@ changes nothing; whatever was pending still is.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from weft.fusion.execute import run
-from weft.fusion.plan import Plan
 from weft.fusion.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
+if TYPE_CHECKING:
+    from weft.fusion.plan import Plan
+
 # Evaluations beside a recording that goes on: each adds to what its plans are found by.
 ASIDE = 16
+
+
+def _load_and_run(*arguments: Any) -> None:
+    """Load the planner, which the first evaluation needs, and run its plan."""
+    global run
+    run = import_module("weft.fusion.execute").run
+    run(*arguments)
+
+
+run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:

@@ -7,16 +7,15 @@ true: what is called is the kernel that a plan of the same operation would run o
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.fusion.execute import make_plan
 from weft.fusion.expr import map_, scalar
-from weft.fusion.graph import Graph
-from weft.fusion.kernels import Special
-from weft.fusion.plan import KernelLaunch
 from weft.runtime import Device
+
+if TYPE_CHECKING:
+    from weft.fusion.plan import KernelLaunch
 
 # The dtypes of Python's numbers, and how they lie in memory.
 NUMBERS: dict[type, Any] = {float: ctypes.c_double, int: ctypes.c_int64, bool: ctypes.c_bool}
@@ -79,6 +78,11 @@ def of_numbers(op: str, numbers: tuple[Any, ...], device: Device) -> Any:
 
 
 def _make(op: str, kinds: tuple[type, ...], device: Device) -> _Function | None:
+    from weft.fusion.execute import make_plan
+    from weft.fusion.graph import Graph
+    from weft.fusion.kernels import Special
+    from weft.fusion.plan import KernelLaunch
+
     node = map_(op, [scalar(k, DTYPES[kind]) for k, kind in enumerate(kinds)])
     result = _KINDS.get(node.dtype)
     launches = make_plan(device, len(kinds), Graph([node]), None, Special()).steps if result is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.codegen import Tally
+import weft.codegen as codegen
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ def statistics() -> dict[str, int]:
     return {
         "kernels": s.launches,
         "bytes": s.bytes,
-        "compilations": Tally.compiled - s.compiled_before,
+        "compilations": codegen.Tally.compiled - s.compiled_before,
         "plans": s.plans,
     }
 
@@ -41,4 +41,4 @@ def statistics() -> dict[str, int]:
 def reset_statistics() -> None:
     """Set every counter to 0."""
     STATISTICS.launches = STATISTICS.bytes = STATISTICS.plans = 0
-    STATISTICS.compiled_before = Tally.compiled
+    STATISTICS.compiled_before = codegen.Tally.compiled

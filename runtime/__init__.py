@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.runtime.bandwidth import copy_bandwidth
-from weft.runtime.cache import DiskCache, disk_cache, key_material
-from weft.runtime.code_cache import CodeCache
 from weft.runtime.device import Buffer, Device, Requests
 from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
 from weft.runtime.errors import (
@@ -25,15 +21,17 @@ from weft.runtime.errors import (
     WeftError,
     warn_user,
 )
+from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
-from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
-from weft.runtime.null import NullDevice
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
 from weft.runtime.settings import override, setting
 from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
+    from weft.runtime.bandwidth import copy_bandwidth
+    from weft.runtime.cache import DiskCache, disk_cache, key_material
+    from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cpu.native import Builtin, Text, python_function
     from weft.runtime.cpu.python_threads import run_calls
@@ -45,33 +43,30 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
+    from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
+    from weft.runtime.null import NullDevice
 
-_LAZY = {
-    "Builtin": "weft.runtime.cpu.native",
-    "CpuDevice": "weft.runtime.cpu.device",
-    "SimtDevice": "weft.runtime.cpu.simt",
-    "Text": "weft.runtime.cpu.native",
-    "python_function": "weft.runtime.cpu.native",
-    "run_calls": "weft.runtime.cpu.python_threads",
-    "make_fold_ufunc": "weft.runtime.cpu.ufuncs",
-    "make_map_ufunc": "weft.runtime.cpu.ufuncs",
-    "slots_of": "weft.runtime.cpu.slots",
-    "CudaDevice": "weft.runtime.cuda.device",
-    "watching": "weft.runtime.cpu.watching",
-    "Probe": "weft.runtime.cuda.probe",
-    "probe": "weft.runtime.cuda.probe",
-    "assemble": "weft.runtime.cuda.linker",
-    "disassemble": "weft.runtime.cuda.linker",
-    "find_libdevice": "weft.runtime.cuda.toolkit",
-    "find_tool": "weft.runtime.cuda.toolkit",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__ = lazy_names(
+    globals(),
+    {
+        "weft.runtime.bandwidth": "copy_bandwidth",
+        "weft.runtime.cache": "DiskCache disk_cache key_material",
+        "weft.runtime.code_cache": "CodeCache",
+        "weft.runtime.live": "largest_buffers show_cell show_file show_place",
+        "weft.runtime.null": "NullDevice",
+        "weft.runtime.cpu.native": "Builtin Text python_function",
+        "weft.runtime.cpu.device": "CpuDevice",
+        "weft.runtime.cpu.python_threads": "run_calls",
+        "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
+        "weft.runtime.cpu.simt": "SimtDevice",
+        "weft.runtime.cpu.slots": "slots_of",
+        "weft.runtime.cuda.device": "CudaDevice",
+        "weft.runtime.cpu.watching": "watching",
+        "weft.runtime.cuda.probe": "Probe probe",
+        "weft.runtime.cuda.linker": "assemble disassemble",
+        "weft.runtime.cuda.toolkit": "find_libdevice find_tool",
+    },
+)
 
 # Set by code generation, which is a layer above: from a target's name to the target.
 resolve_target: Any = None

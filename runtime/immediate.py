@@ -9,9 +9,7 @@ import ctypes
 import mmap
 import os
 import platform
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -175,6 +173,8 @@ class Immediate:
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
         """A buffer in a file in memory; the handle is its path."""
+        import tempfile
+
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
         number, path = tempfile.mkstemp(prefix="weft-", dir=folder)
         os.truncate(number, max(nbytes, 1))
@@ -230,6 +230,8 @@ def _processor_name() -> str:
 
 @lru_cache
 def _facts(name: str) -> DeviceFacts:
+    import uuid
+
     of_machine = uuid.uuid5(uuid.NAMESPACE_DNS, f"{platform.node()}/{name}")
     title = f"CPU: {_processor_name()}" if name == "cpu" else name
     return DeviceFacts(0, title, f"CPU-{of_machine}", CAPABILITY, _attributes())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
@@ -20,9 +19,18 @@ ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_watch_log": LOG, "weft_watch_full": FULL}
 
 
+def _math_library() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libm.so.6")
+    except OSError:  # not glibc: searching for it starts a process
+        from ctypes.util import find_library
+
+        return ctypes.CDLL(find_library("m") or None)
+
+
 @lru_cache(maxsize=1)
 def _libraries() -> tuple[ctypes.CDLL, ...]:
-    found = [ctypes.CDLL(ctypes.util.find_library("m") or None)]
+    found = [_math_library()]
     try:
         found.append(ctypes.CDLL("libmvec.so.1"))
     except OSError:

@@ -17,7 +17,7 @@ WORDS = 1 << 17
 
 # The words in use, the last place where one more event fits, the events. Code that was loaded writes here.
 LOG = (ctypes.c_int64 * (2 + WORDS))()
-_words: np.ndarray = np.ctypeslib.as_array(LOG)
+_words: np.ndarray = np.frombuffer(memoryview(LOG), np.int64)
 _lock = threading.Lock()
 Reader = Callable[[list[list[int]]], None]
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name, lambdify, memory
-from weft.dsl.kernel.device_function import device
-from weft.dsl.kernel.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
-from weft.fusion import Explanation, reset_statistics, statistics
+from weft.dsl import OWN, Array, UFunc, find_name
+from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
     CacheWarning,
     CompileError,
@@ -28,42 +26,53 @@ from weft.runtime import (
     devices,
     set_default_device,
 )
+from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:  # what __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
+    from weft.dsl import compile, evaluate, explain, lambdify
+    from weft.dsl import memory as memory
     from weft.dsl.cuda.streams import stream as stream
     from weft.dsl.kernel import guvectorize as guvectorize
     from weft.dsl.kernel import kernel as kernel
     from weft.dsl.kernel import reduce as reduce
     from weft.dsl.kernel import sanitize as sanitize
     from weft.dsl.kernel import vectorize as vectorize
+    from weft.dsl.kernel.device_function import device as device
+    from weft.dsl.kernel.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
     from weft.dsl.profile import profile as profile
+    from weft.fusion import Explanation
     from weft.numpy_names import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-# loaded with the compiler of explicit kernels
-_KERNELS = frozenset({"guvectorize", "kernel", "reduce", "sanitize", "vectorize", "SanitizerError"})
-
-globals().update({name: value for name, value in OWN.items() if name not in ("compile",)})
+_MODULES = {"cuda": "weft.cuda", "memory": "weft.dsl.memory"}
+_LAZY = {
+    "weft.dsl": "compile evaluate explain lambdify",
+    "weft.dsl.cuda.streams": "stream",
+    "weft.dsl.kernel": "guvectorize kernel reduce sanitize vectorize SanitizerError",
+    "weft.dsl.kernel.device_function": "device",
+    "weft.dsl.kernel.errors": "KernelError KernelSyntaxError KernelTypeError LaunchError",
+    "weft.dsl.profile": "profile",
+    "weft.fusion": "Explanation",
+}
+_NAMES = frozenset(" ".join(_LAZY.values()).split())
+_find_lazy = lazy_names(globals(), _LAZY)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cuda":  # explicit kernels load when somebody asks for them
-        return import_module("weft.cuda")
-    if name == "stream":
-        return import_module("weft.dsl.cuda.streams").stream
-    if name == "profile":
-        return import_module("weft.dsl.profile").profile
-    if name in _KERNELS:
-        return getattr(import_module("weft.dsl.kernel"), name)
-    return find_name(name)
+    if name in _NAMES:
+        return _find_lazy(name)
+    found = import_module(_MODULES[name]) if name in _MODULES else find_name(name)
+    if name in OWN or name in _MODULES:
+        globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
     import numpy
 
-    found = {*globals(), *_KERNELS, "cuda", "profile", "stream"}
+    found = {*globals(), *_MODULES, *_NAMES, *OWN}
     return sorted({*found, *(n for n in dir(numpy) if not n.startswith("_"))})
 
 

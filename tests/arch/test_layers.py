@@ -51,12 +51,54 @@ def test_third_parties_stay_behind_their_walls(path: Path) -> None:
         assert places is None or named(path).startswith(places), f"{named(path)} imports {name}"
 
 
-def test_import_loads_numpy_only() -> None:
-    code = "import sys, weft; print([m for m in ('llvmlite', 'sympy', 'cuda') if m in sys.modules])"
+def loaded_by(code: str) -> set[str]:
+    """The modules that a new process has loaded after `code`."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")}
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu"},
     )
-    assert done.stdout.strip() == "[]"
+    return set(done.stdout.split())
+
+
+# What neither the import nor a first array needs: third parties, the planner, code generation, and slow modules of Python's.
+HEAVY = (
+    "llvmlite sympy cuda importlib.metadata email subprocess tempfile weft.codegen.passes weft.codegen.compile "
+    "weft.codegen.kernel_ir.verify weft.fusion.execute weft.fusion.plan weft.fusion.explain weft.fusion.symbolic "
+    "weft.dsl.kernel weft.dsl.numpy_face weft.dsl.sets weft.dsl.quantiles weft.dsl.calculus weft.dsl.profile weft.dsl.cli"
+).split()
+
+
+def test_import_loads_little() -> None:
+    loaded = loaded_by("import weft")
+    assert not loaded.intersection((*HEAVY, "json", "hashlib", "pathlib", "weft.runtime.cpu", "weft.runtime.cache"))
+    assert len([name for name in loaded if name.startswith("weft")]) <= 65
+
+
+def test_first_operation_loads_no_planner() -> None:
+    loaded = loaded_by("import weft as wf; x = wf.asarray([1.0, 2.0, 3.0]); y = x + 1; y[1:]; wf.sum(y)")
+    assert not loaded.intersection(HEAVY)
+
+
+@pytest.mark.parametrize("face", ["runtime", "codegen", "fusion", "dsl"])
+def test_lazy_names_are_declared_to_type_checkers(face: str) -> None:
+    tree = ast.parse((ROOT / face / "__init__.py").read_text())
+    declared: dict[str, str] = {}
+    listed: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for line in node.body:
+                assert isinstance(line, ast.ImportFrom) and line.module
+                declared |= {alias.asname or alias.name: f"{line.module}.{alias.name}" for alias in line.names}
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names":
+            for module, names in ast.literal_eval(node.args[1]).items():
+                for name, _, old in (entry.partition("=") for entry in names.split()):
+                    listed[name] = f"{module}.{old or name}"
+    assert listed and listed == declared
+    # (a submodule that is imported replaces the package's attribute of its name)
+    assert not [name for name in listed if (ROOT / face / f"{name}.py").exists()]
 
 
 def test_environment_is_read_in_the_settings_only() -> None:

@@ -1,0 +1,109 @@
+"""The functions that weft has of its own under NumPy's names. A function's module loads when the function is first used.
+
+In: a name, or a function of NumPy's. Out: weft's function. Invariant: a name stands in this table or it is NumPy's.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.objections import UnsupportedDtypeError
+from weft.dsl.ufunc import UFUNCS
+
+# By module; ``new=old`` where the module's name for it is another.
+_MODULES = {
+    "creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
+    "indices fromfunction meshgrid tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
+    "manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
+    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile pad diagonal trace diag "
+    "where clip",
+    "joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
+    "row_stack=vstack",
+    "reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "
+    "nanmin average prod=prod_ amax=max amin=min cumulative_sum",
+    "linear": "dot einsum inner kron matmul outer tensordot vdot",
+    "standard": "__array_api_version__=API_VERSION __array_namespace_info__=NamespaceInfo from_dlpack",
+    "indexing": "nonzero take",
+    "histograms": "bincount digitize histogram histogram2d searchsorted",
+    "sorting": "argpartition argsort lexsort partition sort",
+    "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
+    "sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+    "along_axis": "put_along_axis take_along_axis",
+    "choosing": "allclose append argwhere array_equal compress delete extract flatnonzero isclose nan_to_num select",
+    "nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
+    "calculus": "angle cross ediff1d gradient interp polyval trapezoid",
+    "methods": "round=round_ around=round_",
+    "attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory=shares_memory",
+    "numpy_face": "ndarray",
+}
+
+
+class OwnNames(Mapping[str, Any]):
+    """Weft's functions by name; those of rows of the op table, and those of the modules above."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = dict(UFUNCS)
+        self._origin: dict[str, tuple[str, str]] = {}
+        for module, names in _MODULES.items():
+            for entry in names.split():
+                name, _, old = entry.partition("=")
+                self._origin[name] = module, old or name
+        for name in self._origin:  # (matmul is a row as well)
+            self._found.pop(name, None)
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._found.get(name)
+        if found is None:
+            module, old = self._origin[name]
+            found = getattr(import_module(f"weft.dsl.{module}"), old)
+            if isinstance(found, types.FunctionType) and hasattr(np, name):
+                found = _or_numpy(found, getattr(np, name))
+            self._found[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._origin or name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._origin, **self._found})
+
+    def __len__(self) -> int:
+        return len({**self._origin, **self._found})
+
+
+def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """`own`, or NumPy's function where that is about a dtype that weft has no arrays of."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        try:
+            return own(*arguments, **options)
+        except UnsupportedDtypeError:
+            from weft.dsl.numpy_face import call_numpy, keep_byte_order
+
+            return call_numpy(numpys, arguments, options, keep_byte_order)
+
+    return called
+
+
+OWN = OwnNames()
+
+
+@cache
+def _names_by_function() -> dict[Any, str]:
+    functions = {getattr(np, name): name for name in OWN if callable(getattr(np, name, None)) and name != "ndarray"}
+    return {**functions, np.lib.stride_tricks.sliding_window_view: "sliding_window_view"}
+
+
+def find_own(function: Any) -> Any | None:
+    """Return weft's function for one of NumPy's, or None."""
+    name = _names_by_function().get(function)
+    if name == "sliding_window_view":
+        return import_module("weft.dsl.manipulation").sliding_window_view
+    return None if name is None else OWN[name]
