@@ -1,9 +1,9 @@
 """``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``: measure, print, and write JSON,
 Markdown and pictures.
 
-The suites `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
+The suites `classical`, `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
 [--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own. ``--suite sweep`` measures
-single operations on a million elements.
+single operations on a million elements, ``--suite classical [--programs a,b]`` the programs of `benchmarks.classical`.
 
 On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
 ``--minutes`` (7 unless it says otherwise), each suite in a process of its own. ``--peers`` sets weft against every peer that is installed, or those that are
@@ -29,6 +29,7 @@ import numpy as np
 
 import weft as wf
 from benchmarks import (
+    classics,
     compile,
     explicit,
     fused,
@@ -58,6 +59,7 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 }
 # Suites that print and write by themselves.
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
+    "classical": classics.run,
     "npbench": npbench.run,
     "small": small.run,
     "sweep": sweep.run,
@@ -143,10 +145,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
     made.add_argument("--data", type=Path, metavar="FOLDER", help="npbench: a checkout of spcl/npbench")
     made.add_argument("--preset", choices=("S", "M", "L", "paper"), default="S", help="npbench: sizes")
-    made.add_argument("--programs", default="", metavar="NAME,NAME", help="npbench: these; else all")
-    made.add_argument("--limit", type=float, default=120.0, help="npbench: seconds that a call may take")
-    made.add_argument("--seconds", type=float, default=12.0, help="npbench: of turns of one program, about")
-    made.add_argument("--rounds", type=int, default=3, help="npbench: new processes for each first call")
+    made.add_argument("--programs", default="", metavar="NAME,NAME", help="npbench, classical: these; else all")
+    made.add_argument("--limit", type=float, default=120.0, help="npbench, classical: seconds that a call may take")
+    made.add_argument("--seconds", type=float, default=12.0, help="npbench, classical: of turns of one program, about")
+    made.add_argument("--rounds", type=int, default=3, help="npbench, classical: new processes for each first call")
     return made
 
 

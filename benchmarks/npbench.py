@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import programs_report
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT, Effort, Outcome, measure
-from benchmarks.subjects import copies, load_module, returned_values, weft_subject
+from benchmarks.subjects import compare, load_module, numpy_results, numpy_subject, weft_subject
 from benchmarks.worker import Subject
 
 # Ports: how the name of the file ends, and the module that has to be installed.
@@ -29,8 +29,6 @@ PORTS = {
     "JAX": ("jax", "jax"),
 }
 PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's own, where a program states none
-
-GROWING_ERRORS = 1e-6  # share of the largest value, in programs that NPBench states such tolerances for
 
 
 def names(folder: str | Path) -> list[str]:
@@ -74,15 +72,15 @@ def load(spec: Mapping[str, Any]) -> Subject:
     arrays = [k for k, value in enumerate(values) if isinstance(value, np.ndarray)]
 
     def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
-        found = returned_values(returned) | {f"array {info['input_args'][k]}": arguments[k] for k in arrays}
-        return {name: np.asarray(value) for name, value in found.items()}
+        overwritten = {f"array {info['input_args'][k]}": np.asarray(arguments[k]) for k in arrays}
+        return numpy_results(arguments, returned) | overwritten
 
     function = info["func_name"]
     if side == WEFT:
         return weft_subject(place(folder, info, "numpy"), function, values, results)
     program = getattr(load_module(place(folder, info, PORTS[side][0] if side in PORTS else "numpy")), function)
     if side != "JAX":
-        return Subject(lambda: copies(values), lambda arguments: program(*arguments), results)
+        return numpy_subject(program, values, results)
 
     import jax
 
@@ -98,27 +96,6 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 # -- checks -----------------------------------------------------------------------------------
-
-
-def compare(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Describe how weft's results differ from NumPy's; an empty string where they agree.
-
-    In a program that NPBench states wide tolerances for, rounding errors grow as it runs.
-    """
-    if list(ours) != list(theirs):
-        return f"{', '.join(ours)} instead of {', '.join(theirs)}"
-    for name, y in theirs.items():
-        x = ours[name]
-        if x.dtype != y.dtype or x.shape != y.shape:
-            return f"{name} is {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
-        single = x.dtype in (np.float32, np.complex64)
-        scale = np.abs(y[np.isfinite(y)]).max(initial=0) if y.dtype.kind in "fc" else 0
-        rtol, atol = (1e-4, 1e-6) if single else (1e-9, 1e-12)
-        if "rtol" in info:
-            atol = GROWING_ERRORS
-        if not np.allclose(x, y, rtol=rtol, atol=atol * scale, equal_nan=True):
-            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} (largest value {scale:.3g})"
-    return ""
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
@@ -168,7 +145,7 @@ def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
 
         def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
             if side in (WEFT, EMPTY_CACHE, NUMPY):
-                return compare(info, ours, theirs)  # noqa: B023 - called in this turn of the loop
+                return compare(ours, theirs, "rtol" in info)  # noqa: B023 - called in this turn of the loop
             return compare_port(info, ours, theirs)  # noqa: B023 - called in this turn of the loop
 
         spec = {"suite": "npbench", "name": name, "folder": str(folder.resolve()), "preset": preset}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ def within(outcome: Outcome, side: str) -> bool:
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return the plans made in the third call of the second process."""
-    return outcome.calls[2]["plans"] if len(outcome.calls) > 2 else None
+    """Return the plans made from the third call of the second process on, before the turns begin."""
+    return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 
 def best_port(outcome: Outcome, ports: Collection[str]) -> tuple[str, float] | None:
@@ -112,10 +112,19 @@ class Report:
         For the files.
     ports : collection of str
         Sides beside NumPy and weft.
+    totals : callable
+        Returns totals that only this suite has.
     """
 
-    def __init__(self, name: str, facts: dict[str, Any], folder: Path | None, ports: Collection[str]) -> None:
-        self.name, self.facts, self.folder, self.ports = name, facts, folder, ports
+    def __init__(
+        self,
+        name: str,
+        facts: dict[str, Any],
+        folder: Path | None,
+        ports: Collection[str] = (),
+        totals: Callable[[Sequence[Outcome]], dict[str, Any]] = lambda outcomes: {},
+    ) -> None:
+        self.name, self.facts, self.folder, self.ports, self.totals = name, facts, folder, ports, totals
         self.head = [
             "program",
             "NumPy ms",
@@ -125,10 +134,14 @@ class Report:
             "weft, empty cache",
             "weft, filled cache",
             "second, third call",
-            "plans in the third",
+            "plans from the third on",
             "in kernels",
         ]
         self.head += ["best port, NumPy / port"] if ports else []
+
+    def summary(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """Return the totals."""
+        return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
         """Return the table, the totals, and who is left out."""
@@ -138,7 +151,7 @@ class Report:
                 one_line(self.facts),
                 "Medians of turns in one run; `!` marks first calls that take longer than they should.\n",
                 table(self.head, [cells(o, self.ports) for o in outcomes]),
-                bullets(summary(outcomes, self.ports)),
+                bullets(self.summary(outcomes)),
                 f"Left out or wrong:\n\n{bullets(problems)}" if problems else "",
             ]
         )
@@ -149,7 +162,7 @@ class Report:
         for side, text in outcomes[-1].problems.items():
             print(f"    {side}: {text}", flush=True)
         write(self.folder, f"{self.name}.md", self.text(outcomes))
-        found = {**self.facts, "summary": summary(outcomes, self.ports), "results": [as_json(o) for o in outcomes]}
+        found = {**self.facts, "summary": self.summary(outcomes), "results": [as_json(o) for o in outcomes]}
         write_json(self.folder, f"{self.name}.json", found)
         write(self.folder, f"{self.name}.svg", self.picture(outcomes))
 

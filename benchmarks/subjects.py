@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.worker import Subject
+
+GROWING_ERRORS = 1e-6  # share of the largest value
 
 Program = Callable[..., Any]
 Results = Callable[[list[Any], Any], dict[str, np.ndarray]]
@@ -32,15 +34,46 @@ def load_module(path: Path, name: str = "") -> ModuleType:
     return module
 
 
-def copies(values: Sequence[Any]) -> list[Any]:
-    """Return the values with new arrays in place of arrays."""
-    return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
-
-
 def returned_values(returned: Any) -> dict[str, Any]:
     """Return what a program returned, by name; nothing for None."""
     values = returned if isinstance(returned, (tuple, list)) else [returned]
     return {f"result {k}": value for k, value in enumerate(v for v in values if v is not None)}
+
+
+def numpy_results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
+    """Return what a program returned as NumPy's arrays, by name."""
+    return {name: np.asarray(value) for name, value in returned_values(returned).items()}
+
+
+def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], growing: bool = False) -> str:
+    """Describe how weft's results differ from NumPy's; an empty string where they agree.
+
+    Parameters
+    ----------
+    growing : bool
+        Whether rounding errors grow as the program runs, as its authors say.
+    """
+    if list(ours) != list(theirs):
+        return f"{', '.join(ours)} instead of {', '.join(theirs)}"
+    for name, y in theirs.items():
+        x = ours[name]
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"{name} is {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
+        single = x.dtype in (np.float32, np.complex64)
+        scale = np.abs(y[np.isfinite(y)]).max(initial=0) if y.dtype.kind in "fc" else 0
+        rtol, atol = (1e-4, 1e-6) if single else (1e-9, 1e-12)
+        if not np.allclose(x, y, rtol=rtol, atol=(GROWING_ERRORS if growing else atol) * scale, equal_nan=True):
+            return f"{name} differs by up to {np.nanmax(np.abs(x - y)):.3g} (largest value {scale:.3g})"
+    return ""
+
+
+def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> Subject:
+    """Return a function that takes NumPy's arrays, and overwrites its own copies of them."""
+
+    def arguments() -> list[Any]:
+        return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
+
+    return Subject(arguments, lambda made: program(*made), results)
 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import npbench, operations, picture, small, sweep
+from benchmarks import classics, npbench, operations, picture, small, sweep
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
 
 command = import_module("benchmarks.__main__")
@@ -81,6 +81,28 @@ def test_programs_that_hang_or_die_end_no_run(checkout: Path, tmp_path: Path) ->
     assert hangs["problems"] == {EMPTY_CACHE: "not done after 3 s"}
     assert dies["problems"] == {EMPTY_CACHE: "the process ended with status 3"}
     assert set(hangs["turns"]) == set(dies["turns"]) == {NUMPY}
+
+
+def test_a_classical_program(tmp_path: Path) -> None:
+    found = run(["--suite", "classical", "--programs", "poisson", "--limit", "60"], tmp_path)["classical"]
+    (poisson,) = found["results"]
+    assert not poisson["problems"] and set(poisson["turns"]) == {NUMPY, WEFT}
+    assert found["summary"]["programs"] == 1 and "below 0.6 of NumPy's speed" in found["summary"]
+
+
+@pytest.mark.parametrize("name", classics.PROGRAMS)
+def test_classical_programs_are_right(name: str) -> None:
+    spec = {"name": name, "size": classics.PROGRAMS[name].small}
+    found = []
+    for side in (NUMPY, WEFT):
+        subject = classics.load({**spec, "side": side})
+        arguments = subject.arguments()
+        found.append(subject.results(arguments, subject.call(arguments)))
+    assert classics.differs(WEFT, *found) == ""
+
+
+def test_every_classical_program_is_measured() -> None:
+    assert {path.stem for path in classics.FOLDER.glob("[!_]*.py")} == set(classics.PROGRAMS)
 
 
 def test_ports_are_compared_with_what_they_return() -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import weft as wf
-from benchmarks.npbench import compare, description, load, names
+from benchmarks.npbench import description, load, names
 from benchmarks.processes import NUMPY, WEFT
+from benchmarks.subjects import compare
 
 
 def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
@@ -39,7 +40,7 @@ def main(folder: str, chosen: list[str]) -> int:
             theirs, _, warm_numpy = run(spec, NUMPY)
             wf.reset_statistics()
             ours, cold, warm = run(spec, WEFT)
-            trouble = compare(description(Path(folder), name), ours, theirs)
+            trouble = compare(ours, theirs, "rtol" in description(Path(folder), name))
         except Exception:
             trouble = traceback.format_exc(limit=-2)
             cold = warm = warm_numpy = float("nan")
