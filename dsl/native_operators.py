@@ -18,7 +18,7 @@ from weft.dsl.array import Array, Scalar
 from weft.dsl.indexing import element
 from weft.dsl.ufunc import UFunc
 from weft.dsl.windows import WINDOWS
-from weft.fusion import INTERNED, Epoch, Expr, Storage, keep_apart_natively, recording, uneven
+from weft.fusion import INTERNED, Epoch, Expr, Storage, keep_apart_natively, limits, recording
 from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 
 NAME = "weft_record_again"
@@ -42,7 +42,7 @@ _FUNCTIONS = (
     "PyDict_GetItemWithError",
     "PyDict_SetItem",
     "PyNumber_Add",
-    "PySet_Size",
+    "PyDict_Size",
     "PyType_GenericAlloc",
     "Py_IncRef",
 )
@@ -55,7 +55,7 @@ _SHARED: dict[str, Any] = {
     "windows": WINDOWS,
     "bind": bind_memory,
     "element": element,
-    "uneven": uneven,
+    "limits": limits,
     "name": "name",
     "own name": "__name__",
     "None": None,
@@ -496,7 +496,7 @@ class _Operator:
         first = self._field(epoch, "Epoch.first")
         t.branch(f"icmp eq ptr {first}, {known['None']}", f"{name}.begin", f"{name}.begun")
         t.label(f"{name}.begin")
-        odd = self._call("i64", "PySet_Size", f"ptr {known['uneven']}")
+        odd = self._call("i64", "PyDict_Size", f"ptr {known['limits']}")
         t.branch(f"icmp eq i64 {odd}, 0", f"{name}.even", call)
         t.label(f"{name}.even")
         where = self._pack(*(t.load(self._held[which], 0, "ptr") for which in ("code", "at")))

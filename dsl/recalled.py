@@ -17,7 +17,7 @@ import numpy as np
 from weft.dsl.again import CALLED, RECORD, bind_memory, keep_zero, note_found
 from weft.dsl.array import Array, Looks, Part, Scalar, record, user_location
 from weft.dsl.kept_code import keep_code
-from weft.fusion import INTERNED, SOFT_LIMIT, Epoch, Location, cut, recording
+from weft.fusion import INTERNED, Epoch, Location, cut, recording
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,7 +36,7 @@ def recalled(function: Function) -> Function:
         if epoch is None or options.get("out") is not None:
             return function(*arguments, **options)
         where = user_location(2)
-        if len(epoch.pending) >= SOFT_LIMIT:
+        if len(epoch.pending) >= epoch.limit:
             epoch = cut(epoch, where)
         named = [name, CALLED, id(where[0]), where[1]]
         if options:
@@ -62,6 +62,7 @@ def recalled(function: Function) -> Function:
             and keep_code(where[0])
         ):
             INTERNED[key] = result._storage.expr
+            epoch.drop_unheld(pending)
         return result
 
     found_again.records = name, CALLED, RECORD  # type: ignore[attr-defined]

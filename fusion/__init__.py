@@ -33,7 +33,7 @@ from weft.fusion.expr import (
 from weft.fusion.of_numbers import NUMBERS, of_numbers
 from weft.fusion.record import assign, bind, cut, operand, pending, write_anew
 from weft.fusion.statistics import reset_statistics, statistics
-from weft.fusion.storage import SOFT_LIMIT, Epoch, Storage, current_epoch, recording, uneven
+from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
 keep_apart()
@@ -55,7 +55,6 @@ __getattr__ = lazy_names(
 __all__ = [
     "INTERNED",
     "NUMBERS",
-    "SOFT_LIMIT",
     "Epoch",
     "Explanation",
     "Expr",
@@ -84,6 +83,7 @@ __all__ = [
     "iota",
     "keep_apart_natively",
     "kernels_of",
+    "limits",
     "map_",
     "of_numbers",
     "opaque",
@@ -102,7 +102,6 @@ __all__ = [
     "show_seconds",
     "statistics",
     "take_apart",
-    "uneven",
     "update",
     "view",
     "with_operand",

@@ -10,18 +10,20 @@ from collections.abc import Callable
 
 from weft.fusion.evaluate import evaluate_epoch, realise
 from weft.fusion.expr import Expr, Location
+from weft.fusion.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import (
     HARD_LIMIT,
     HELD_BYTES,
+    LIMITS_LIMIT,
     SHORT_LIMIT,
-    UNEVEN_LIMIT,
+    SOFT_LIMIT,
+    TURN_LIMIT,
     Epoch,
     Storage,
     current_epoch,
+    limits,
     recording,
-    scattered,
-    uneven,
 )
 from weft.runtime import Buffer, DeviceMismatchError
 
@@ -82,96 +84,117 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
             return previous, made
 
 
+# Heads of loops: lines where recordings are cut. Bounded.
+_heads: set[Site] = set()
+# How often in a row recordings that were cut at a head found no plan; numbers that change take some iterations to become slots.
+_misses: dict[Site, int] = {}
+MISSES = 4
+# The same of short recordings, whose few forms have to be planned first.
+SHORT_MISSES = 10
+# Visits after which the head of a loop is remembered.
+CERTAIN = 3
+# Visits that are kept of recordings that found no plan.
+HISTORY = 4096
+
+
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
     """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in.
 
-    That is where the place at which the epoch began comes again; or, where the epoch began before a loop, the place at
-    which it became long. Loops whose turns differ in their lengths are cut after few turns.
+    That is at the head of the outermost loop that comes back within some hundred operations; where no loop is known, at that of
+    the outermost one that the recording shows. Loops whose iterations differ in their lengths are cut after few iterations.
     """
     count = len(epoch.pending)
     if epoch.first is None:
         epoch.begin(location)
-    again = False
-    if SHORT_LIMIT <= count < epoch.limit and location is not None:
-        again = _is_uneven(epoch, location)
-        if again:
-            if len(uneven) >= UNEVEN_LIMIT:
-                uneven.clear()
-                scattered.clear()
-            uneven.update((epoch.first, location, *map(_place, epoch.pending)))
-    elif count >= epoch.limit and location is not None:
-        if epoch.turn is None:
-            epoch.turn = location, count
-        again = location == epoch.first or (location == epoch.turn[0] and count > epoch.turn[1])
-    if again or count >= HARD_LIMIT or epoch.bytes_held >= HELD_BYTES:
-        live = epoch.live()
-        # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
-        fresh = recording.epoch = Epoch(epoch.device)
-        epoch.ended = True
-        fresh.begin(location)
-        if live:
-            plans = STATISTICS.plans
-            evaluate_epoch(epoch, live)
-            if again:
-                _note_search(epoch.first, STATISTICS.plans == plans)
-        return fresh
-    return epoch
+    at_head = count >= epoch.limit and location is not None and _is_head(epoch, location, count)
+    if not at_head and count < HARD_LIMIT and epoch.bytes_held < HELD_BYTES:
+        return epoch
+    live = epoch.live()
+    recorded = _expressions(epoch)
+    # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
+    fresh = recording.epoch = Epoch(epoch.device)
+    epoch.ended = True
+    if live:
+        plans = STATISTICS.plans
+        evaluate_epoch(epoch, live)
+        if found := STATISTICS.plans == plans:
+            fresh.history = []
+        else:
+            fresh.history = [*epoch.history, *visits_of(recorded)][-HISTORY:]
+        if at_head:
+            _note_search(site_of(location), fresh.history, found)  # type: ignore[arg-type]
+    fresh.begin(location)
+    return fresh
 
 
-# How often in a row long recordings that began at a place found no plan; numbers that change take some turns to become slots.
-_misses: dict[Location | None, int] = {}
-MISSES = 4
-# The same of short ones, whose few forms have to be met first.
-SHORT_MISSES = 10
+def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
+    """What is pending from a position on, in the order of recording."""
+    return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 
-def _note_search(where: Location | None, found: bool) -> None:
-    """Cut what begins at this place short, if its turns come in too many forms to find plans of long programs of them; and turn
-    by turn, if short ones come in too many forms as well."""
+def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
+    """Whether a recording that has reached its limit is cut at this call site."""
+    if count >= epoch.look:
+        _look(epoch, count)
+    site = site_of(location)
+    return (site in _heads or site == epoch.head) and is_visit(location, _expressions(epoch, -8))
+
+
+def _look(epoch: Epoch, count: int) -> None:
+    """Choose where the recording will be cut: where it comes to a known head again, else at the head of the loop that it shows."""
+    recorded = _expressions(epoch)
+    sites = visits_of(recorded)
+    epoch.look = 2 * count
+    epoch.head = None
+    if _heads.isdisjoint(sites):
+        loop = find_loop([*epoch.history, *sites])
+        if loop is not None:
+            epoch.head = loop.head
+            if is_uneven(loop, recorded, len(epoch.history)):
+                _shorten(loop.head, SHORT_LIMIT)
+
+
+def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
+    """Learn from a recording that was cut at a line, and whose plan was `found` or had to be made.
+
+    Recordings are cut at another head where the `history` shows a longer loop, and short where plans are not found for long: the
+    iterations come in too many forms.
+    """
     if found:
-        _misses.pop(where, None)
+        _misses.pop(site, None)
         return
-    if len(_misses) >= UNEVEN_LIMIT:
+    if len(_misses) >= LIMITS_LIMIT:
         _misses.clear()
-    count = _misses[where] = _misses.get(where, 0) + 1
-    if where not in uneven:
-        if count >= MISSES:
-            uneven.add(where)
-    elif count >= SHORT_MISSES:
-        scattered.add(where)
+    count = _misses[site] = _misses.get(site, 0) + 1
+    if limits.get(site, SOFT_LIMIT) <= SHORT_LIMIT:
+        if count >= SHORT_MISSES:
+            _shorten(site, TURN_LIMIT)
+    elif count >= MISSES:
+        _shorten(site, SHORT_LIMIT)
+    else:
+        _learn_head(site, history)
 
 
-def _is_uneven(epoch: Epoch, location: Location) -> bool:
-    """Whether the last two turns of a loop were alike but for their lengths."""
-    count = len(epoch.pending)
-    if epoch.probe is None or count > 2 * epoch.probe[1][0] + SHORT_LIMIT:  # (that place was in no loop)
-        epoch.probe = location, [count]
-        return False
-    place, passes = epoch.probe
-    if location != place or count == passes[-1]:
-        return False
-    passes.append(count)
-    if len(passes) < 3:
-        return False
-    before, between, now = passes[-3:]
-    if now - between != between - before:
-        return False
-    return any(map(_differ, epoch.pending[before:between], epoch.pending[between:now]))
+def _learn_head(site: Site, history: list[Site | None]) -> None:
+    """Remember the head of the loop that the history of a recording shows, cut at a line, in place of heads of inner loops."""
+    loop = find_loop(history)
+    if loop is None or len(loop.visits) < CERTAIN:
+        return
+    sites = [*history, site]
+    inner = _heads.intersection(sites)
+    if any(sites.count(head) <= len(loop.visits) for head in inner):
+        return
+    _heads.difference_update(inner)
+    for head in inner:
+        limits.pop(head, None)
+    if len(_heads) >= LIMITS_LIMIT:
+        _heads.clear()
+    _heads.add(loop.head)
+    _shorten(loop.head, SOFT_LIMIT)
 
 
-def _place(operation: Storage | Expr) -> Location | None:
-    """Where an operation was recorded, as far as it says."""
-    node = operation.expr if isinstance(operation, Storage) else operation
-    while node is not None and node.location is None and node.operands:
-        node = node.operands[-1]
-    return None if node is None else node.location
-
-
-def _differ(one: Storage | Expr, other: Storage | Expr) -> bool:
-    """Whether two operations were done on other lengths."""
-    first, second = (node.expr if isinstance(node, Storage) else node for node in (one, other))
-    if first is None or second is None or first.kind != second.kind or len(first.operands) != len(second.operands):
-        return False
-    if first.shape != second.shape or (first.kind == "update" and first.attrs[0] != second.attrs[0]):
-        return True
-    return any(a.shape != b.shape for a, b in zip(first.operands, second.operands, strict=True))
+def _shorten(site: Site, limit: int) -> None:
+    """Cut recordings that begin at a line where they have so many operations."""
+    if len(limits) >= LIMITS_LIMIT:
+        limits.clear()
+    limits[site] = min(limits.get(site, limit), limit)

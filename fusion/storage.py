@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 
 from weft.fusion.expr import INTERNED, Expr, Location, leaf, scalar
+from weft.fusion.loops import Site, site_of
 from weft.runtime import Buffer, Device, default_device
 
-# Recording is cut here at the latest: at the first repetition of the place where the epoch
-# began, or was when SOFT operations were pending, once they are (so that each turn of a loop is cut alike and finds its
-# plan again), at HARD in any case, and when the leaves hold more than HELD_BYTES.
+# Recording is cut at the head of a loop (`loops.py`) once so many operations are pending, at HARD_LIMIT anywhere, and when the
+# leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
-# Where turns of a loop differ in their lengths, they are cut as soon as there are as many operations: no two long programs
-# of such turns are alike, but short ones find their plan again (`resized.py`).
+# Where iterations differ in their lengths, or no plan is found for long: no two long programs of such iterations are alike, but
+# short ones find their plan again (`resized.py`).
 SHORT_LIMIT = 16
-# Where these come in too many forms as well, each turn is cut by itself.
+# Where these come in too many forms as well, each iteration is cut by itself.
 TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
@@ -72,11 +72,9 @@ class Storage:
 _numbers = count()
 
 
-# Places where recordings began of loops whose turns differ in their lengths. Bounded.
-uneven: set[Location | None] = set()
-UNEVEN_LIMIT = 10_000
-# Those of them whose turns are cut one by one.
-scattered: set[Location | None] = set()
+# Operations from which on recordings are cut that began at a line of the program. Bounded.
+limits: dict[Site, int] = {}
+LIMITS_LIMIT = 10_000
 
 
 # Stages of an evaluation: from OVERWRITING on it cannot begin again.
@@ -92,16 +90,17 @@ class Epoch:
         "device",
         "ended",
         "first",
+        "head",
+        "history",
         "limit",
         "lock",
+        "look",
         "number",
         "pending",
-        "probe",
         "results",
         "slot_of",
         "slots",
         "stage",
-        "turn",
         "withdrawn",
     )
 
@@ -114,9 +113,9 @@ class Epoch:
         self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
         self.first: Location | None = None  # where recording began
-        self.limit = SOFT_LIMIT  # operations from which on it is cut
-        self.probe: tuple[Location, list[int]] | None = None  # a place, and what was pending whenever it was come by
-        self.turn: tuple[Location, int] | None = None  # where it was when it had become long, and how long
+        self.limit = self.look = SOFT_LIMIT  # operations from which on it is cut, or searched for a loop
+        self.head: Site | None = None  # the line where it is cut
+        self.history: list[Site | None] = []  # visits to lines before it, as far back as no plan was found
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here
         self.ended = False  # nobody records here any more
@@ -125,11 +124,13 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Recording begins at this place."""
+        """Recording begins at this call site."""
         self.first = where
-        # (the hash of a place takes long)
-        if uneven and where is not None and where in uneven:
-            self.limit = TURN_LIMIT if where in scattered else SHORT_LIMIT
+        if limits and where is not None:
+            site = site_of(where)
+            known = limits.get(site)
+            if known is not None:
+                self.head, self.limit, self.look = site, min(known, SOFT_LIMIT), 2 * SOFT_LIMIT
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
         """The leaf that stands for `buffer`."""
@@ -167,6 +168,16 @@ class Epoch:
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
         ]
+
+    def drop_unheld(self, begin: int) -> None:
+        """Leave only storages that somebody outside holds in `pending` from this position on, where a function has recorded a new
+        array. Recording it counts as finding its result again does. Not while somebody evaluates the epoch."""
+        if self.lock.acquire(blocking=False):
+            try:
+                if self.stage == IDLE:
+                    self.pending[begin:] = self.live(self.pending[begin:])
+            finally:
+                self.lock.release()
 
 
 class Recording(threading.local):

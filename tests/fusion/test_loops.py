@@ -1,0 +1,103 @@
+"""Loops are cut at their heads, alike in each run: from the third run on nothing is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion.loops import find_loop
+
+SITES = {name: ("file.py", "f", 1, line) for line, name in enumerate("abcdefghxyz")}
+
+
+def sequence(text: str) -> list[Any]:
+    return [SITES.get(name) for name in text]
+
+
+@pytest.mark.parametrize(
+    ("text", "head", "length"),
+    [
+        ("abcabcabc", "a", 3),
+        ("xyabcabcab", "a", 3),
+        ("abbbbcabbbbcab", "a", 6),  # the outer loop
+        ("aabcbcbcbcbc", "b", 2),  # the loop over a has ended
+        ("a.b.a.b.a.", "a", 4),  # operations that continue a visit
+    ],
+)
+def test_the_outermost_loop_is_found(text: str, head: str, length: int) -> None:
+    loop = find_loop(sequence(text))
+    assert loop is not None
+    assert (loop.head, loop.length) == (SITES[head], length)
+
+
+def test_straight_code_has_no_loop() -> None:
+    assert find_loop(sequence("abcdefgh")) is None
+    assert find_loop([]) is None
+
+
+def lattice_boltzmann(m: ModuleType, steps: int) -> Any:
+    c = [(0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1)]
+    w = [4 / 9] + [1 / 9] * 4 + [1 / 36] * 4
+    y, x = m.meshgrid(m.arange(20), m.arange(40), indexing="ij")
+    solid = (x - 10) ** 2 + (y - 10) ** 2 < 9
+    f = m.stack([m.ones((20, 40)) * wi for wi in w])
+    f[1] *= 1.1
+    for _ in range(steps):
+        for k in range(9):
+            f[k] = m.roll(f[k], c[k], axis=(1, 0))
+        rho = f.sum(axis=0)
+        ux = sum(c[k][0] * f[k] for k in range(9)) / rho
+        uy = sum(c[k][1] * f[k] for k in range(9)) / rho
+        for k in range(9):
+            cu = 3 * (c[k][0] * ux + c[k][1] * uy)
+            f[k] = m.where(solid, f[8 - k], f[k] - 1.7 * (f[k] - rho * w[k] * (1 + cu + 0.5 * cu * cu)))
+    return f
+
+
+def life(m: ModuleType, steps: int) -> Any:
+    cells = (m.arange(40 * 40).reshape(40, 40) * 7919 % 13 < 4).astype(m.int8)
+    for _ in range(steps):
+        shifts = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
+        count = sum(m.roll(m.roll(cells, i, 0), j, 1) for i, j in shifts)
+        cells = ((count == 3) | ((cells == 1) & (count == 2))).astype(m.int8)
+    return cells
+
+
+def relaxed(m: ModuleType, steps: int) -> Any:
+    """An inner loop of many short iterations, and a line that is a loop."""
+    u = m.zeros((30, 30))
+    b = m.ones((30, 30))
+    for _ in range(steps):
+        for _ in range(30):
+            u[1:-1, 1:-1] = 0.25 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - b[1:-1, 1:-1])
+        b = b * 0.5 + u
+        for _ in range(5):
+            b = b * 0.9
+    return u
+
+
+@pytest.mark.parametrize("program", [lattice_boltzmann, life, relaxed])
+def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) -> None:
+    with wf.device("cpu"):
+        expected = program(np, 25)
+        plans = []
+        for _ in range(4):
+            before = wf.statistics()["plans"]
+            np.testing.assert_allclose(np.asarray(program(wf, 25)), expected, rtol=1e-9, atol=1e-12)
+            plans.append(wf.statistics()["plans"] - before)
+        assert plans[2:] == [0, 0], plans
+
+
+def test_iterations_are_cut_alike() -> None:
+    """However a run begins, later iterations find the plans of earlier ones."""
+    with wf.device("cpu"):
+        lattice_boltzmann(wf, 12)
+        for steps in (13, 30, 61):
+            before = wf.statistics()["plans"]
+            np.asarray(lattice_boltzmann(wf, steps))
+            assert wf.statistics()["plans"] - before <= 3  # what is left at the end of a run
