@@ -7,6 +7,7 @@ a threshold that lies among the values.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ class Extra:
     rows: Any  # indices along the first axis
     flat: Any  # indices of elements
     chosen: Any  # a mask
+    zeros: Any  # of the operands' layout and dtype
 
 
 Operation = Callable[[Any, Any, Any, Extra], Any]
@@ -62,15 +64,15 @@ REDUCTIONS: dict[str, Operation] = {
     "max(x)": lambda xp, x, y, e: x.max(),
     "max(x, 0)": lambda xp, x, y, e: x.max(axis=0),
     "max(x, -1)": lambda xp, x, y, e: x.max(axis=-1),
-    "min(x)": lambda xp, x, y, e: x.min(),
-    "min(x, 0)": lambda xp, x, y, e: x.min(axis=0),
-    "any(x)": lambda xp, x, y, e: x.any(),
+    "min(y)": lambda xp, x, y, e: y.min(),
+    "min(y, 0)": lambda xp, x, y, e: y.min(axis=0),
+    "any(zeros)": lambda xp, x, y, e: e.zeros.any(),
     "any(x > limit, 0)": lambda xp, x, y, e: (x > e.limit).any(axis=0),
-    "all(x, -1)": lambda xp, x, y, e: x.all(axis=-1),
+    "all(y, -1)": lambda xp, x, y, e: y.all(axis=-1),
     "argmax(x)": lambda xp, x, y, e: x.argmax(),
     "argmax(x, 0)": lambda xp, x, y, e: x.argmax(axis=0),
     "argmax(x, -1)": lambda xp, x, y, e: x.argmax(axis=-1),
-    "argmin(x, 0)": lambda xp, x, y, e: x.argmin(axis=0),
+    "argmin(y, 0)": lambda xp, x, y, e: y.argmin(axis=0),
     "var(x)": lambda xp, x, y, e: x.var(),
     "var(x, 0)": lambda xp, x, y, e: x.var(axis=0),
     "std(x, -1)": lambda xp, x, y, e: x.std(axis=-1),
@@ -87,6 +89,12 @@ def _assign(xp: Any, x: Any, mask: Any, value: Any) -> Any:
     copied = x.copy()
     copied[mask] = value
     return copied
+
+
+def _lower(xp: Any, x: Any) -> Any:
+    if x.ndim == 1:
+        raise ValueError("a vector would become a square")
+    return xp.tril(x)
 
 
 OTHERS: dict[str, Operation] = {
@@ -117,7 +125,7 @@ OTHERS: dict[str, Operation] = {
     "cumsum(x, 0)": lambda xp, x, y, e: xp.cumsum(x, axis=0),
     "diff(x)": lambda xp, x, y, e: xp.diff(x, axis=-1),
     "percentile(x, 30)": lambda xp, x, y, e: xp.percentile(x, 30),
-    "tril(x)": lambda xp, x, y, e: xp.tril(x),
+    "tril(x)": lambda xp, x, y, e: _lower(xp, x),
 }
 OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
 
@@ -156,9 +164,9 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
         found = [Case(operation, shape, "C", "float64") for shape in known]
         found += [Case(operation, "square", layout, "float64") for layout in LAYOUTS]
         found += [Case(operation, shape, "C", dtype) for shape in ("square", "1-D") for dtype in DTYPES]
-        for m in range(MIXED):
-            shape, layout, dtype = known[(k + m) % 7], LAYOUTS[1 + (k + 3 * m) % 4], DTYPES[(3 * k + 5 * m) % 8]
-            found.append(Case(operation, shape, layout, dtype))
+        mixed = random.Random(k)
+        for _ in range(MIXED):
+            found.append(Case(operation, mixed.choice(known), mixed.choice(LAYOUTS[1:]), mixed.choice(DTYPES)))
         yield from dict.fromkeys(found)
 
 
@@ -190,11 +198,17 @@ def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
             return base
 
 
-def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator) -> np.ndarray:
-    """Return random values, of integers from 1 to 99, of floats from 0.5 to 50."""
+def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, mostly: bool) -> np.ndarray:
+    """Return random values, of integers from 1 to 99, of floats from 0.5 to 50, of booleans mostly one of the two.
+
+    The other one lies in the middle of each axis only, so that no search ends at once, whatever its direction.
+    """
     kind = np.dtype(dtype).kind
     if kind == "b":
-        return source.random(shape) < 0.5
+        found = np.full(shape, mostly)
+        inner = found[tuple(slice(n // 3, max(n // 3 + 1, 2 * n // 3)) for n in shape)]
+        inner[...] = source.random(inner.shape) < 0.5
+        return found
     if kind in "ui":
         return source.integers(1, 100, shape).astype(dtype)
     real = source.uniform(0.5, 50, shape)
@@ -206,14 +220,19 @@ def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)
-    x, y = (lay_out(xp, xp.asarray(values(case.dtype, below, source)), case.layout, shape) for _ in range(2))
-    return (
-        x,
-        y,
-        Extra(
-            limit=False if case.dtype == "bool" else 25,
-            rows=xp.asarray(source.integers(0, shape[0], shape[0])),
-            flat=xp.asarray(source.integers(0, math.prod(shape), math.prod(shape))),
-            chosen=xp.asarray(source.random(shape) < 0.5),
-        ),
+    x, y, zeros = (
+        lay_out(xp, xp.asarray(array), case.layout, shape)
+        for array in (
+            values(case.dtype, below, source, False),
+            values(case.dtype, below, source, True),
+            np.zeros(below, case.dtype),
+        )
     )
+    extra = Extra(
+        limit=False if case.dtype == "bool" else 25,
+        rows=xp.asarray(source.integers(0, shape[0], shape[0])),
+        flat=xp.asarray(source.integers(0, math.prod(shape), math.prod(shape))),
+        chosen=xp.asarray(source.random(shape) < 0.5),
+        zeros=zeros,
+    )
+    return x, y, extra

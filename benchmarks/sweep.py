@@ -47,14 +47,14 @@ def as_numpy(result: Any) -> list[np.ndarray]:
     return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else [result])]
 
 
-def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> str:
-    """Describe how results differ; an empty string where they agree."""
+def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest: float) -> str:
+    """Describe how results differ, of operands up to `largest`; an empty string where they agree."""
     for x, y in zip(ours, theirs, strict=True):
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"{x.dtype}{x.shape} instead of {y.dtype}{y.shape}"
         if y.dtype.kind in "fc":
             rtol = 1e-3 if y.dtype.itemsize <= (4 if y.dtype.kind == "f" else 8) else 1e-9
-            scale = float(np.abs(y[np.isfinite(y)]).max(initial=0))
+            scale = float(np.abs(y[np.isfinite(y)]).max(initial=largest))
             same = np.allclose(x, y, rtol=rtol, atol=rtol * 1e-3 * scale, equal_nan=True)
         else:
             same = np.array_equal(x, y)
@@ -94,19 +94,20 @@ def measure_case(case: Case, elements: int, turns: int) -> Found | None:
         expected = as_numpy(theirs())
     except (TypeError, ValueError):
         return None
+    largest = float(np.abs(x).max())
     try:
         with time_limit(LIMIT):
             a, b, further = operands(wf, case, elements)
-            wf.evaluate(a, b, further.rows, further.flat, further.chosen)
+            wf.evaluate(a, b, further.rows, further.flat, further.chosen, further.zeros)
 
             def ours() -> Any:
                 result = operation(wf, a, b, further)
                 wf.evaluate(*[r for r in (result if isinstance(result, (tuple, list)) else [result]) if is_weft(r)])
                 return result
 
-            problem = difference(as_numpy(ours()), expected)
+            problem = difference(as_numpy(ours()), expected, largest)
             warm_up(ours)
-            problem = problem or difference(as_numpy(ours()), expected)
+            problem = problem or difference(as_numpy(ours()), expected, largest)
     except (Exception, TooLongError) as error:  # the sweep goes on
         return Found(case, problem=as_problem(error))
     calls = (theirs, ours)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import weft as wf
-from benchmarks.npbench import description, load, names
+from benchmarks.npbench import description, growing, load, names
 from benchmarks.processes import NUMPY, WEFT
 from benchmarks.subjects import compare
 
@@ -40,7 +40,7 @@ def main(folder: str, chosen: list[str]) -> int:
             theirs, _, warm_numpy = run(spec, NUMPY)
             wf.reset_statistics()
             ours, cold, warm = run(spec, WEFT)
-            trouble = compare(ours, theirs, "rtol" in description(Path(folder), name))
+            trouble = compare(ours, theirs, growing(description(Path(folder), name)))
         except Exception:
             trouble = traceback.format_exc(limit=-2)
             cold = warm = warm_numpy = float("nan")
