@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
     from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
     from weft.codegen.obtain import Tally, is_loaded, obtain_code, obtain_function
+    from weft.codegen.passes.choose_lanes import FOLD_LANES, find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.join_kernels import join_kernels
@@ -44,6 +45,7 @@ __getattr__ = lazy_names(
         "weft.codegen.kernel_ir.text": "parse_kernel print_kernel",
         "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
         "weft.codegen.obtain": "Tally is_loaded obtain_code obtain_function",
+        "weft.codegen.passes.choose_lanes": "FOLD_LANES find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.join_kernels": "join_kernels",
@@ -61,6 +63,7 @@ __getattr__ = lazy_names(
 set_target_resolver(lambda *wanted: import_module("weft.codegen.compile").resolve_target(*wanted))
 
 __all__ = [
+    "FOLD_LANES",
     "OPS",
     "NoLoopError",
     "SHARED_ROW",
@@ -85,6 +88,7 @@ __all__ = [
     "compile_kernel",
     "describe_shapes",
     "exceeds_caches",
+    "find_fold_lanes",
     "find_op",
     "flatten_branches",
     "fold",

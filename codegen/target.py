@@ -77,6 +77,11 @@ class Target:
         return self.kind == "cuda" and self.compute_capability >= 80
 
     @property
+    def has_masks(self) -> bool:
+        """Whether vectors are read and written under masks at the cost of whole ones."""
+        return self.kind == "cpu" and {"+avx512f", "+avx512bw", "+avx512vl"} <= set(self.features.split(","))
+
+    @property
     def compute_capability(self) -> int:
         """Of a GPU: 90 for sm_90."""
         return int(self.name.removeprefix("sm_"))

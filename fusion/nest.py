@@ -72,18 +72,11 @@ def make_nest(group: Group) -> Nest:
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
     """Loops of each class, those of one inside those of the class before, ordered and merged; and where each loop went."""
     forms = all_forms(group)
-    ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
-
-    def step_bytes(k: int) -> int:
-        steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
-        return sum(times * least(step, PAGE) for step, times in steps)
-
     coefficients = [dict(terms) for (_, terms), _, _ in forms]
     position: dict[int, int] = {}
     result: list[list[Loop]] = []
     for members in classes:
-        fixed = ordered and any(group.loops[k].role != "parallel" for k in members)
-        names = members if fixed else sorted(members, key=lambda k: -step_bytes(k))
+        names = order_loops(group, members, forms)
         merged: list[Loop] = []
         before = sum(len(loops) for loops in result)
         for place, k in enumerate(names):
@@ -98,6 +91,19 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
             position[k] = before + len(merged) - 1
         result.append(merged)
     return result, position
+
+
+def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int, int]]) -> list[int]:
+    """Loops of one class in the order of a kernel, outermost first; `forms` are those of `all_forms`."""
+    ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
+    if ordered and any(group.loops[k].role != "parallel" for k in members):
+        return members
+
+    def step_bytes(k: int) -> int:
+        steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
+        return sum(times * least(step, PAGE) for step, times in steps)
+
+    return sorted(members, key=lambda k: -step_bytes(k))
 
 
 def goes_across(group: Group, nest: Nest) -> bool:

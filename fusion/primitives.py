@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import KernelBuilder, dtype_kind, find_op, is_bfloat16, is_half, obtain_function
+from weft.fusion.fold_values import NeedsKernelError, reduce_values
 from weft.runtime import get_device, make_map_ufunc
 
 Primitive = Callable[..., Any]
+
+__all__ = ["NeedsKernelError", "Primitive", "map_values", "primitive", "reduce_values", "uses_numpy"]
 
 # Rows whose NumPy loops have weft's bits, by the kind of their first operand.
 _ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.choose_lanes import maskable
 
 # Operations of a body from which on its loads are fetched ahead: the machine looks less than a turn ahead itself, and what
 # it is asked for in advance costs nothing beside so many.
@@ -138,7 +138,7 @@ class LoopEmitter(StreamEmitter):
         else:
             vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
         self.fetching = False
-        masked = self.dialect.masks and self.maskable(body)
+        masked = self.dialect.masks and maskable(body)
         if masked:
             vectors = self.masked_turn(body, whole, stop, vectors, lanes)
         if half:
@@ -179,20 +179,6 @@ class LoopEmitter(StreamEmitter):
             self.line(f"phi {of} [ {old}, %{before} ], [ {new}, %{ended} ]")
             for of, new, old in zip(kinds, chosen, carried, strict=True)
         ]
-
-    def maskable(self, body: Block) -> bool:
-        """Whether the machine runs the body under a mask: there are no gathers and scatters of small elements, and no
-        atomic operations."""
-        steps = index_steps(program_order(body.operations), body.parameters[0])
-        for operation in program_order(body.operations):
-            if operation.opcode == "atomic":
-                return False
-            if operation.opcode in ("load", "store"):
-                pointer, index = operation.operands[:2]
-                assert isinstance(pointer.type, Pointer)
-                if pointer.type.dtype.itemsize < 4 and steps.get(index, 0) not in (0, 1):
-                    return False
-        return True
 
     def repeatable(self, body: Block) -> bool:
         """Whether running the body again for an index changes nothing: it reads nothing that the kernel writes."""

@@ -18,8 +18,7 @@ class HostDialect:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.symbols: set[str] = set()
-        # whether vectors are read and written under masks at the cost of whole ones
-        self.masks = {"+avx512f", "+avx512bw", "+avx512vl"} <= set(target.features.split(","))
+        self.masks = target.has_masks
 
     def pointer(self, type: Pointer) -> str:
         """Plain pointers."""

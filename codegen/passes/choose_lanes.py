@@ -12,10 +12,12 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import accumulators, find_op, fold
+from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
-from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
 from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.passes.unroll_folds import unroll_folds
 from weft.codegen.target import Target
 
 
@@ -44,6 +46,21 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 # Lanes of a fold whose result depends on the order: always as many, so that neither the machine nor what else the kernel
 # folds in the same loop changes a bit.
 FOLD_LANES = 32
+
+
+def maskable(body: Block) -> bool:
+    """Whether the machine runs a loop's body under a mask: there are no gathers and scatters of small elements, and no
+    atomic operations."""
+    steps = index_steps(program_order(body.operations), body.parameters[0])
+    for operation in program_order(body.operations):
+        if operation.opcode == "atomic":
+            return False
+        if operation.opcode in ("load", "store"):
+            pointer, index = operation.operands[:2]
+            assert isinstance(pointer.type, Pointer)
+            if pointer.type.dtype.itemsize < 4 and steps.get(index, 0) not in (0, 1):
+                return False
+    return True
 
 
 # Values that all lanes share, most of them constants, from which on a turn takes one vector instead of two: they fill the
@@ -194,3 +211,21 @@ def _home(body: Block, wanted: Operation) -> Block:
             return block
         stack.extend(region for operation in block.operations for region in operation.regions)
     raise AssertionError
+
+
+def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
+    """Return which of a kernel's reduction loops, counted from outside, runs in `FOLD_LANES` lanes, and whether the elements
+    that do not fill a vector are reduced in lanes too; None if no reduction loop runs in lanes.
+
+    The kernel is as it was lowered, before any pass.
+    """
+    ready = unroll_folds(expand_bfloat16(inline_rows(kernel, straight=True)))
+    blocks = [(choose_lanes(ready, target).body, 0)]
+    while blocks:
+        block, depth = blocks.pop()
+        for operation in block.operations:
+            folds = operation.opcode == "for" and operation.attributes["role"] == "reduce"
+            if folds and operation.attributes.get("lanes"):
+                return depth, target.has_masks and maskable(operation.regions[0])
+            blocks += [(region, depth + folds) for region in operation.regions]
+    return None

@@ -26,12 +26,12 @@ def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
             limits = np.iinfo(dtype)
             found = source.integers(limits.min, limits.max, count, dtype, endpoint=True)
             found[: count // 2] = source.integers(0 if dtype.kind == "u" else -9, 20, count // 2)
-            found[:5] = limits.min, limits.max, 0, 1, limits.max // 2
+            found[:5] = (limits.min, limits.max, 0, 1, limits.max // 2)[:count]
         elif dtype.kind == "b":
             found = source.random(count) < 0.5
         else:
             found = (source.standard_normal(count) * 10.0 ** source.integers(-3, 3, count)).astype(dtype)
-            found[: len(ODD)] = ODD
+            found[: len(ODD)] = ODD[:count]
             if dtype.kind == "c":
                 found.imag = values(found.imag.dtype, seed + 1, count)[::-1]
     source.shuffle(found)

@@ -1,0 +1,92 @@
+"""Reductions of arrays give the bits of compiled plans, for every layout and for short and long rows."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.fusion.test_primitives import same_bits, values
+from weft.fusion import fold_values
+from weft.fusion.fold_values import NeedsKernelError, reduce_values
+
+SHAPES = (
+    *((n,) for n in (1, 2, 3, 4, 5, 31, 32, 33, 100, 1000, 32768, 32769, 50000)),
+    *(
+        (5, 7),
+        (3, 100),
+        (100, 3),
+        (1000, 40),
+        (40, 1000),
+        (600, 2),
+        (70000, 3),
+        (3, 70000),
+        (600, 100),
+        (2, 1),
+        (1, 50),
+    ),
+    *((2, 3, 4), (4, 1, 5), (20, 30, 40)),
+)
+
+
+def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
+    """An array in C order, transposed, and with elements left out, as weft's and as NumPy's."""
+    a = wf.asarray(x)
+    cut = (slice(None, None, 2), *[slice(None, None, -1)] * (x.ndim - 1))
+    return [(a, x), (a.T, x.T), (a[cut], x[cut])]
+
+
+@pytest.mark.parametrize("compiled", (False, True))
+@pytest.mark.parametrize("dtype", ("float64", "float32", "float16", "complex128"))
+def test_sums(dtype: str, compiled: bool) -> None:
+    kind = np.dtype(dtype)
+    with mock.patch.object(fold_values, "OFTEN", 0 if compiled else 10**9), np.errstate(all="ignore"):
+        for shape in SHAPES:
+            if kind.char in "eD" and np.prod(shape) > 60_000:
+                continue
+            x = np.nan_to_num(values(kind, 3, int(np.prod(shape))), posinf=3, neginf=-2).reshape(shape)
+            for a, y in layouts(x):
+                for count in range(1, y.ndim + 1):
+                    for axes in combinations(range(y.ndim), count):
+                        expected = a.sum(axis=axes)
+                        assert same_bits(reduce_values("add", y, axes, kind), expected), (shape, axes, y.strides)
+    if compiled:
+        assert ("add", "f" if kind.char == "e" else kind.char) in fold_values._loops
+
+
+@pytest.mark.parametrize("dtype", ("float64", "int32", "uint8", "bool", "float16", "complex128"))
+def test_other_reductions(dtype: str) -> None:
+    kind = np.dtype(dtype)
+    names = {"prod": "multiply", "max": "maximum", "min": "minimum", "argmax": "argmax", "argmin": "argmin"}
+    for shape in ((7,), (40, 3), (3, 40), (4, 5, 6), (1,)):
+        x = values(kind, 5, int(np.prod(shape))).reshape(shape)
+        x = x + kind.type(1) if kind.kind in "fc" else x  # no zeros of both signs
+        for name, row in names.items():
+            if kind.kind == "c" and name in ("max", "min", "prod"):
+                continue
+            for axis in (None, 0, -1):
+                expected = np.asarray(getattr(wf.asarray(x), name)(axis=axis))
+                axes = tuple(range(x.ndim)) if axis is None else (axis % x.ndim,)
+                if kind.kind == "b" and name in ("max", "min"):
+                    row = "logical_or" if name == "max" else "logical_and"
+                with np.errstate(all="ignore"):
+                    assert same_bits(reduce_values(row, x, axes, expected.dtype), expected), (name, shape, axis)
+
+
+def test_shapes_and_empty_arrays() -> None:
+    kind = np.dtype(float)
+    assert reduce_values("add", np.ones((2, 3, 4)), (0, 2), kind, True).shape == (1, 3, 1)
+    assert reduce_values("add", np.ones((0, 3)), (0,), kind).tolist() == [0, 0, 0]
+    assert reduce_values("add", np.ones((0, 3)), (1,), kind).shape == (0,)
+    assert reduce_values("maximum", np.ones((0, 3)), (0,), kind).tolist() == [-np.inf] * 3
+    assert not np.signbit(reduce_values("add", np.full(5, -0.0), (0,), kind))
+
+
+def test_zeros_of_both_signs_have_no_known_order() -> None:
+    kind = np.dtype(float)
+    assert np.signbit(reduce_values("maximum", np.array([-1.0, -0.0]), (0,), kind))
+    with pytest.raises(NeedsKernelError):
+        reduce_values("maximum", np.array([0.0, -0.0]), (0,), kind)
