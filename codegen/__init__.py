@@ -6,7 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from weft.codegen.kernel_ir.dtypes import bfloat16, dtype_kind, is_bfloat16, is_half, is_supported, widened
-from weft.codegen.ops import OPS, NoLoopError, OpDef, add_function_row, find_op, fold, identity_of, resolve_dtypes
+from weft.codegen.ops import (
+    FOLD_LANES,
+    OPS,
+    NoLoopError,
+    OpDef,
+    add_function_row,
+    find_op,
+    fold,
+    identity_of,
+    resolve_dtypes,
+)
 from weft.runtime import set_target_resolver
 from weft.runtime.lazy_names import lazy_names
 
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
     from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
     from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
     from weft.codegen.obtain import Tally, is_loaded, obtain_code, obtain_function
-    from weft.codegen.passes.choose_lanes import FOLD_LANES, find_fold_lanes
+    from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.join_kernels import join_kernels
@@ -45,7 +55,7 @@ __getattr__ = lazy_names(
         "weft.codegen.kernel_ir.text": "parse_kernel print_kernel",
         "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
         "weft.codegen.obtain": "Tally is_loaded obtain_code obtain_function",
-        "weft.codegen.passes.choose_lanes": "FOLD_LANES find_fold_lanes",
+        "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.join_kernels": "join_kernels",

@@ -1,26 +1,26 @@
-"""The order in which the CPU reduces: what a kernel of one reduction alone does, as numbers.
+"""The order in which the CPU reduces, as numbers.
 
-In: a reduction and the values that are in memory. Out: a `Tree`, by which `fold_values` gives the same bits without the
-kernel. Invariant: planning gives every sum the order that it has alone (`grouping.changes_sums`), so the tree is a property
-of the reduction and of how its operand lies in memory.
+In: the shape of an array and the axes that are reduced. Out: a `Tree`, by which `fold_values` gives a kernel's bits without
+the kernel. Invariant: planning gives every sum the order that it has alone (`grouping.changes_sums`), so the tree is a
+property of the reduction and of how its operand lies in memory. `compiled_loops.find_tree` finds the order of any other
+operand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from weft.codegen import Target, find_fold_lanes
-from weft.fusion.expr import Expr
-from weft.fusion.group import Group, start_group
-from weft.fusion.kernels import lower_for
-from weft.fusion.nest import all_forms, make_nest, order_loops
-from weft.fusion.parts import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN, chunk_length
-from weft.fusion.task import Task, make_task
-
 # Reductions of rows of so few elements are written out, element by element.
 SHORT = 4
+# Elements that one chunk of a split reduction folds: so many stay in a core's second cache, and in the registers of a GPU's block.
+CHUNK = 1 << 14
+# Rows of a band of columns on a CPU: as many streams as it reads ahead.
+BAND = 32
+# Rows that are enough to keep a machine busy, longer columns than are worth a second pass, and rows too long for any cache.
+MANY_ROWS = 64
+SHORT_COLUMN = 512
+LONG_ROW = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +57,6 @@ class Tree:
     chunk: int
     first: Level
     last: Level
-
-
-def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
-    """Return the order of a reduction whose operand is computed from `stored` values; `short` reductions are written out."""
-    return tree_of(make_task(node, set(stored), [], short), target)
-
-
-def tree_of(task: Task, target: Target) -> Tree:
-    """Return the order of a reduction by its task."""
-    group = Group(0)
-    start_group(group, task)
-    nest = make_nest(group)
-    forms = all_forms(group)
-    own = {theirs: k for k, theirs in group.placed[0].loops.items()}
-    inner = [k for k, loop in enumerate(group.loops) if loop.role == "reduce"]
-    order = tuple(own[k] for k in order_loops(group, inner, forms))
-    outer = tuple(k for k, loop in enumerate(task.loops) if loop.role == "parallel")
-    levels = []
-    lowered = lower_for(target, group, special=False)
-    for kernel in lowered:
-        found = find_fold_lanes(kernel.kernel, target)
-        levels.append(Level() if found is None else Level(*found))
-    extents = tuple(loop.extent for loop in nest.inner)
-    chunk = chunk_length(group, nest)
-    pieces = tuple(loop.extent for loop in task.loops)
-    return Tree(pieces, outer, order, extents, chunk, levels[0], levels[-1])
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import cache
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -19,16 +20,10 @@ from weft.codegen import (
     find_op,
     identity_of,
     is_bfloat16,
-    obtain_function,
     widened,
 )
-from weft.fusion.expr import leaf, reduce_, view
-from weft.fusion.fold_order import Level, Tree, find_tree, plain_tree
-from weft.fusion.group import Group, start_group
-from weft.fusion.kernels import lower_for
-from weft.fusion.parts import CHUNK
-from weft.fusion.task import make_task
-from weft.runtime import get_device, make_fold_ufunc
+from weft.fusion.fold_order import CHUNK, Level, Tree, plain_tree
+from weft.runtime import get_device
 
 # Sums of packed rows after which they are worth a compiled loop.
 OFTEN = 32
@@ -125,13 +120,14 @@ def _find_extreme(function: Any, values: Any, axes: tuple[int, ...], dtype: np.d
 
 
 @cache
-def _target() -> Any:
-    return get_device("cpu").target
+def _compiler() -> Any:
+    # (it loads when it is needed first)
+    return import_module("weft.fusion.compiled_loops")
 
 
 @cache
 def _has_masks() -> bool:
-    return bool(_target().has_masks)
+    return bool(get_device("cpu").target.has_masks)
 
 
 def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
@@ -143,19 +139,10 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
     key = op, kind, values.shape, values.strides, axes
     known = _trees.get(key)
     if known is None:
-        known = _trees[key] = _make_tree(op, values, axes, kind)
+        known = _trees[key] = _compiler().tree_of_array(op, values, axes, kind)
         if len(_trees) > TREES_LIMIT:
             _trees.popitem(last=False)
     return known
-
-
-def _make_tree(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
-    steps = tuple(s // values.itemsize for s in values.strides)
-    reach = sum(abs(s) * (n - 1) for s, n in zip(steps, values.shape, strict=True)) + 1
-    behind = sum(-s * (n - 1) for s, n in zip(steps, values.shape, strict=True) if s < 0)
-    base = leaf(0, (int(reach),), values.dtype)
-    operand = view(base, values.shape, steps, int(behind))
-    return find_tree(reduce_(op, operand, axes, kind), {base}, (), _target())
 
 
 def fold(op: str, values: Any, tree: Tree) -> Any:
@@ -270,22 +257,5 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
         count = _counts[key] = _counts.get(key, 0) + 1
         if count <= OFTEN:
             return None
-        loop = _loops[key] = _make_loop(op, kind)
+        loop = _loops[key] = _compiler().compile_fold(op, kind)
     return loop(values)
-
-
-def _make_loop(op: str, kind: np.dtype) -> Any:
-    """The kernel that reduces a packed row, as a ufunc ``(n)->()``."""
-    device = get_device("cpu")
-    base = leaf(0, (100,), kind)
-    group = Group(0)
-    node = reduce_(op, base, (0,), kind)
-    start_group(group, make_task(node, {base, node}, []))
-    (lowered,) = lower_for(device.target, group, special=False)
-    slots = [0] * len(lowered.bindings)
-    places = {}
-    for k, (what, value, _) in enumerate(lowered.bindings):
-        places[value if what == "buffer" else what] = k
-    return make_fold_ufunc(
-        op, obtain_function(device, lowered.kernel), slots, (places[base], places[node], places["int"]), (kind, kind)
-    )

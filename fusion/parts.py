@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from weft.fusion.fold_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
 from weft.fusion.group import Group, row_bytes, row_size
 from weft.fusion.nest import Nest, goes_across
 from weft.fusion.task import Task
@@ -15,15 +16,7 @@ from weft.fusion.task import Task
 # Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
 # many, or short ones. Rows across memory (columns) are in the cache only if they are short.
 ROW_BYTES = 1 << 20
-MANY_ROWS = 64
 SHORT_ROW = 2048
-SHORT_COLUMN = 512
-LONG_ROW = 1 << 18
-
-# Elements that one chunk of a split reduction folds: so many stay in a core's second cache, and in the registers of a GPU's block.
-CHUNK = 1 << 14
-# Rows of a band of columns on a CPU: as many streams as it reads ahead.
-BAND = 32
 # A GPU finds no part too small that is columns: blocks that fill it, with how many columns each, how many rows they go down at
 # least, and elements of which one launch is through before a second one would have begun.
 FULL = 512

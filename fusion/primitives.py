@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, dtype_kind, find_op, is_bfloat16, is_half, obtain_function
+from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
 from weft.fusion.fold_values import NeedsKernelError, reduce_values
-from weft.runtime import get_device, make_map_ufunc
 
 Primitive = Callable[..., Any]
 
@@ -119,46 +119,7 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     return out
 
 
-# -- what is compiled ---------------------------------------------------------------------------
-
-
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """A ufunc of two kernels made from the row: for packed operands, and for strided ones."""
-    device = get_device("cpu")
-    packed, strided = (obtain_function(device, _kernel(op, loop, dtype, strided=k)) for k in (False, True))
-    dtypes = (*loop, dtype)
-    shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
-    ufunc = make_map_ufunc(op.lstrip("_"), packed, strided, shown)
-    return ufunc if shown == list(dtypes) else _on_bits(ufunc, dtypes)
-
-
-def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype, *, strided: bool) -> Any:
-    b = KernelBuilder("primitive", np.int64)
-    pointers = [
-        b.pointer(f"p{k}", kind, writable=k == len(loop), align=min(kind.itemsize, 8))
-        for k, kind in enumerate((*loop, dtype))
-    ]
-    count = b.scalar("n")
-    strides = [b.scalar(f"s{k}") for k in range(len(pointers))] if strided else []
-    with b.loop(count, "parallel") as at:
-        places = [b.op("multiply", at.index, s) for s in strides] if strided else [at.index] * len(pointers)
-        typed = [b.load(p, place) for p, place in zip(pointers[:-1], places[:-1], strict=True)]
-        value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
-        b.store(pointers[-1], places[-1], value)
-    return b.finish()
-
-
-def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Primitive:
-    """A ufunc of bits as one of the numbers: NumPy's interface for loops knows its own dtypes only."""
-    brains = [is_bfloat16(kind) for kind in dtypes]
-
-    def call(*operands: Any, out: Any = None) -> Any:
-        given = [np.asarray(x).view(np.uint16) if brain else x for x, brain in zip(operands, brains, strict=False)]
-        if not brains[-1]:
-            return ufunc(*given, out=out)
-        if out is not None:
-            ufunc(*given, out=out.view(np.uint16))
-            return out
-        return np.asarray(ufunc(*given)).view(dtypes[-1])[()]
-
-    return call
+    # (the compiler loads with the first row that needs it)
+    made: Primitive = import_module("weft.fusion.compiled_loops").compile_map(op, loop, dtype)
+    return made

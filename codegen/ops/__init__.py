@@ -2,6 +2,7 @@
 
 from weft.codegen.ops.definition import OpDef
 from weft.codegen.ops.table import (
+    FOLD_LANES,
     OPS,
     NoLoopError,
     accumulators,
@@ -15,6 +16,7 @@ from weft.codegen.ops.table import (
 )
 
 __all__ = [
+    "FOLD_LANES",
     "OPS",
     "NoLoopError",
     "OpDef",

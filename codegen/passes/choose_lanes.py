@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.ops import accumulators, find_op, fold
+from weft.codegen.ops import FOLD_LANES, accumulators, find_op, fold
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
@@ -41,11 +41,6 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
         lanes = FOLD_LANES if rounds(operation) else max(4, min(64, _vectors(inside) * target.vector_bytes // width))
         _mark(kernel, operation, lanes)
     return kernel
-
-
-# Lanes of a fold whose result depends on the order: always as many, so that neither the machine nor what else the kernel
-# folds in the same loop changes a bit.
-FOLD_LANES = 32
 
 
 def maskable(body: Block) -> bool:
