@@ -27,8 +27,8 @@ def back_substitution(r, y):
 
 def main(size):
     rng = np.random.default_rng(9)
-    t = np.linspace(-1, 1, size)
-    a = np.stack([np.cos(k * np.arccos(t)) for k in range(size // 2)], axis=1)
+    t = (np.arange(size) + 0.5) / size
+    a = np.cos(np.pi * np.outer(t, np.arange(size // 2))) + 0.1 * rng.standard_normal((size, size // 2))
     target = np.sin(5 * t) + 0.1 * rng.standard_normal(size)
     q, r = decompose(a)
     x = back_substitution(r, q.T @ target)
