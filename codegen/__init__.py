@@ -14,6 +14,7 @@ from weft.codegen.ops import (
     add_function_row,
     find_op,
     fold,
+    fold_later,
     identity_of,
     resolve_dtypes,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "find_op",
     "flatten_branches",
     "fold",
+    "fold_later",
     "halve",
     "identity_of",
     "interpret_kernel",

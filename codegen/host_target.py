@@ -57,7 +57,7 @@ def _system_description() -> str:
 
 
 # The part of the last cache that one process may count on: others use it too, and what a kernel reads should stay.
-_SHARE = 4
+_SHARE = 2
 
 
 def exceeds_caches(target: Target, nbytes: int) -> bool:

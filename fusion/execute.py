@@ -12,14 +12,13 @@ import sys
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
@@ -30,6 +29,7 @@ from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import LARGE, Special, obtain_kernels
+from weft.fusion.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan import Batch, Call, KernelLaunch, Plan, Step
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
@@ -184,8 +184,11 @@ class PlanWriter:
         for node, position in self.schedule.last_use.items():
             ending.setdefault(position, []).append(node)
         for position, group in enumerate(self.schedule.groups):
+            loop = find_numpy_loop(group) if self.device.name == "cpu" else None
             if group.opaque is not None:
-                self._call(group.opaque)
+                self._call(group.opaque, group.opaque.operands)
+            elif loop is not None:
+                self._call(group.placed[0].task.node, loop[1], loop[0])
             else:
                 for placed in group.placed:
                     if placed.task.node not in group.private:
@@ -248,12 +251,12 @@ class PlanWriter:
         self.places += 1
         self.steps.append(Take(self.place_of[node], source, "take" if owned else "take-if-unshared", node.nbytes))
 
-    def _call(self, node: Expr) -> None:
+    def _call(self, node: Expr, values: Sequence[Expr], loop: NumpyLoop | None = None) -> None:
         operands = []
-        for child in node.operands:
+        for child in values:
             window = is_window(child) and child not in self.place_of
             operands.append((self.place(child.operands[0] if window else child), child, window))
-        self.steps.append(Call(node, self.place(node), operands))
+        self.steps.append(Call(node, self.place(node), operands, loop))
 
     def _launch(self, function: Any, lowered: Lowered, group: Group) -> None:
         for number, nbytes in lowered.partials:
@@ -550,23 +553,31 @@ def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:
 
 
 def _call_host(step: Call, table: list[Any], device: Device) -> None:
-    if step.node.op == "matmul" and _multiply_there(step, table, device):
+    node = step.node
+    if node.op == "matmul" and _multiply_there(step, table, device):
         return
-    arrays = []
-    for place, node, window in step.operands:
-        if window:
-            base = node.operands[0]
-            whole = device.download(table[place], base.dtype, (base.size,))
-            strides, offset = node.attrs
-            in_bytes = tuple(s * base.dtype.itemsize for s in strides)
-            arrays.append(as_strided(whole[offset:], node.shape, in_bytes, writeable=False))
-        else:
-            arrays.append(device.download(table[place], node.dtype, node.shape))
     lend = getattr(device, "lend", None)
-    if lend is not None and step.node.size:
+    # (many of NumPy's functions copy an operand that is read-only)
+    show = device.download if lend is None else lend
+    arrays = []
+    for place, child, window in step.operands:
+        if window and child.size:
+            base = child.operands[0]
+            whole = show(table[place], base.dtype, (base.size,))
+            strides, offset = child.attrs
+            size = base.dtype.itemsize
+            in_bytes = tuple(s * size for s in strides)
+            arrays.append(np.ndarray(child.shape, base.dtype, whole, offset * size, in_bytes))
+        else:
+            arrays.append(show(table[place], child.dtype, child.shape))
+    if lend is not None and node.size:
         # written where it is wanted
-        step.node.attrs[0](lend(table[step.out], step.node.dtype, step.node.shape), *arrays)
+        out = lend(table[step.out], node.dtype, node.shape)
+        if step.loop is None:
+            node.attrs[0](out, *arrays)
+        else:
+            step.loop.run(node, out, arrays, device.target.threads)
         return
-    out = np.empty(step.node.shape, step.node.dtype)
-    step.node.attrs[0](out, *arrays)
+    out = np.empty(node.shape, node.dtype)
+    node.attrs[0](out, *arrays)
     device.write(table[step.out].address, out)

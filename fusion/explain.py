@@ -22,6 +22,7 @@ from weft.fusion.join_groups import join_groups
 from weft.fusion.kernels import lower_for
 from weft.fusion.lower import lower_group, shares_rows
 from weft.fusion.nest import make_nest
+from weft.fusion.numpy_loops import find_numpy_loop
 from weft.fusion.parts import chunk_length
 from weft.fusion.picture import draw_plan, show_html
 from weft.fusion.schedule import Schedule
@@ -265,11 +266,20 @@ def explain_schedule(
     """A schedule's groups, described; with a device's bandwidth and arithmetic also how long they should take."""
     names = Names(schedule.outputs)
     return [
-        replace(_note(group, names, schedule), bandwidth=bandwidth, rate=rate)
+        replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
         if group.opaque is None
         else _call_note(group, group.opaque, names, device)
         for group in schedule.groups
     ]
+
+
+def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:
+    """A kernel, or NumPy's loop in place of one."""
+    note = _note(group, names, schedule)
+    if device is None or device.name != "cpu" or find_numpy_loop(group) is None:
+        return note
+    title = note.title.replace("kernel", "NumPy's loop", 1)
+    return replace(note, title=title, call="by NumPy, over blocks on all threads; nothing is compiled")
 
 
 def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:

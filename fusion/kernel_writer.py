@@ -6,6 +6,7 @@ depends on shapes and strides only through 0, 1 and which loops could be merged;
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.codegen import Kernel, KernelBuilder, Parameter, Value, choose_index_dtype, fold, identity_of
+from weft.codegen import Kernel, KernelBuilder, Parameter, Value, choose_index_dtype, fold, fold_later, identity_of
 from weft.fusion.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
@@ -70,6 +71,7 @@ class KernelWriter:
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
         self.any_order = False  # whether a scatter runs on all threads at once
+        self.ascending = False  # whether accumulators take elements in the order of the loops
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
         self.overwritten.update(group.over.values())
@@ -275,7 +277,8 @@ class KernelWriter:
         if node.op in ("argmin", "argmax"):
             kind = self._body_dtype(placed)
             extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
-            return [self.builder.constant(extreme, kind), self.builder.constant(np.iinfo(np.int64).max, np.int64)]
+            index = 0 if self._is_ascending(placed) else np.iinfo(np.int64).max
+            return [self.builder.constant(extreme, kind), self.builder.constant(index, np.int64)]
         kind = accumulator_dtype(node)
         start = identity_of(node.op, kind)
         if node.kind == "scan" and node.op == "add" and kind.kind in "fc":
@@ -296,7 +299,14 @@ class KernelWriter:
             new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
         else:
             new = (self.builder.cast(value, accumulator_dtype(node)),)
-        return tuple(fold(self.builder, node.op, carried, new))
+        return tuple((fold_later if self._is_ascending(placed) else fold)(self.builder, node.op, carried, new))
+
+    def _is_ascending(self, placed: Placed) -> bool:
+        """Whether an accumulator of positions takes elements in C order."""
+        if not self.ascending:
+            return False
+        steps = [step for _, step in self.nest.rewrite(fold_position(self.group, placed))[1]]
+        return all(one > other for one, other in itertools.pairwise(steps))
 
     def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
         """A fold's result from its accumulators."""

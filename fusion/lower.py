@@ -44,8 +44,8 @@ def lower_group(
     for_gpu: bool = False,
 ) -> list[Lowered]:
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
-    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks; with `for_gpu`,
-    folds into as many as its blocks want."""
+    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks, and each accumulator takes
+    elements in order; with `for_gpu`, folds are cut into as many chunks as its blocks want."""
     if isinstance(group, Sweep) and group.tile:
         return [BlockWriter(group, parametric).write()]
     if isinstance(group, Sweep):
@@ -59,12 +59,12 @@ def lower_group(
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
     length = chunk_length(group, nest, for_gpu=for_gpu)
     if length:
-        return _lower_split(group, nest, folds, length, partial_base, parametric)
+        return _lower_split(group, nest, folds, length, partial_base, parametric, ascending=by_threads)
     length = scan_length(group, nest, by_threads=by_threads, for_gpu=for_gpu)
     if length:
         return _lower_shared(group, nest, length, partial_base, parametric, for_gpu=for_gpu)
     writer = KernelWriter(group, nest, "fused", parametric)
-    writer.any_order = any_order
+    writer.any_order, writer.ascending = any_order, by_threads
     writer.build(folds)
     return [writer.finish()]
 
@@ -141,11 +141,12 @@ def _lower_shared(
 
 
 def _lower_split(
-    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool
+    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool, *, ascending: bool
 ) -> list[Lowered]:
     split, chunked = _cut(nest, length, base)
     rows = split.rows
     first = SplitWriter(group, chunked, "partial", parametric)
+    first.ascending = ascending
     first.build_partials(folds, split)
     finishing = Nest(
         nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}

@@ -12,6 +12,7 @@ from weft.fusion.arena import Carve, Take
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
+from weft.fusion.numpy_loops import NumpyLoop
 from weft.fusion.schedule import Schedule
 from weft.runtime import LaunchNote, Requests
 from weft.runtime.launches import Launch, Prepared
@@ -37,11 +38,12 @@ class Batch:
 
 @dataclass(slots=True)
 class Call:
-    """One host call of an opaque expression."""
+    """One host call: of an opaque expression's function, or of NumPy's loop for a lone operation."""
 
     node: Expr
     out: int
     operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
+    loop: NumpyLoop | None = None
 
 
 Step = (

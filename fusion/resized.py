@@ -264,9 +264,9 @@ def _maker(step: Step, at: Callable[[Any], int], where: dict[Expr, int]) -> Call
         case KernelLaunch():
             return _launch_maker(step, at)
         case Call():
-            node, out = where[step.node], step.out
+            node, out, loop = where[step.node], step.out, step.loop
             operands = [(place, where[child], window) for place, child, window in step.operands]
-            return lambda numbers, own: Call(own[node], out, [(p, own[k], window) for p, k, window in operands])
+            return lambda numbers, own: Call(own[node], out, [(p, own[k], w) for p, k, w in operands], loop)
         case Take(place, source, how, nbytes):
             n, begin, end = at(nbytes), *map(at, step.except_for)
             return lambda numbers, own: Take(place, source, how, numbers[n], (numbers[begin], numbers[end]))

@@ -11,6 +11,7 @@ from weft.codegen.ops.table import (
     check_supported,
     find_op,
     fold,
+    fold_later,
     identity_of,
     resolve_dtypes,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "check_supported",
     "find_op",
     "fold",
+    "fold_later",
     "identity_of",
     "resolve_dtypes",
 ]

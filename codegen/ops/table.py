@@ -162,6 +162,25 @@ def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Va
     return b.op("where", take, other, value), b.op("where", take, other_index, index)
 
 
+def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Fold as `fold` does where every index of argmin and argmax in `second` is greater than those before it.
+
+    Their accumulators must start at index 0: an element that equals the identity is never taken.
+    """
+    if name not in ("argmin", "argmax"):
+        return fold(b, name, first, second)
+    value, index = first
+    other, other_index = second
+    if dtype_kind(value.type) not in "fc":  # type: ignore[arg-type]
+        take = b.op("less" if name == "argmin" else "greater", other, value, dtype=np.bool_)
+    else:
+        # (true for a NaN too, which is taken unless there is one already)
+        worse = b.op("greater_equal" if name == "argmin" else "less_equal", other, value, dtype=np.bool_)
+        number = b.op("equal", value, value, dtype=np.bool_)
+        take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))
+    return b.op("where", take, other, value), b.op("where", take, other_index, index)
+
+
 def accumulators(name: str) -> int:
     """Number of values that the fold `name` carries."""
     return 2 if name in ("argmin", "argmax") else 1

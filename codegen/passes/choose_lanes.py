@@ -38,7 +38,9 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
             continue
         taken |= {operation, *inside}
         width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
-        lanes = FOLD_LANES if rounds(operation) else max(4, min(64, _vectors(inside) * target.vector_bytes // width))
+        waits = operation.attributes["role"] == "reduce" and len(inside) <= WAITING
+        most, vectors = (4 * target.vector_bytes, 4) if waits else (64, _vectors(inside))
+        lanes = FOLD_LANES if rounds(operation) else max(4, min(most, vectors * target.vector_bytes // width))
         _mark(kernel, operation, lanes)
     return kernel
 
@@ -57,6 +59,10 @@ def maskable(body: Block) -> bool:
                 return False
     return True
 
+
+# Operations of a reduction in any order up to which an iteration waits for the one before it, not for memory or a unit: it takes
+# more vectors then.
+WAITING = 12
 
 # Values that all lanes share, most of them constants, from which on a turn takes one vector instead of two: they fill the
 # registers, and the machine has enough to do with the turns that follow.

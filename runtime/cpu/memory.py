@@ -13,6 +13,7 @@ import gc
 import mmap
 import threading
 from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from weft.runtime.cpu.shelf_code import KEPT, MADE
@@ -25,6 +26,10 @@ from weft.runtime.live import out_of_memory
 ALIGNMENT = 64
 HUGE = 1 << 21  # from here on blocks are mapped, with huge pages where the system has them
 KEPT_BYTES = 1 << 30  # that free blocks may hold
+PAGE = 1 << 12
+COLOURED = 1 << 16  # bytes of a block from which on its place in a page is chosen
+COLOUR = 17 * ALIGNMENT  # bytes between the places of two blocks made one after the other: 64 places in all
+_colours = count()
 
 
 class Block(NamedTuple):
@@ -150,14 +155,24 @@ class Pool(Counted):
 
 def _from_system(size: int) -> Block:
     if size >= HUGE:
-        mapped = _mapped(size + HUGE)
+        mapped = _mapped(size + HUGE + PAGE)
         # an exported buffer keeps the mapping alive and open
         raw: object = (ctypes.c_char * len(mapped)).from_buffer(mapped)
         address = ctypes.addressof(raw)  # type: ignore[arg-type]
-        return Block((raw, mapped), -(-address // HUGE) * HUGE, size)
-    plain = ctypes.create_string_buffer(size + ALIGNMENT)
+        return Block((raw, mapped), -(-address // HUGE) * HUGE + _next_colour(), size)
+    colour = _next_colour() if size >= COLOURED else 0
+    plain = ctypes.create_string_buffer(size + ALIGNMENT + colour)
     address = ctypes.addressof(plain)
-    return Block(plain, -(-address // ALIGNMENT) * ALIGNMENT, size)
+    return Block(plain, -(-address // ALIGNMENT) * ALIGNMENT + colour, size)
+
+
+def _next_colour() -> int:
+    """Return the place in a page where the next large block begins.
+
+    A processor compares the addresses of loads with those of earlier stores by their place in a page: a loop that reads one
+    array and writes to another at nearly the same place takes up to ten times as long.
+    """
+    return next(_colours) * COLOUR % PAGE
 
 
 def _mapped(size: int) -> mmap.mmap:
