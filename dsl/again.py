@@ -64,19 +64,22 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
         if right is None:
             return None, None
         key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view)
-        return key, _look_up(key)
+        return key, _look_up(key, epoch)
     if second is ...:
         key = (op, way, id(code), at, type(first), left, first._view)
-        return key, _look_up(key)
+        return key, _look_up(key, epoch)
     if kind is float or kind is int:
         key = (op, way, id(code), at, type(first), left, first._view, kind, second or keep_zero(second))
-        node = _look_up(key)
+        node = _look_up(key, epoch)
         if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
     slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots)))
-    return slotted, recall_slotted(slotted, second, epoch)
+    node = recall_slotted(slotted, second, epoch)
+    if node is not None:
+        epoch.taken.add(node)
+    return slotted, node
 
 
 def keep_zero(zero: float) -> float | str:
@@ -84,9 +87,10 @@ def keep_zero(zero: float) -> float | str:
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
-def _look_up(key: Any) -> Expr | None:
+def _look_up(key: Any, epoch: Epoch) -> Expr | None:
     node = INTERNED.get(key)
     if node is not None:
+        epoch.taken.add(node)
         note_found()
     return node
 

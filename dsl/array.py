@@ -322,6 +322,8 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 def record(expr: Expr) -> Array:
     """A new array whose elements are `expr` (of the current epoch)."""
     epoch = recording.epoch or current_epoch()
+    if expr not in epoch.taken:
+        epoch.check(expr)
     storage = _new(Storage)
     storage.shape = shape = expr.shape
     storage.dtype = expr.dtype

@@ -17,7 +17,7 @@ import numpy as np
 from weft.dsl.again import CALLED, RECORD, bind_memory, keep_zero, note_found
 from weft.dsl.array import Array, Looks, Part, Scalar, record, user_location
 from weft.dsl.kept_code import keep_code
-from weft.fusion import INTERNED, Epoch, Location, cut, recording
+from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,15 +29,15 @@ _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 def recalled(function: Function) -> Function:
     """Let a function's results be found again."""
     name = function.__name__
+    function = uncut(function)
 
     @wraps(function)
     def found_again(*arguments: Any, **options: Any) -> Any:
-        epoch = recording.epoch
+        epoch, where = recording.epoch, user_location(2)
+        if epoch is not None and len(epoch.pending) >= epoch.limit:
+            epoch = cut(epoch, where)
         if epoch is None or options.get("out") is not None:
             return function(*arguments, **options)
-        where = user_location(2)
-        if len(epoch.pending) >= epoch.limit:
-            epoch = cut(epoch, where)
         named = [name, CALLED, id(where[0]), where[1]]
         if options:
             named.append(tuple(options))
@@ -47,6 +47,7 @@ def recalled(function: Function) -> Function:
         key = tuple(named)
         node = INTERNED.get(key)
         if node is not None:
+            epoch.taken.add(node)
             note_found()
             return record(node)
         slots, pending, looks = len(epoch.slots), len(epoch.pending), Looks.count

@@ -31,7 +31,7 @@ from weft.fusion.expr import (
     with_operand,
 )
 from weft.fusion.of_numbers import NUMBERS, of_numbers
-from weft.fusion.record import assign, bind, cut, operand, pending, write_anew
+from weft.fusion.record import assign, bind, cut, operand, pending, uncut, write_anew
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
@@ -102,6 +102,7 @@ __all__ = [
     "show_seconds",
     "statistics",
     "take_apart",
+    "uncut",
     "update",
     "view",
     "with_operand",

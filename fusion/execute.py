@@ -86,6 +86,8 @@ def _keep(key: Any, versions: list[Expr], graph: Graph, plan: Plan) -> Plan:
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
+    sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
+    plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
     plan.outputs = [(version, place) for version, place in zip(versions, plan.handed, strict=True) if place >= 0]
     with _plans_lock:
         _plans[key] = plan
@@ -363,6 +365,7 @@ def pack_scalar(value: np.generic) -> int:
 def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     """Run a plan with the epoch's slots, and hand out what it made."""
     device = epoch.device
+    _check_slots(plan, epoch)
     missing = plan.slots - len(epoch.slots)
     table: list[Any] = epoch.slots + plan.blank if not missing else _table(plan, epoch.slots, missing)
     if device.streaming:
@@ -409,6 +412,17 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
             interrupt = error
     if interrupt is not None:
         raise interrupt
+
+
+def _check_slots(plan: Plan, epoch: Epoch) -> None:
+    """Raise RuntimeError unless each slot that is read holds memory of its own, of the size that the expressions say."""
+    try:
+        found = [epoch.slots[slot] for slot in plan.leaves]
+        good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
+    except (AttributeError, IndexError):  # a number, or nothing
+        good = False
+    if not good:
+        raise RuntimeError("an expression names memory that its recording does not hold; please report this")
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:

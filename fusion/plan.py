@@ -71,6 +71,9 @@ class Plan:
     # where the table holds each version that was asked about in the end (-1: nowhere), and whether it holds all of them
     handed: list[int] = field(default_factory=list, init=False)
     complete: bool = field(default=False, init=False)
+    # the slots whose memory the expressions read, and how many bytes each has to have
+    leaves: list[int] = field(default_factory=list, init=False)
+    leaf_sizes: list[int] = field(default_factory=list, init=False)
     patience: int = field(default=0, init=False)  # runs until kernels for its sizes alone are compiled; 0: never
 
     def __post_init__(self) -> None:

@@ -7,6 +7,8 @@ storages. Always true: what `operand` returns is valid in the epoch it returns i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from weft.fusion.evaluate import evaluate_epoch, realise
 from weft.fusion.expr import Expr, Location
@@ -27,6 +29,8 @@ from weft.fusion.storage import (
 )
 from weft.runtime import Buffer, DeviceMismatchError
 
+Operation = TypeVar("Operation", bound=Callable[..., Any])
+
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
     """The current version of `storage` as an expression of `epoch` (the current one)."""
@@ -34,6 +38,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
         epoch = current_epoch(storage.device)
     node = storage.expr if storage.epoch is epoch else None
     if node is not None:
+        epoch.taken.add(node)
         return node
     if storage.device is not epoch.device:
         raise DeviceMismatchError(
@@ -56,6 +61,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 def pending(expr: Expr, epoch: Epoch) -> Storage:
     """A new storage whose elements are `expr`."""
+    epoch.check(expr)
     storage = Storage(expr.shape, expr.dtype, epoch.device, None, expr, epoch)
     epoch.pending.append(storage)
     return storage
@@ -80,8 +86,25 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
     while True:
         previous = operand(storage, epoch)
         made = make(previous)
+        epoch.check(made)
         if assign(storage, made, previous, epoch):
             return previous, made
+
+
+def uncut(operation: Operation) -> Operation:
+    """Let an operation be cut where it begins, and nowhere within: the expressions that it holds stay those of its recording."""
+
+    @wraps(operation)
+    def held(*arguments: Any, **options: Any) -> Any:
+        if recording.held:
+            return operation(*arguments, **options)
+        recording.held = True
+        try:
+            return operation(*arguments, **options)
+        finally:
+            recording.held = False
+
+    return held  # type: ignore[return-value]
 
 
 # Heads of loops: lines where recordings are cut. Bounded.
@@ -106,6 +129,8 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
     count = len(epoch.pending)
     if epoch.first is None:
         epoch.begin(location)
+    if recording.held:
+        return epoch
     at_head = count >= epoch.limit and location is not None and _is_head(epoch, location, count)
     if not at_head and count < HARD_LIMIT and epoch.bytes_held < HELD_BYTES:
         return epoch

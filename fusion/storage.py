@@ -101,6 +101,7 @@ class Epoch:
         "slot_of",
         "slots",
         "stage",
+        "taken",
         "withdrawn",
     )
 
@@ -116,6 +117,7 @@ class Epoch:
         self.limit = self.look = SOFT_LIMIT  # operations from which on it is cut, or searched for a loop
         self.head: Site | None = None  # the line where it is cut
         self.history: list[Site | None] = []  # visits to lines before it, as far back as no plan was found
+        self.taken: set[Expr] = set()  # expressions of this recording that may be part of others
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here
         self.ended = False  # nobody records here any more
@@ -146,7 +148,9 @@ class Epoch:
             slot = slot_of.setdefault(number, slot)
             self.bytes_held += buffer.nbytes
         device = self.device.name
-        return INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
+        node = INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
+        self.taken.add(node)
+        return node
 
     def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
         """A 0-d expression whose value is a kernel argument."""
@@ -155,7 +159,26 @@ class Epoch:
         slot = len(slots) - 1
         while slots[slot] is not number:
             slot -= 1
-        return scalar(slot, dtype)
+        node = scalar(slot, dtype)
+        self.taken.add(node)
+        return node
+
+    def check(self, expr: Expr) -> None:
+        """Raise RuntimeError where an expression names slots that this recording has not given out: those of one that ended."""
+        taken = self.taken
+        waiting, seen = [expr], {expr}
+        while waiting:
+            node = waiting.pop()
+            if node in taken:
+                continue
+            if node.kind in ("leaf", "scalar"):
+                raise RuntimeError(
+                    f"{expr!r} belongs to a recording that has ended: recording was cut within an operation"
+                )
+            new = [child for child in node.operands if child not in seen]
+            seen.update(new)
+            waiting += new
+        taken |= seen
 
     def forget(self) -> None:
         """Let go of what the slots hold; nothing is pending, and nobody records here any more."""
@@ -184,6 +207,7 @@ class Recording(threading.local):
     """The calling thread's current epoch."""
 
     epoch: Epoch | None = None
+    held = False  # within one operation, which is not cut
     interrupted: tuple[Epoch | None] | None = None  # by the garbage collector
 
 

@@ -85,3 +85,24 @@ def test_a_result_that_was_overwritten_is_computed_again() -> None:
 
     values = RNG.standard_normal((60, 70))
     assert program(wf, wf.asarray(values)) == program(np, values)
+
+
+def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
+    x = wf.asarray(np.arange(10.0))
+    for wrong in (None, 3, wf.asarray(np.arange(5.0))._storage.buffer):
+        y = x + 1
+        epoch = y._storage.epoch
+        assert epoch is not None
+        slot = epoch.slots.index(x._storage.buffer)
+        right, epoch.slots[slot] = epoch.slots[slot], wrong
+        with pytest.raises(RuntimeError, match="does not hold"):
+            wf.evaluate(y)
+        epoch.slots[slot] = right
+        np.testing.assert_array_equal(y, np.arange(10.0) + 1)
+    other = wf.asarray(np.arange(10.0))
+    y = x + other
+    epoch = y._storage.epoch
+    assert epoch is not None
+    epoch.slots[epoch.slots.index(other._storage.buffer)] = x._storage.buffer  # two slots for one storage
+    with pytest.raises(RuntimeError, match="does not hold"):
+        wf.evaluate(y)

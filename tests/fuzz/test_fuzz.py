@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import crossed, disturbed, graphs, lengths, loops, rows, sizes
+from tests.fuzz import crossed, disturbed, graphs, lengths, loops, orders, rows, sizes
 from tests.fuzz.programs import check, differences, run_numpy, run_program, short_program
 from weft.fusion.sizes import Trace
 
@@ -39,6 +39,17 @@ def test_what_a_row_wrote_is_read_back_behind_it() -> None:
 def test_random_mixtures(seed: int) -> None:
     for k in range(seed, seed + 6):
         assert graphs.check(k, ("cpu",)) == ""
+
+
+@pytest.mark.parametrize("seed", range(0, 24, 6))
+def test_random_programs_evaluated_in_any_order(seed: int) -> None:
+    for k in range(seed, seed + 6):
+        assert orders.check(k) == ""
+
+
+def test_random_programs_evaluated_in_any_order_by_a_gpus_schedules() -> None:
+    for k in range(100, 106):
+        assert orders.check(k, "simt") == ""
 
 
 @pytest.mark.parametrize("device", ["simt", "simt::backward", "simt::watched"])
