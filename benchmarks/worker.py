@@ -85,7 +85,7 @@ class Worker:
             stderr=self.errors,
             cwd=ROOT,
             env={**os.environ, **environment, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-            start_new_session=True,
+            process_group=0,
         )
         self.answers = b""
         try:
