@@ -1,9 +1,10 @@
 """``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``: measure, print, and write JSON,
 Markdown and pictures.
 
-The suites `classical`, `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
+The suites `classical`, `first`, `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
 [--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own. ``--suite sweep`` measures
-single operations on a million elements, ``--suite classical [--programs a,b]`` the programs of `benchmarks.classical`.
+single operations on a million elements, ``--suite classical [--programs a,b]`` the programs of `benchmarks.classical`,
+``--suite first`` chains of ten operations in new processes.
 
 On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
 ``--minutes`` (7 unless it says otherwise), each suite in a process of its own. ``--peers`` sets weft against every peer that is installed, or those that are
@@ -32,6 +33,7 @@ from benchmarks import (
     classics,
     compile,
     explicit,
+    first,
     fused,
     kernels,
     launch_cost,
@@ -60,6 +62,7 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 # Suites that print and write by themselves.
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "classical": classics.run,
+    "first": first.run,
     "npbench": npbench.run,
     "small": small.run,
     "sweep": sweep.run,
@@ -145,10 +148,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
     made.add_argument("--data", type=Path, metavar="FOLDER", help="npbench: a checkout of spcl/npbench")
     made.add_argument("--preset", choices=("S", "M", "L", "paper"), default="S", help="npbench: sizes")
-    made.add_argument("--programs", default="", metavar="NAME,NAME", help="npbench, classical: these; else all")
-    made.add_argument("--limit", type=float, default=120.0, help="npbench, classical: seconds that a call may take")
-    made.add_argument("--seconds", type=float, default=12.0, help="npbench, classical: of turns of one program, about")
-    made.add_argument("--rounds", type=int, default=3, help="npbench, classical: new processes for each first call")
+    made.add_argument("--programs", default="", metavar="NAME,NAME", help="npbench, classical, first: these; else all")
+    made.add_argument("--limit", type=float, default=120.0, help="suites of programs: seconds that a call may take")
+    made.add_argument("--seconds", type=float, default=12.0, help="suites of programs: of turns of one program, about")
+    made.add_argument("--rounds", type=int, default=3, help="suites of programs: new processes for each first call")
     return made
 
 

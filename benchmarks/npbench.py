@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -29,6 +29,8 @@ PORTS = {
     "JAX": ("jax", "jax"),
 }
 PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's own, where a program states none
+
+SLOWEST = 0.6  # of NumPy's speed, that every program should have
 
 
 def names(folder: str | Path) -> list[str]:
@@ -92,7 +94,8 @@ def load(spec: Mapping[str, Any]) -> Subject:
         jax.block_until_ready(made)
         return made
 
-    return Subject(arguments, lambda made: jax.block_until_ready(program(*made)), results)
+    # JAX overwrites nothing: its programs return their results
+    return Subject(arguments, lambda made: jax.block_until_ready(program(*made)), numpy_results)
 
 
 def growing(info: Mapping[str, Any]) -> bool:
@@ -136,6 +139,13 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
     ]
 
 
+def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return the programs that are slower than they should be."""
+    slow = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None and ratio < SLOWEST}
+    named = ", ".join(f"{name} {slow[name]:.2f}" for name in sorted(slow, key=slow.__getitem__))
+    return {f"warm, below {SLOWEST} of NumPy's speed": f"{len(slow)}{': ' if slow else ''}{named}"}
+
+
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Measure the programs, print a line for each, and write the results."""
     folder: Path | None = options.data
@@ -144,7 +154,7 @@ def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
     preset, outcomes = options.preset, list[Outcome]()
     effort = Effort(options.limit, options.seconds, options.turns, 1 if options.quick else options.rounds)
     chosen = options.programs.split(",") if options.programs else names(folder)
-    report = programs_report.Report(f"npbench-{preset}", {**facts, "preset": preset}, options.out, PORTS)
+    report = programs_report.Report(f"npbench-{preset}", {**facts, "preset": preset}, options.out, PORTS, totals)
     for name in chosen:
         info = description(folder, name)
 

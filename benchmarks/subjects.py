@@ -77,13 +77,17 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
-    """Return a program's function on weft; a call ends when its results and arguments are evaluated."""
-    import weft as wf
+    """Return a function of a program as ``weft run`` runs it; its arrays are made as the program would make them."""
     from weft.dsl.numpy_face import submodule
     from weft.dsl.redirect import Redirected
 
     program = Redirected(path.parent).run(path, path.stem)[function]
-    array = submodule("numpy").array
+    return weft_call(program, submodule("numpy").array, values, results)
+
+
+def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[Any], results: Results) -> Subject:
+    """Return a function on weft; a call ends when its results and arguments are evaluated."""
+    import weft as wf
 
     def arguments() -> list[Any]:
         made = [array(value) if isinstance(value, np.ndarray) else value for value in values]

@@ -90,6 +90,12 @@ def test_a_classical_program(tmp_path: Path) -> None:
     assert found["summary"]["programs"] == 1 and "below 0.6 of NumPy's speed" in found["summary"]
 
 
+def test_a_first_chain(tmp_path: Path) -> None:
+    found = run(["--suite", "first", "--programs", "arithmetic", "--limit", "60"], tmp_path)["first"]
+    (chain,) = found["results"]
+    assert not chain["problems"] and set(chain["first"]) == {NUMPY, WEFT, EMPTY_CACHE}
+
+
 @pytest.mark.parametrize("name", classics.PROGRAMS)
 def test_classical_programs_are_right(name: str) -> None:
     spec = {"name": name, "size": classics.PROGRAMS[name].small}
