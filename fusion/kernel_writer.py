@@ -29,6 +29,9 @@ from weft.fusion.traffic import traffic
 # ("ticket", 0, 0): what the blocks of a launch count in, or ("board", bytes, 0): what they leave notes on.
 Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
 
+# Strides up to here are loaded as whole vectors of which a part is taken.
+MOST_STEP = 4
+
 
 @dataclass(slots=True)
 class Lowered:
@@ -71,7 +74,9 @@ class KernelWriter:
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
         self.any_order = False  # whether a scatter runs on all threads at once
-        self.ascending = False  # whether accumulators take elements in the order of the loops
+        self.for_cpu = (
+            False  # accumulators take elements in the order of the loops, vectors those of a small constant stride
+        )
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
         self.overwritten.update(group.over.values())
@@ -117,7 +122,7 @@ class KernelWriter:
             for loop, coefficient in form[1]:
                 term = self.indices[loop]
                 if coefficient != 1:
-                    stride = self.integer(coefficient, (key, form[1], loop))
+                    stride = self._stride(coefficient, (key, form[1], loop), loop)
                     with self.builder.at(loop + 1):
                         term = self.builder.op("multiply", term, stride)
                 with self.builder.at(depth):
@@ -127,6 +132,14 @@ class KernelWriter:
                     total = self.builder.constant(0)
             self.values[number] = (total, depth)
         return self.values[number]
+
+    def _stride(self, step: int, key: object, loop: int) -> Value:
+        """A stride: of loops that may run in vectors as a constant where whole vectors hold several elements."""
+        innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
+        if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
+            with self.builder.at(loop + 1):  # (passes know constants of the same region)
+                return self.builder.constant(int(step))
+        return self.integer(step, key)
 
     # -- bodies ---------------------------------------------------------------------------
 
@@ -303,7 +316,7 @@ class KernelWriter:
 
     def _is_ascending(self, placed: Placed) -> bool:
         """Whether an accumulator of positions takes elements in C order."""
-        if not self.ascending:
+        if not self.for_cpu:
             return False
         steps = [step for _, step in self.nest.rewrite(fold_position(self.group, placed))[1]]
         return all(one > other for one, other in itertools.pairwise(steps))

@@ -59,12 +59,12 @@ def lower_group(
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
     length = chunk_length(group, nest, for_gpu=for_gpu)
     if length:
-        return _lower_split(group, nest, folds, length, partial_base, parametric, ascending=by_threads)
+        return _lower_split(group, nest, folds, length, partial_base, parametric, for_cpu=by_threads)
     length = scan_length(group, nest, by_threads=by_threads, for_gpu=for_gpu)
     if length:
         return _lower_shared(group, nest, length, partial_base, parametric, for_gpu=for_gpu)
     writer = KernelWriter(group, nest, "fused", parametric)
-    writer.any_order, writer.ascending = any_order, by_threads
+    writer.any_order, writer.for_cpu = any_order, by_threads
     writer.build(folds)
     return [writer.finish()]
 
@@ -141,12 +141,12 @@ def _lower_shared(
 
 
 def _lower_split(
-    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool, *, ascending: bool
+    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
     split, chunked = _cut(nest, length, base)
     rows = split.rows
     first = SplitWriter(group, chunked, "partial", parametric)
-    first.ascending = ascending
+    first.for_cpu = for_cpu
     first.build_partials(folds, split)
     finishing = Nest(
         nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}

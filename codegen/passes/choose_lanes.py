@@ -152,6 +152,7 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
             if inner.opcode in ("load", "store"):
                 step = steps.get(inner.operands[1], 0)
                 unit += 2 * weight * (step in (1, -1))
+                unit += weight * (step is not None and 1 < step <= MOST_STEP)
                 other += weight * (step is None or abs(step) > MOST_STEP)
             elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
                 math += find_op(inner.opcode).cost >= 20
