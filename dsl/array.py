@@ -8,9 +8,9 @@ point of the program, though nothing has run yet.
 
 from __future__ import annotations
 
-import ctypes
 import operator
 import sys
+from array import array
 from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported
+from weft.dsl.host_values import adopt, values_of, view_of
 from weft.dsl.numbers import SLOT_TYPES
 from weft.dsl.objections import UnsupportedDtypeError, check_unmasked
 from weft.fusion import (
@@ -37,7 +38,7 @@ from weft.fusion import (
     view,
     write_anew,
 )
-from weft.runtime import Device
+from weft.runtime import IMMEDIATE, Device
 
 if TYPE_CHECKING:  # what operators.py and methods.py install, for type checkers
     from weft.dsl.array_members import ArrayMembers
@@ -46,18 +47,11 @@ else:
 
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
-# How Python's numbers are read from memory.
-_NUMBERS = {
-    np.dtype(kind): kind
-    for kind in (ctypes.c_double, ctypes.c_float, ctypes.c_int64, ctypes.c_int32, ctypes.c_uint8, ctypes.c_bool)
-}
 _WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
 
 
-class Looks:
-    """How often values of arrays have been looked at: what was recorded meanwhile may depend on them."""
-
-    count = 0
+# How often values of arrays have been looked at: what was recorded meanwhile may depend on them. Native code counts here too.
+LOOKS = array("q", [0])
 
 
 class Array(ArrayMembers):
@@ -67,19 +61,38 @@ class Array(ArrayMembers):
     `numpy.ndarray`'s attributes, methods and operators, with NumPy's meaning.
     """
 
-    __slots__ = ("__weakref__", "_storage", "_view")
+    # Work that is done at the call leaves `_values`, a NumPy array, and `_home`, its device; `_storage` and `_view` are
+    # made of these when something asks for them, and `_home` is None from then on.
+    __slots__ = ("__weakref__", "_home", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]
 
+    _home: Device | None
     _storage: Storage
+    _values: np.ndarray | None
     _view: View | None
 
     def __init__(self) -> None:
         raise TypeError("arrays are made by weft.asarray, weft.zeros and the like, not by calling weft.Array")
 
+    def __getattr__(self, name: str) -> Any:
+        # only for attributes that are not set
+        if name in ("_home", "_values"):
+            return None
+        if name == "_storage" and self._home is not None:
+            self._storage = storage = adopt(self._values, self._home)  # type: ignore[arg-type]
+            self._home = None
+            return storage
+        if name == "_view" and self._values is not None:
+            self._view = seen = view_of(self._values, self._storage)
+            return seen
+        raise AttributeError(f"'weft.Array' object has no attribute {name!r}", name=name, obj=self)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
+        if self._values is not None:
+            return self._values.shape
         return self._storage.shape if self._view is None else self._view[0]
 
     @shape.setter
@@ -87,12 +100,12 @@ class Array(ArrayMembers):
         changed = self.reshape(shape)
         if changed._storage is not self._storage:
             raise AttributeError("incompatible shape for in-place modification; use reshape")
-        self._view = changed._view
+        self._values, self._view = None, changed._view
 
     @property
     def dtype(self) -> np.dtype:
         """NumPy dtype of the elements."""
-        return self._storage.dtype
+        return self._storage.dtype if self._values is None else self._values.dtype
 
     @property
     def ndim(self) -> int:
@@ -107,7 +120,7 @@ class Array(ArrayMembers):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self._storage.dtype.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -117,12 +130,14 @@ class Array(ArrayMembers):
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next along each axis."""
+        if self._values is not None:
+            return self._values.strides
         return tuple(s * self.itemsize for s in (self._view or whole(self._storage))[1])
 
     @property
     def device(self) -> Device:
         """The device that the array lives on."""
-        return self._storage.device
+        return self._home or self._storage.device
 
     @property
     def base(self) -> Array | None:
@@ -136,7 +151,11 @@ class Array(ArrayMembers):
 
         Evaluates the array.
         """
-        Looks.count += 1
+        LOOKS[0] += 1
+        if self._home is not None:
+            values = self._values.copy()  # type: ignore[union-attr]
+            values.flags.writeable = False
+            return values
         storage = self._storage
         values = storage.device.download(realise(storage), storage.dtype, storage.shape)
         if self._view is None:
@@ -155,21 +174,19 @@ class Array(ArrayMembers):
 
     def item(self, *index: int) -> Any:
         """One element as a Python scalar."""
-        found = self.numpy() if index else self._number()
-        return found.item(*index) if isinstance(found, np.ndarray) else found
+        return self._number().item(*index)
 
-    def _number(self) -> Any:
-        """The only element where it can be read at once, else the array, for Python to make a number of."""
-        Looks.count += 1
-        storage = self._storage
-        if self._view is not None or storage.shape or storage.device.name != "cpu":
-            return self.numpy()
-        kind, buffer = _NUMBERS.get(storage.dtype), realise(storage)
-        return self.numpy() if kind is None else kind.from_address(buffer.address).value
+    def _number(self) -> np.ndarray:
+        """The elements, for Python to make a number of."""
+        LOOKS[0] += 1
+        if self._home is None:
+            realise(self._storage)
+        values = values_of(self)
+        return self.numpy() if values is None else values
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars."""
-        return self.numpy().tolist()
+        return self._number().tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
         """The bytes of the elements."""
@@ -185,10 +202,10 @@ class Array(ArrayMembers):
         return float(self._real_number())
 
     def _real_number(self) -> Any:
-        return self.numpy()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns of the other part
+        return self._number()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns of the other part
 
     def __complex__(self) -> complex:
-        return complex(self.numpy())
+        return complex(self._number())
 
     def __index__(self) -> int:
         return operator.index(self._number())
@@ -236,25 +253,9 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """A 0-d result: what NumPy returns as a scalar. It is never changed in place, and can be hashed.
+    """A 0-d result that is pending, or was: what NumPy returns as a scalar. It is never changed in place, and can be hashed."""
 
-    Where its value is known to the host (`scalars.py`) it has memory only once somebody asks for its storage.
-    """
-
-    __slots__ = ("_home", "_value")
-
-    _home: Device
-    _value: Any  # a Python number, or None
-
-    def _number(self) -> Any:
-        Looks.count += 1
-        value = self._value
-        return super()._number() if value is None else value
-
-    def _real_number(self) -> Any:
-        Looks.count += 1
-        value = self._value
-        return super()._real_number() if value is None else value
+    __slots__ = ()
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())
@@ -274,14 +275,9 @@ class Scalar(Array):
         return as_symbol(self.numpy()[()])
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_value", "_home"):
-            return None
-        if name == "_storage":
-            self._storage = convert(np.asarray(self._value), self._home)._storage
-            return self._storage
         # what only NumPy's scalars have: is_integer, bit_length, hex, ...
         if name.startswith("_"):
-            raise AttributeError(name)
+            return super().__getattr__(name)
         if not hasattr(self.dtype.type, name):
             raise AttributeError(f"numpy.{self.dtype.name} has no attribute {name!r}", name=name, obj=self)
         return getattr(self.numpy()[()], name)
@@ -314,8 +310,18 @@ _new = object.__new__
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
     """An array that shows `storage`, whole or through a view."""
     array = _new(kind)
+    array._home = array._values = None
     array._storage = storage
     array._view = window
+    return array
+
+
+def born(values: np.ndarray, home: Device) -> Array:
+    """An array over a C-contiguous NumPy array that nobody else refers to."""
+    array = _new(Array)
+    array._values = values
+    array._home = home
+    array._view = None
     return array
 
 
@@ -335,6 +341,7 @@ def record(expr: Expr) -> Array:
     if not shape:
         return scalar(storage)
     array = _new(Array)
+    array._home = array._values = None
     array._storage = storage
     array._view = None
     return array
@@ -349,14 +356,16 @@ def record_array(expr: Expr) -> Array:
 def scalar(storage: Storage) -> Scalar:
     """A 0-d result over `storage`."""
     made = _new(Scalar)
-    made._value = None
+    made._home = made._values = None
     made._storage = storage
     made._view = None
     return made
 
 
 def expr_of(array: Array) -> Expr:
-    """What `array` shows now, as an expression of the current epoch."""
+    """What `array` shows now, as an expression of the current epoch; a number stands for itself."""
+    if not isinstance(array, Array):
+        return as_operand(array)[0]
     node = operand(array._storage)
     window = array._view
     return node if window is None else view(node, *window)
@@ -403,13 +412,14 @@ def convert(value: Any, device: Device | None = None) -> Array:
         return as_cuda_array(value)
     if type(value) in (list, tuple):
         # together, before NumPy asks for each of them
-        evaluate([v._storage for v in value if isinstance(v, Array) and (type(v) is not Scalar or v._value is None)])
-        value = [v if type(v) is not Scalar or v._value is None else v._value for v in value]
+        evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
     check_unmasked(value)
     from_host = np.asarray(from_protocol(value))
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
+    if from_host.size <= IMMEDIATE[0] and device.name == "cpu":
+        return born(np.array(from_host, from_host.dtype.newbyteorder("="), order="C"), device)
     native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
     buffer = device.upload(native)
     buffer.origin = user_location()
@@ -440,8 +450,6 @@ def check_writable(array: Array) -> None:
     """Raise NumPy's ValueError where an array is read-only."""
     if not is_writable(array):
         raise ValueError("assignment destination is read-only")
-    if type(array) is Scalar and array._value is not None:
-        array._storage, array._value = array._storage, None  # a new array without axes, which is about to change
 
 
 def is_writable(array: Array) -> bool:

@@ -23,6 +23,7 @@ from weft.dsl.array import (
     wrap,
 )
 from weft.dsl.array import start as begin
+from weft.dsl.immediate import NUMBERS, make_small
 from weft.dsl.objections import check_unmasked, warn_of_lost_parts
 from weft.dsl.recalled import recalled
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise, reshape
@@ -171,6 +172,11 @@ def full(
     with place(device):
         current_epoch()
         as_dtype(dtype)
+        if dtype is not None and type(fill_value) in NUMBERS and type(fill_value) is not complex:
+            lengths = as_shape(shape)
+            made = make_small(np.full, prod(lengths), lengths, fill_value, as_dtype(dtype))
+            if made is not None:
+                return made
         node, weak = as_operand(fill_value)
         kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
         if weak is complex and kind.kind != "c":
@@ -185,13 +191,17 @@ def _reversed(shape: Any) -> tuple[int, ...]:
 
 
 def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Array:
-    begin()
     check_order(order)
     if order in ("F", "f"):
         return _constant(value, _reversed(shape), dtype, None, device).T
     with place(device):
+        kind, lengths = as_dtype(dtype), as_shape(shape)
+        made = make_small(np.full, prod(lengths), lengths, value, kind)
+        if made is not None:
+            return made
+        begin()
         current_epoch()
-        return record_array(constant(value, as_dtype(dtype), as_shape(shape)))
+        return record_array(constant(value, kind, lengths))
 
 
 def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
@@ -206,13 +216,17 @@ def ones(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None
 
 def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
     """An array whose elements are not set."""
-    begin()
     check_order(order)
     if order in ("F", "f"):
         return empty(_reversed(shape), dtype, device=device).T
     with place(device):
+        lengths, kind = as_shape(shape), as_dtype(dtype)
+        made = make_small(np.empty, prod(lengths), lengths, kind)
+        if made is not None:
+            return made
+        begin()
         current_epoch()
-        return record_array(empty_expr(as_shape(shape), as_dtype(dtype)))
+        return record_array(empty_expr(lengths, kind))
 
 
 def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tuple[Any, Any, Any, Any]:
@@ -282,9 +296,12 @@ def arange(
         if stride == 0:
             raise ZeroDivisionError("division by zero")
         count = max(0, -(-(last - first) // stride))
+        kind = as_dtype(dtype, np.int64)
+        made = make_small(np.arange, count, first, last, stride, kind)
+        if made is not None:
+            return made
         begin()
         current_epoch()
-        kind = as_dtype(dtype, np.int64)
         node = iota((count,), 0, kind)
         if stride != 1:
             node = map_("multiply", [node, constant(stride, kind)])
@@ -323,10 +340,14 @@ def eye(
     like: Any = None,
 ) -> Array:
     """Ones on a diagonal, zeros elsewhere."""
-    begin()
     check_order(order)
     shape = as_shape((N, N if M is None else M))
     with place(device):
+        if order in (None, "C", "c"):
+            made = make_small(np.eye, prod(shape), *shape, int(k), as_dtype(dtype))
+            if made is not None:
+                return made
+        begin()
         current_epoch()
         beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further away have no element either)
         row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])

@@ -32,6 +32,7 @@ from weft.dsl.array import (
     wrap,
     write,
 )
+from weft.dsl.immediate import MISSED, call_small, put, show
 from weft.dsl.kept_code import keep_code
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true, select
@@ -40,16 +41,7 @@ from weft.dsl.objections import UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.places import assign_places, fold_places
 from weft.dsl.positions import Positions, flat_position, positions_of
 from weft.dsl.recalled import describe
-from weft.dsl.scalars import home_of, is_number
-from weft.dsl.windows import (
-    is_soon_done,
-    key_of,
-    many_elements,
-    read_element,
-    recall_window,
-    remember_window,
-    write_element,
-)
+from weft.dsl.windows import key_of, recall_window, remember_window
 from weft.fusion import (
     INTERNED,
     Expr,
@@ -61,7 +53,6 @@ from weft.fusion import (
     cast,
     constant,
     current_epoch,
-    evaluate,
     gather,
     iota,
     map_,
@@ -71,7 +62,7 @@ from weft.fusion import (
     scatter,
     write_anew,
 )
-from weft.runtime import DeviceMismatchError
+from weft.runtime import IMMEDIATE, DeviceMismatchError
 
 _BOOLS = (bool, np.bool_)
 
@@ -197,7 +188,15 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
 
 
 def getitem(array: Array, key: Any) -> Array:
-    """``array[key]``: a view for a basic index, a copy else; an element is a copy, as NumPy's scalars are."""
+    """``array[key]``: a view for a basic index, a copy else; an element of memory is NumPy's scalar."""
+    if type(array) is Array:
+        at_once = show(array, key)
+        if at_once is not MISSED:
+            return at_once
+        if IMMEDIATE[0]:
+            at_once = call_small(operator.getitem, (array, key), {})
+            if at_once is not MISSED:
+                return at_once
     shown = _shown(array, key)
     if type(shown) is int:
         return element(array, shown)
@@ -247,12 +246,6 @@ def _shown(array: Array, key: Any) -> Any:
 
 def element(array: Array, offset: int) -> Array:
     """One element of the array's storage, as an array of its own."""
-    storage = array._storage
-    if storage.buffer is None and is_soon_done(storage):
-        evaluate([storage])
-    buffer = storage.buffer
-    if buffer is not None and storage.device.name == "cpu":
-        return read_element(storage, buffer, offset)
     start()
     return record(expr_of(window(array, (), (), offset)))
 
@@ -313,16 +306,15 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
-    if isinstance(value, Array) and home_of(value) is not array._storage.device:
+    if isinstance(value, Array) and value.device is not array.device:
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
+    if put(array, key, value):
+        return
     shown = _shown(array, key)
     if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:
-            if many_elements(array._storage) or (is_number(value) and is_soon_done(array._storage)):
-                evaluate([array._storage])
-            if not write_element(array._storage, shown, value):
-                _write_again(array, key, ((), (), shown), value)
+            _write_again(array, key, ((), (), shown), value)
             return
         if not isinstance(value, Array) or value._storage is not array._storage:
             _write_again(array, key, shown, value)
@@ -397,7 +389,6 @@ def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
     plain = (
         len(epoch.pending) < epoch.limit
         and type(array) is Array
-        and (type(value) is not Scalar or value._value is None)
         and all(describe(given, named, epoch, where) for given in (array, key, value))
         and keep_code(where[0])
     )

@@ -29,6 +29,7 @@ from weft.dsl.array import (
     wrap,
     write,
 )
+from weft.dsl.immediate import at_once
 from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own
@@ -372,11 +373,22 @@ def _refuse_item(self: Array, key: Any, value: Any) -> None:
     raise ValueError("assignment destination is read-only")
 
 
+_product = at_once(linear.matmul, np.matmul, "matmul")
+
+
+def _matmul(self: Array, other: Any) -> Any:
+    return _product(self, other) if accepts(other) else NotImplemented
+
+
+def _rmatmul(self: Array, other: Any) -> Any:
+    return _product(other, self) if accepts(other) else NotImplemented
+
+
 METHODS: dict[str, Any] = {
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
-    "__matmul__": lambda a, b: linear.matmul(a, b) if accepts(b) else NotImplemented,
-    "__rmatmul__": lambda a, b: linear.matmul(b, a) if accepts(b) else NotImplemented,
+    "__matmul__": _matmul,
+    "__rmatmul__": _rmatmul,
     "astype": astype,
     "copy": copy_of,
     "fill": fill,
@@ -421,7 +433,7 @@ METHODS: dict[str, Any] = {
     "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
     "choose": _via_numpy("choose"),
     "put": _put,
-    "T": property(lambda self: transpose(self)),
+    "T": property(lambda self: self.transpose()),
     "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
     "real": _part("real"),
     "imag": _part("imag"),
@@ -456,9 +468,21 @@ def _imatmul(self: Array, other: Any) -> Array:
     return self
 
 
+# Methods that NumPy's own do at once where arrays are small; `clip` and others are functions of weft's with other names.
+_AT_ONCE = frozenset(
+    "sum prod min max mean var std any all argmin argmax cumsum cumprod argsort searchsorted nonzero take repeat diagonal "
+    "trace dot swapaxes squeeze reshape transpose ravel flatten round clip argpartition compress choose copy".split()
+)
+
+
 def install() -> None:
     """Give `Array` its methods."""
     for name, method in METHODS.items():
+        if name in _AT_ONCE:
+            records = getattr(method, "records", None)
+            method = at_once(method, getattr(np.ndarray, name), name)
+            if records is not None:
+                method.records = records  # type: ignore[attr-defined]
         setattr(Array, name, method)
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", _array_function)

@@ -141,6 +141,12 @@ class _Operator:
         t.label("some")
         self._first = t.load("%given", 0, "ptr")
         self._own = self._type(self._first)
+        # (what small work at the call has left unset is set in Python)
+        t.branch(f"icmp eq ptr {self._own}, {self._known['Array']}", "first.array", "first.whole")
+        t.label("first.array")
+        unset = [t.new(f"icmp eq ptr {self._field(self._first, f'Array.{name}')}, null") for name in ("_storage", "_view")]
+        t.branch(f"or i1 {', '.join(unset)}", "slow", "first.whole")
+        t.label("first.whole")
         t.do(f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set ]")
         t.label("show")
         self._begin_showing()
@@ -295,9 +301,11 @@ class _Operator:
         t.label("array")
         t.branch(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that is none of `windows`)
         t.label("operand")
+        view = self._field(thing, "Array._view")
+        self._check(view, "operand.view", "slow")
         self._push(self._operand("operand", thing), shared=False)
         t.do(f"store ptr null, ptr {self._held['operand']}")
-        self._push(self._field(thing, "Array._view"))
+        self._push(view)
         t.do("br label %next")
 
     def _push(self, part: str, shared: bool = True) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,10 +36,18 @@ from weft.dsl.array import (
     wrap,
     write,
 )
+from weft.dsl.immediate import (
+    MISSED,
+    NUMBERS,
+    attempt,
+    attempt_in_place,
+    number_of_scalar,
+    types_like_numpy,
+    types_of,
+)
 from weft.dsl.numbers import bind_numbers
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.recalled import recalled
-from weft.dsl.scalars import OF_FLOATS, compute, known, read
 from weft.dsl.ufunc import UFUNCS, check_cast, check_power
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 
@@ -49,8 +59,13 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
     """A binary operator; what it `records` is for `native_operators`."""
     way = REFLECTED if reflected else PLAIN
+    row = find_op(op)
+    types, function = types_like_numpy(row), getattr(operator, f"__{row.dunder}__")
 
     def method(self: Array, other: Any) -> Any:
+        found = attempt(function, (other, self) if reflected else (self, other), types)
+        if found is not MISSED:
+            return found
         frame = sys._getframe(1)
         code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)
@@ -101,7 +116,12 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
 
 def _in_place(op: str) -> Any:
+    row = find_op(op)
+    types, function = types_like_numpy(row), getattr(operator, f"__i{row.dunder}__")
+
     def method(self: Array, other: Any) -> Any:
+        if attempt_in_place(function, self, other, types):
+            return self
         frame = sys._getframe(1)
         code, at = where = frame.f_code, frame.f_lasti
         key, node = recall(op, IN_PLACE, self, other, code, at)
@@ -163,9 +183,12 @@ def _refuse(self: Array, other: Any) -> Any:
 
 
 def _unary(op: str) -> Any:
+    row = find_op(op)
+    types, function = types_like_numpy(row), getattr(operator, f"__{row.dunder}__")
+
     def method(self: Array) -> Array:
-        found = compute(op, self) if type(self) is Scalar else None
-        if found is not None:
+        found = attempt(function, (self,), types)
+        if found is not MISSED:
             return found
         frame = sys._getframe(1)
         return apply(op, self, location=(frame.f_code, frame.f_lasti))
@@ -174,37 +197,18 @@ def _unary(op: str) -> Any:
     return method
 
 
-def _unknown(*numbers: Any) -> None:
-    """What Python knows of a row that it has no operator for."""
-
-
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """A binary operator of 0-d results: computed at once where both are known."""
-    way = REFLECTED if reflected else PLAIN
-    quick: Callable[..., Any] = OF_FLOATS.get(op, _unknown)
+    """Return a binary operator of 0-d results: NumPy's, once the value is there, else recorded."""
+    way, row = REFLECTED if reflected else PLAIN, find_op(op)
+    types, function = types_like_numpy(row), getattr(operator, f"__{row.dunder}__")
 
     def method(self: Scalar, other: Any) -> Any:
-        # the hot path of loops over elements: `compute` of two floats
-        number, second = self._value, other
-        if type(other) is Scalar and other._home is self._home:
-            second = other._value
-        if type(number) is float and type(second) is float:
-            try:
-                value = quick(second, number) if reflected else quick(number, second)
-            except ArithmeticError:
-                value = None
-            if value is not None:
-                return known(value, self._home)
-        operands = (other, self) if reflected else (self, other)
-        found = compute(op, *operands)
-        if found is None:
-            frame = sys._getframe(1)
-            code, at = frame.f_code, frame.f_lasti
-            before = recording.epoch
-            if before is not None and len(before.pending) >= before.limit and cut(before, (code, at)) is not before:
-                found = compute(op, *operands)  # what was pending is known now, and so is what follows from it
-        if found is not None:
-            return found
+        number = number_of_scalar(self)
+        second = number_of_scalar(other) if type(other) is Scalar else other
+        if number is not None and type(second) in NUMBERS and (types >> number.dtype.num) & 1:
+            return function(second, number) if reflected else function(number, second)
+        frame = sys._getframe(1)
+        code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)
         return record(node) if node is not None else operate_anew(op, way, self, other, (code, at), key)
 
@@ -222,23 +226,19 @@ def _short_power(base: Array, exponent: Any) -> str | None:
     return None
 
 
-def _power_at_once(base: Scalar, exponent: Any) -> Scalar | None:
-    value = read(base)
-    if type(value) is float and type(exponent) in (int, float):
-        short = _POWERS.get(exponent)
-        return compute(short, base) if short else compute("power", base, exponent) if exponent else None
-    whole = type(value) is int and type(exponent) is int and exponent >= 0
-    return compute("power", base, exponent) if whole or type(value) is float else None
-
-
 def power(base: Array, exponent: Any) -> Any:
     """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
     if not accepts(exponent):
         return by_numpy("power", PLAIN, base, exponent)
-    if type(base) is Scalar and (found := _power_at_once(base, exponent)) is not None:
+    short = _short_power(base, exponent)
+    exact = types_like_numpy(find_op(short)) if short is not None else types_of("?bBhHiIlLqQ")
+    number = number_of_scalar(base) if type(base) is Scalar else None
+    if number is not None and type(exponent) in NUMBERS and (exact >> number.dtype.num) & 1:
+        return number**exponent
+    found = attempt(operator.pow, (base, exponent), exact)
+    if found is not MISSED:
         return found
     where = user_location()
-    short = _short_power(base, exponent)
     if short is not None:
         return apply(short, base, location=where)
     check_power(base, exponent)
@@ -258,12 +258,23 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """NumPy's ufunc protocol: a NumPy ufunc called on a weft array is weft's."""
+    if method == "__call__" and not options:
+        found = attempt(ufunc, inputs, exact_types(ufunc))
+        if found is not MISSED:
+            return found
     ours = UFUNCS.get(ufunc.__name__)
     if ours is None or ufunc.__name__ == "matmul":
         return _on_host(ufunc, method, inputs, options)
     if options.get("out") is not None:
         options["out"] = options["out"][0]
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
+
+
+@cache
+def exact_types(ufunc: np.ufunc) -> int:
+    """Return the dtypes in which NumPy's ufunc has the bits of the op of that name; none where there is no such op."""
+    ours = UFUNCS.get(ufunc.__name__)
+    return 0 if ours is None or getattr(np, ours.row.ufunc, None) is not ufunc else types_like_numpy(ours.row)
 
 
 def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.dsl.immediate import at_once
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.ufunc import UFUNCS
 
@@ -44,6 +45,14 @@ _MODULES = {
 }
 
 
+# Functions that make or move arrays, look at what they are, or write to them.
+_NEVER_AT_ONCE = frozenset(
+    "array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
+    "full_like identity imag indices linspace may_share_memory ndim ones ones_like real shape shares_memory size tri zeros "
+    "zeros_like put_along_axis nan_to_num copy".split()
+)
+
+
 class OwnNames(Mapping[str, Any]):
     """Weft's functions by name; those of rows of the op table, and those of the modules above."""
 
@@ -64,6 +73,8 @@ class OwnNames(Mapping[str, Any]):
             found = getattr(import_module(f"weft.dsl.{module}"), old)
             if isinstance(found, types.FunctionType) and hasattr(np, name):
                 found = _or_numpy(found, getattr(np, name))
+                if name not in _NEVER_AT_ONCE:
+                    found = at_once(found, getattr(np, name), name)
             self._found[name] = found
         return found
 

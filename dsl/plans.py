@@ -26,7 +26,8 @@ def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storag
     found: list[Storage] = []
     for value in values:
         if isinstance(value, Array):
-            found.append(value._storage)
+            if value._home is None:
+                found.append(value._storage)
         elif isinstance(value, (list, tuple)):
             found += _storages(value, only_arrays=only_arrays)
         elif isinstance(value, dict):
@@ -51,7 +52,8 @@ def evaluate(*arrays: Any) -> Any:
     """
     if len(arrays) == 1:
         only = arrays[0]
-        evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays, only_arrays=False))
+        if type(only) is not Array or only._home is None:
+            evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays, only_arrays=False))
         return only
     evaluate_storages(_storages(arrays, only_arrays=False))
     return arrays

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.dsl.again import CALLED, RECORD, bind_memory, keep_zero, note_found
-from weft.dsl.array import Array, Looks, Part, Scalar, record, user_location
+from weft.dsl.array import LOOKS, Array, Part, Scalar, record, user_location
 from weft.dsl.kept_code import keep_code
 from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
@@ -50,7 +50,7 @@ def recalled(function: Function) -> Function:
             epoch.taken.add(node)
             note_found()
             return record(node)
-        slots, pending, looks = len(epoch.slots), len(epoch.pending), Looks.count
+        slots, pending, looks = len(epoch.slots), len(epoch.pending), LOOKS[0]
         result = function(*arguments, **options)
         if (
             (kind := type(result)) in (Array, Scalar)
@@ -58,7 +58,7 @@ def recalled(function: Function) -> Function:
             and result._view is None
             and recording.epoch is epoch
             and len(epoch.slots) == slots
-            and Looks.count == looks  # (an axis, a number of places: no two are alike)
+            and LOOKS[0] == looks  # (an axis, a number of places: no two are alike)
             and any(made is result._storage for made in epoch.pending[pending:])
             and keep_code(where[0])
         ):

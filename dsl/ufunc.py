@@ -28,12 +28,11 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.creation import as_dtype
+from weft.dsl.immediate import MISSED, attempt_here, types_like_numpy
 from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import UnsupportedDtypeError
-from weft.dsl.scalars import compute
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
-_NUMBERS = frozenset({Scalar, float, int})
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,6 +61,8 @@ class UFunc:
 
     def __init__(self, row: OpDef) -> None:
         self.row = row
+        self._function: Callable[..., Any] = getattr(np, row.ufunc or "add")
+        self._types = types_like_numpy(row)
         self.__name__ = row.name
         self.__signature__: inspect.Signature
         self.nin = row.arity
@@ -115,10 +116,9 @@ class UFunc:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
             if out is None and where is True and dtype is None:
-                if type(operands[0]) in _NUMBERS and type(operands[-1]) in _NUMBERS:
-                    found = compute(self.row.name, *operands)
-                    if found is not None:
-                        return found
+                found = attempt_here(self._function, operands, self._types)
+                if found is not MISSED:
+                    return found
                 return apply(self.row.name, *operands, location=user_location(2))
             start()
             loop = None if dtype is None else as_dtype(dtype)

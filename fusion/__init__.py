@@ -30,7 +30,6 @@ from weft.fusion.expr import (
     view,
     with_operand,
 )
-from weft.fusion.of_numbers import NUMBERS, of_numbers
 from weft.fusion.record import assign, bind, cut, operand, pending, uncut, write_anew
 from weft.fusion.statistics import reset_statistics, statistics
 from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
@@ -54,7 +53,6 @@ __getattr__ = lazy_names(
 
 __all__ = [
     "INTERNED",
-    "NUMBERS",
     "Epoch",
     "Explanation",
     "Expr",
@@ -85,7 +83,6 @@ __all__ = [
     "kernels_of",
     "limits",
     "map_",
-    "of_numbers",
     "opaque",
     "operand",
     "pending",

@@ -25,7 +25,7 @@ from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
-from weft.runtime.settings import override, setting
+from weft.runtime.settings import IMMEDIATE, override, setting
 from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
-    from weft.runtime.cpu.native import Builtin, Text, python_function
+    from weft.runtime.cpu.native import Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.python_threads import run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
@@ -54,7 +54,7 @@ __getattr__ = lazy_names(
         "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
-        "weft.runtime.cpu.native": "Builtin Text python_function",
+        "weft.runtime.cpu.native": "Builtin Text is_kept python_function",
         "weft.runtime.cpu.device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "run_calls",
         "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
@@ -90,6 +90,7 @@ def set_judge(judged: Any) -> None:
 
 
 __all__ = [
+    "IMMEDIATE",
     "Buffer",
     "BuildNote",
     "Builtin",

@@ -27,9 +27,11 @@ class Buffer:
         What nobody has written yet, as far as the sanitizer follows it: nothing, all, or a 1 a byte.
     origin : (code, int) or None
         Where the user's program made it, for reports.
+    values : numpy.ndarray or None
+        An array over the memory, once host code has looked at it. It does not keep the buffer alive.
     """
 
-    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "origin", "unwritten")
+    __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "origin", "unwritten", "values")
 
     def __init__(self, device: Device, address: int, nbytes: int, owner: Any = None) -> None:
         self.device = device
@@ -37,6 +39,7 @@ class Buffer:
         self.nbytes = nbytes
         self.unwritten: Any = None
         self.origin: Any = None
+        self.values: Any = None
         self._owner = owner  # whatever gives the memory back when it dies
 
     def __repr__(self) -> str:

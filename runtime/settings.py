@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,13 @@ TABLE = (
     Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are kept on disk"),
     Setting("cache_dir", "WEFT_CACHE_DIR", str, "", "folder of the disk cache; empty: weft under the XDG cache folder"),
     Setting("cache_size", "WEFT_CACHE_SIZE", _count, 512 << 20, "bytes that the disk cache may hold"),
+    Setting(
+        "immediate",
+        "WEFT_IMMEDIATE",
+        _count,
+        16384,
+        "largest number of elements that an operation on the host computes at the call; 0: none. Read when weft is imported",
+    ),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
     Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index"),
@@ -106,8 +114,14 @@ def override(**values: Any) -> Iterator[None]:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
     before = dict(_overrides)
     _overrides.update(values)
+    IMMEDIATE[0] = setting("immediate")
     try:
         yield
     finally:
         _overrides.clear()
         _overrides.update(before)
+        IMMEDIATE[0] = setting("immediate")
+
+
+# The setting `immediate` as a word, which native code reads at every call.
+IMMEDIATE = array("q", [setting("immediate")])

@@ -22,7 +22,9 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     folder = (base.parent if hasattr(request.config, "workerinput") else base) / "weft-cache"
     on_gpu = request.node.get_closest_marker("gpu") is not None
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
-    with override(cache_dir=str(folder)):
+    # plans are tested on arrays that are easy to read: nothing of them is done at the call, but where a module says so
+    some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
+    with override(cache_dir=str(folder), immediate=some):
         yield
     set_default_device(None)
 
@@ -51,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--out", default="", help="a folder for what the tests on a GPU found, on which machine: --out=FOLDER"
     )
+    parser.addoption("--immediate", type=int, default=0, help="elements up to which operations are done at the call")
     parser.addoption("--stand-in", action="store_true", help="run the tests for a GPU on a driver that runs PTX here")
     parser.addoption("--gpu-worker", default="", help="of the tests on a GPU themselves")
 

@@ -69,14 +69,23 @@ def obtain_native(entry: str, text: str) -> NativeFunction:
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
     """The object code of `text`, which defines `entry` and may refer to `symbols`. Raises CompileError where it cannot be compiled."""
-    cache = disk_cache()
-    key = key_material(f"native {platform.machine()} {platform.system()}", text)
+    cache, key = disk_cache(), _key_of(text)
     code = cache.get(key) if cache is not None else None
     if code is None:
         code = ObjectCode("object", entry, undisturbed(lambda: _compile(text), text), "host", (), symbols)
         if cache is not None:
             cache.put(key, code)
     return code
+
+
+def is_kept(text: str) -> bool:
+    """Whether the object code of `text` is in the disk cache."""
+    cache = disk_cache()
+    return cache is not None and cache.get(_key_of(text)) is not None
+
+
+def _key_of(text: str) -> bytes:
+    return key_material(f"native {platform.machine()} {platform.system()}", text)
 
 
 def _compile(text: str) -> bytes:

@@ -1,0 +1,101 @@
+"""NumPy views of arrays in host memory.
+
+In: an array. Out: a NumPy array over its elements, or None while they are pending or on another device. Invariant: the
+view is used only while the array's storage still has the memory that the view was made of; a storage that gets a
+later version gets other memory, or none yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from math import prod
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.fusion import Storage, contiguous_strides
+from weft.runtime import Buffer, Device
+
+DATA = 16  # offset of the data pointer in NumPy's array objects, which its ABI fixes
+
+
+def address_of(values: np.ndarray) -> int:
+    """Return the address of the first element. (`values.ctypes.data` takes three times as long.)"""
+    return ctypes.c_int64.from_address(id(values) + DATA).value
+
+
+def values_of(array: Any) -> np.ndarray | None:
+    """Return a NumPy array over the elements of a weft array; None where they are not in host memory.
+
+    Whoever writes to it asks `is_free` first.
+    """
+    values: np.ndarray | None = array._values
+    if values is not None:
+        if array._home is not None:
+            return values
+        buffer = array._storage.buffer
+        if buffer is not None:
+            root = buffer.values
+            if root is not None and (values is root or values.base is root):
+                return values
+    return _look(array)
+
+
+def _look(array: Any) -> np.ndarray | None:
+    """Make the NumPy view of an array whose storage is realised in host memory."""
+    storage = array._storage
+    buffer, dtype = storage.buffer, storage.dtype
+    if buffer is None or storage.device.name != "cpu" or buffer.unwritten is not None:
+        return None
+    size = prod(storage.shape)
+    if not size:
+        return np.empty(array.shape, dtype)
+    root = buffer.values
+    if root is None or root.nbytes < size * dtype.itemsize:
+        memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
+        root = buffer.values = np.frombuffer(memory, np.uint8)
+    if array._view is None:
+        values = np.ndarray(storage.shape, dtype, root)
+    else:
+        shape, strides, offset = array._view
+        width = dtype.itemsize
+        values = np.ndarray(shape, dtype, root, offset * width, [step * width for step in strides])
+    array._values = values
+    return values
+
+
+def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    """Return shape, strides and offset, in elements, of a NumPy view within a storage; None for all of it."""
+    width, base = values.itemsize, values.base
+    offset = 0 if base is None else (address_of(values) - address_of(base)) // width  # type: ignore[arg-type]
+    strides = tuple([step // width for step in values.strides])
+    if not offset and values.shape == storage.shape and strides == contiguous_strides(storage.shape):
+        return None
+    return values.shape, strides, offset
+
+
+def adopt(values: np.ndarray, device: Device) -> Storage:
+    """Return a storage whose memory is that of a C-contiguous NumPy array, or a copy on another device."""
+    if device.name != "cpu":
+        return Storage(values.shape, values.dtype, device, device.upload(values))
+    buffer = Buffer(device, address_of(values), values.nbytes, values)
+    buffer.values = values
+    return Storage(values.shape, values.dtype, device, buffer)
+
+
+def is_free(array: Any) -> bool:
+    """Whether an array's memory can be written to at once: nothing that is recorded or exported needs what is there."""
+    return array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED
+
+
+def _count_unshared() -> int:
+    """Count the references to a buffer that only its storage holds, as `is_free` sees them."""
+
+    class Held:
+        _storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
+
+    return getrefcount(Held._storage.buffer)
+
+
+_UNSHARED = _count_unshared()
