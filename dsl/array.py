@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported
-from weft.dsl.host_values import adopt, values_of, view_of
+from weft.dsl.host_values import adopt, overlaps, values_of, view_of
 from weft.dsl.numbers import SLOT_TYPES
 from weft.dsl.objections import UnsupportedDtypeError, check_unmasked
 from weft.fusion import (
@@ -459,12 +459,7 @@ def is_writable(array: Array) -> bool:
     if array._view is None:
         return True
     shape, strides, _ = array._view
-    reach = 0
-    for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
-        if step <= reach and 0 not in shape:
-            return False
-        reach += step * (n - 1)
-    return True
+    return not overlaps(shape, strides)
 
 
 def whole(storage: Storage) -> View:

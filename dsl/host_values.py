@@ -61,8 +61,20 @@ def _look(array: Any) -> np.ndarray | None:
         shape, strides, offset = array._view
         width = dtype.itemsize
         values = np.ndarray(shape, dtype, root, offset * width, [step * width for step in strides])
+        if overlaps(shape, strides):
+            values.flags.writeable = False
     array._values = values
     return values
+
+
+def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements of an array may be the same memory, as in broadcast views and sliding windows."""
+    reach = 0
+    for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
+        if step <= reach and 0 not in shape:
+            return True
+        reach += step * (n - 1)
+    return False
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:

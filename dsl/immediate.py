@@ -8,18 +8,19 @@ that recording the operation would give it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from itertools import count, pairwise
 from math import prod
 from types import EllipsisType, NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.codegen import OpDef
+from weft.codegen import OpDef, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
-from weft.dsl.host_values import is_free, values_of
+from weft.dsl.host_values import is_free, overlaps, values_of
+from weft.fusion.primitives import map_values, primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -30,45 +31,77 @@ NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code i
 PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(code)) for code in _CODES)}
 
 
-def types_of(codes: str) -> int:
+def types_of(codes: Iterable[str]) -> int:
     """Return a set of dtypes as a word: bit k stands for NumPy's type number k."""
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
 COMMON = types_of(_CODES)  # dtypes with which NumPy's functions do what weft's do
-_REAL = types_of("?bBhHiIlLqQfd")
-# Rows whose complex loops, or integer ones, have other bits in NumPy, though their real ones have the same.
-_OTHER_BITS = {"reciprocal": types_of("fd"), **dict.fromkeys(("absolute", "multiply", "sign", "sqrt", "square"), _REAL)}
 
 
-def types_like_numpy(op: OpDef) -> int:
-    """Return the dtypes in which an op has the bits of the NumPy ufunc that it is named after."""
-    return 0 if op.ulp or not op.ufunc else _OTHER_BITS.get(op.name, COMMON)
+class Way(NamedTuple):
+    """How an op is done at the call.
+
+    Attributes
+    ----------
+    function : callable
+        NumPy's ufunc or operator, with the same bits for operands of `types`.
+    types : int
+        The dtypes that arrays may have for that, as `types_of` gives them.
+    loops : dict of int to ufunc
+        Compiled loops for other dtypes, by NumPy's number of the dtype that all arrays have; filled as they are used.
+    op : OpDef or None
+        None where there are no such loops.
+    """
+
+    function: Callable[..., Any]
+    types: int
+    loops: dict[int, Any]
+    op: OpDef | None
 
 
-def attempt(
-    function: Callable[..., Any], operands: Iterable[Any], types: int = COMMON, home: Device | None = None
-) -> Any:
-    """Return `function` of the operands, or `MISSED`.
+_INTEGERS = types_of("bBhHiIlLqQ")
+
+
+@cache
+def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
+    """Return how `op` is done at the call, as NumPy's `operator` or its ufunc."""
+    types = _INTEGERS if op.name == "power" else 0
+    if op.ufunc and not types:
+        types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
+    function = operator or getattr(np, op.ufunc or "", None)
+    return Way(function, types, _loops_of(op.name), op if function is not None else None)  # type: ignore[arg-type]
+
+
+@cache
+def _loops_of(op: str) -> dict[int, Any]:
+    return {}
+
+
+def plainly(function: Callable[..., Any]) -> Way:
+    """Return how a function is done at the call that is NumPy's for all common dtypes."""
+    return Way(function, COMMON, {}, None)
+
+
+def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> Any:
+    """Return an op of the operands, or `MISSED`.
 
     Parameters
     ----------
-    function : callable
-        It takes NumPy arrays and numbers, and neither writes to its arguments nor returns views of them.
+    way : Way
     operands : iterable
-    types : int
-        The dtypes that arrays may have, as `types_of` gives them.
     home : Device, optional
         Where the result goes if no operand is a weft array.
     """
     place: Device | None = None
-    limit, given, shape = IMMEDIATE[0], [], None
+    limit, given, shape, alike = IMMEDIATE[0], [], None, True
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray:
             values = values_of(value) if kind is Array else value
-            if values is None or values.size > limit or not (types >> values.dtype.num) & 1:
+            if values is None or values.size > limit or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
+            alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is Array:
                 own = value._home or value._storage.device
                 if place is not None and own is not place:
@@ -83,11 +116,40 @@ def attempt(
         else:
             return MISSED
     place = place or home
-    if place is None or not types:
+    if place is None or (shape is None and not limit):
         return MISSED
+    if shape is None:  # numbers alone
+        alike = all((way.types >> np.result_type(value).num) & 1 for value in given)
     LOOKS[0] += 1
     _note()
-    return hand_out(function(*given), place)
+    if alike:
+        return hand_out(way.function(*given), place)
+    return MISSED if way.op is None else _by_loops(way, way.op, given, place)
+
+
+def _by_loops(way: Way, op: OpDef, given: list[Any], home: Device) -> Any:
+    """Return an op of NumPy's arrays and numbers by its compiled loop."""
+    kinds = tuple(type(value) if type(value) in _WEAK else value.dtype for value in given)
+    try:
+        loop, dtype = resolve_dtypes(op, kinds)
+    except TypeError:
+        return MISSED
+    if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
+        return MISSED
+    typed = [loop[k].type(value) if type(value) in _WEAK else value for k, value in enumerate(given)]
+    own = {value.dtype for value in given if type(value) is np.ndarray}
+    if own == set(loop) and not uses_numpy(op.name, loop):
+        way.loops.setdefault(loop[0].num, primitive(op.name, loop, dtype))
+    return hand_out(map_values(op.name, typed, loop, dtype), home)
+
+
+_WEAK = frozenset({bool, int, float, complex})
+
+
+def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
+    """Return an op of operands of which none needs to be a weft array, or `MISSED`."""
+    home = default_device()
+    return attempt(way, operands, home) if home.name == "cpu" else MISSED
 
 
 # Calls after which native code takes over: where it is in the disk cache, and where it has to be compiled (some 0.1 s).
@@ -102,22 +164,16 @@ def _note() -> None:
         import_module("weft.dsl.native_immediate").quicken(compiling=number == MANY)
 
 
-def attempt_here(function: Callable[..., Any], operands: Iterable[Any], types: int) -> Any:
-    """Return `function` of operands of which none needs to be a weft array, or `MISSED`."""
-    home = default_device()
-    return attempt(function, operands, types, home) if home.name == "cpu" else MISSED
-
-
-def attempt_in_place(function: Callable[..., Any], target: Array, other: Any, types: int = COMMON) -> bool:
+def attempt_in_place(way: Way, target: Array, other: Any) -> bool:
     """Apply an in-place operator to an array in host memory; whether that could be done."""
     if type(target) is not Array or not IMMEDIATE[0]:
         return False
     values = values_of(target)
-    if values is None or values.size > IMMEDIATE[0] or not (types >> values.dtype.num) & 1 or not is_free(target):
+    if values is None or values.size > IMMEDIATE[0] or not (way.types >> values.dtype.num) & 1 or not is_free(target):
         return False
     kind = type(other)
     if kind is Array:
-        if (target._home or target._storage.device) is not (other._home or other._storage.device):
+        if target.device is not other.device:
             return False
         other = values_of(other)
         if other is None:
@@ -125,9 +181,9 @@ def attempt_in_place(function: Callable[..., Any], target: Array, other: Any, ty
     elif kind is not np.ndarray and kind not in NUMBERS:
         return False
     if kind is Array or kind is np.ndarray:
-        if other.size > IMMEDIATE[0] or not (types >> other.dtype.num) & 1:
+        if other.size > IMMEDIATE[0] or not (way.types >> other.dtype.num) & 1:
             return False
-    function(values, other)
+    way.function(values, other)
     return True
 
 
@@ -182,7 +238,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
     if kind in PLAIN:
         return value if kind is not type or _is_common(value) else MISSED
     if kind is Array or kind is Scalar:
-        if value.size > left or not (COMMON >> value.dtype.num) & 1:
+        if not 0 < value.size <= left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
         if value._home is None:
             if value._storage.device.name != "cpu":
@@ -192,7 +248,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
         if values is None:
             return MISSED
         found.append((values, value))
-        return values if kind is Array else values[()]
+        return values
     if kind is np.ndarray:
         return value if value.size <= left and (COMMON >> value.dtype.num) & 1 else MISSED
     if kind is tuple or kind is list:
@@ -216,7 +272,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     limit = GROWN if name in GROWING else IMMEDIATE[0]
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(arguments, found, limit)
-    if given is MISSED:
+    if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
         return MISSED
     named = {}
     for key, value in options.items():
@@ -228,7 +284,13 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             found.append((values, value))
             continue
         taken = named[key] = take_host(value, found, limit)
-        if taken is MISSED or (key == "dtype" and value is not None and not _is_common(value)) or key in ("device", "like", "where", "subok"):
+        if (
+            taken is MISSED
+            or (key == "dtype" and value is not None and not _is_common(value))
+            or key in ("device", "like", "where", "subok")
+        ):
+            return MISSED
+        if key == "descending" or (key == "order" and value not in (None, "C")):
             return MISSED
     if not found or not _is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
@@ -241,6 +303,9 @@ GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tens
 GROWN = 128
 # Functions of arrays that broadcast, and products of matrices.
 _BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
+# Functions that take an order of the axes in memory last, and the orders in which results are not made at once.
+_ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
+_ORDERS = ("F", "A", "K", "f", "a", "k")
 _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
 
@@ -293,7 +358,8 @@ def seen(array: Array, result: Any) -> Any:
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
         return result
-    view = object.__new__(Array if result.flags.writeable else ReadOnly)
+    alone = result.flags.writeable or overlaps(result.shape, result.strides)
+    view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
     return view
 
@@ -336,9 +402,8 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
     """Whether NumPy casts a value that is assigned as weft does: not floats to integers, which saturate."""
-    if dtype.kind in "fc" or dtype.kind == "b":
-        return True
-    return np.result_type(value).kind in "biu"
+    kind = np.result_type(value).kind
+    return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:

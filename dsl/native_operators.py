@@ -144,7 +144,9 @@ class _Operator:
         # (what small work at the call has left unset is set in Python)
         t.branch(f"icmp eq ptr {self._own}, {self._known['Array']}", "first.array", "first.whole")
         t.label("first.array")
-        unset = [t.new(f"icmp eq ptr {self._field(self._first, f'Array.{name}')}, null") for name in ("_storage", "_view")]
+        unset = [
+            t.new(f"icmp eq ptr {self._field(self._first, f'Array.{name}')}, null") for name in ("_storage", "_view")
+        ]
         t.branch(f"or i1 {', '.join(unset)}", "slow", "first.whole")
         t.label("first.whole")
         t.do(f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set ]")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,8 +41,7 @@ from weft.dsl.immediate import (
     attempt,
     attempt_in_place,
     number_of_scalar,
-    types_like_numpy,
-    types_of,
+    way_of,
 )
 from weft.dsl.numbers import bind_numbers
 from weft.dsl.objections import UnsupportedDtypeError
@@ -60,10 +58,10 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     """A binary operator; what it `records` is for `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     row = find_op(op)
-    types, function = types_like_numpy(row), getattr(operator, f"__{row.dunder}__")
+    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Array, other: Any) -> Any:
-        found = attempt(function, (other, self) if reflected else (self, other), types)
+        found = attempt(immediate, (other, self) if reflected else (self, other))
         if found is not MISSED:
             return found
         frame = sys._getframe(1)
@@ -117,10 +115,10 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
 def _in_place(op: str) -> Any:
     row = find_op(op)
-    types, function = types_like_numpy(row), getattr(operator, f"__i{row.dunder}__")
+    immediate = way_of(row, getattr(operator, f"__i{row.dunder}__"))
 
     def method(self: Array, other: Any) -> Any:
-        if attempt_in_place(function, self, other, types):
+        if attempt_in_place(immediate, self, other):
             return self
         frame = sys._getframe(1)
         code, at = where = frame.f_code, frame.f_lasti
@@ -184,10 +182,10 @@ def _refuse(self: Array, other: Any) -> Any:
 
 def _unary(op: str) -> Any:
     row = find_op(op)
-    types, function = types_like_numpy(row), getattr(operator, f"__{row.dunder}__")
+    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Array) -> Array:
-        found = attempt(function, (self,), types)
+        found = attempt(immediate, (self,))
         if found is not MISSED:
             return found
         frame = sys._getframe(1)
@@ -200,13 +198,15 @@ def _unary(op: str) -> Any:
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
     """Return a binary operator of 0-d results: NumPy's, once the value is there, else recorded."""
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
-    types, function = types_like_numpy(row), getattr(operator, f"__{row.dunder}__")
+    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Scalar, other: Any) -> Any:
         number = number_of_scalar(self)
         second = number_of_scalar(other) if type(other) is Scalar else other
-        if number is not None and type(second) in NUMBERS and (types >> number.dtype.num) & 1:
-            return function(second, number) if reflected else function(number, second)
+        if number is not None and type(second) in NUMBERS:
+            found = attempt(immediate, (second, number) if reflected else (number, second), self.device)
+            if found is not MISSED:
+                return found
         frame = sys._getframe(1)
         code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)
@@ -231,13 +231,14 @@ def power(base: Array, exponent: Any) -> Any:
     if not accepts(exponent):
         return by_numpy("power", PLAIN, base, exponent)
     short = _short_power(base, exponent)
-    exact = types_like_numpy(find_op(short)) if short is not None else types_of("?bBhHiIlLqQ")
     number = number_of_scalar(base) if type(base) is Scalar else None
-    if number is not None and type(exponent) in NUMBERS and (exact >> number.dtype.num) & 1:
-        return number**exponent
-    found = attempt(operator.pow, (base, exponent), exact)
-    if found is not MISSED:
-        return found
+    operands = (
+        (base if number is None else number,) if short is not None else (base if number is None else number, exponent)
+    )
+    if short is not None or not (type(exponent) in (int, float) and exponent == 0):
+        found = attempt(way_of(find_op(short or "power"), None if short else operator.pow), operands, base.device)
+        if found is not MISSED:
+            return found
     where = user_location()
     if short is not None:
         return apply(short, base, location=where)
@@ -259,7 +260,9 @@ def _rdivmod(self: Array, other: Any) -> Any:
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """NumPy's ufunc protocol: a NumPy ufunc called on a weft array is weft's."""
     if method == "__call__" and not options:
-        found = attempt(ufunc, inputs, exact_types(ufunc))
+        ours = UFUNCS.get(ufunc.__name__)
+        known = ours is not None and ours.immediate.function is ufunc
+        found = attempt(ours.immediate, inputs) if ours is not None and known else MISSED
         if found is not MISSED:
             return found
     ours = UFUNCS.get(ufunc.__name__)
@@ -268,13 +271,6 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
     if options.get("out") is not None:
         options["out"] = options["out"][0]
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
-
-
-@cache
-def exact_types(ufunc: np.ufunc) -> int:
-    """Return the dtypes in which NumPy's ufunc has the bits of the op of that name; none where there is no such op."""
-    ours = UFUNCS.get(ufunc.__name__)
-    return 0 if ours is None or getattr(np, ours.row.ufunc, None) is not ufunc else types_like_numpy(ours.row)
 
 
 def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -28,11 +28,10 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.creation import as_dtype
-from weft.dsl.immediate import MISSED, attempt_here, types_like_numpy
+from weft.dsl.immediate import MISSED, attempt_here, way_of
 from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
-
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,8 +60,7 @@ class UFunc:
 
     def __init__(self, row: OpDef) -> None:
         self.row = row
-        self._function: Callable[..., Any] = getattr(np, row.ufunc or "add")
-        self._types = types_like_numpy(row)
+        self.immediate = way_of(row)
         self.__name__ = row.name
         self.__signature__: inspect.Signature
         self.nin = row.arity
@@ -116,7 +114,7 @@ class UFunc:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
             if out is None and where is True and dtype is None:
-                found = attempt_here(self._function, operands, self._types)
+                found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
                     return found
                 return apply(self.row.name, *operands, location=user_location(2))

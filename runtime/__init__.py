@@ -143,6 +143,7 @@ __all__ = [
     "launch_heard",
     "make_fold_ufunc",
     "make_map_ufunc",
+    "is_kept",
     "override",
     "probe",
     "python_function",

@@ -147,15 +147,6 @@ def test_writes_are_found_again(name: str, fresh: bool) -> None:
             np.testing.assert_array_equal(x.numpy(), a)
 
 
-def test_elements_are_written_at_once() -> None:
-    x = wf.asarray(np.arange(12.0).reshape(3, 4))
-    for k in range(3):
-        x[1, 2] = 5.0 + k
-        x[2][1] = 3.0
-        assert x._storage.buffer is not None
-    assert float(x[1, 2]) == 7.0 and float(x[2, 1]) == 3.0
-
-
 def test_who_may_not_be_written_to() -> None:
     x = wf.asarray(np.arange(4.0))
     shown = wf.broadcast_to(x, (3, 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 
 import numpy as np
@@ -18,7 +19,7 @@ def test_public_functions_of_modules_are_listed(module: str) -> None:
     found = import_module(f"weft.dsl.{module}")
     for name in found.__all__:
         own = OWN[name]
-        assert getattr(own, "__wrapped__", own) is getattr(found, name) or own.__wrapped__ is getattr(found, name)
+        assert inspect.unwrap(own) is inspect.unwrap(getattr(found, name))
 
 
 def test_functions_of_numpy_lead_to_their_counterparts() -> None:

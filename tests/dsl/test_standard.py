@@ -125,7 +125,7 @@ def test_scalars_have_what_numpys_have() -> None:
     x = wf.arange(5) * 1.5
     assert repr(x.sum()) == repr(np.float64(15.0)) and f"{[x[1]]}" == "[np.float64(1.5)]"
     assert x[2].is_integer() and x[1].as_integer_ratio() == (3, 2) and wf.arange(9)[7].bit_count() == 3
-    with pytest.raises(AttributeError, match="float64 has no attribute 'bit_length'"):
+    with pytest.raises(AttributeError, match="float64.* has no attribute 'bit_length'"):
         x[1].bit_length()
 
 

@@ -66,13 +66,6 @@ def test_views_are_those_of_their_storage() -> None:
             x.reshape(4.0)
 
 
-def test_an_element_as_a_number_needs_no_memory() -> None:
-    element = wf.asarray(np.arange(5.0))[3]
-    assert float(element) == int(element) == 3
-    with pytest.raises(AttributeError):
-        object.__getattribute__(element, "_storage")
-
-
 def test_an_element_is_a_copy() -> None:
     x = wf.asarray(np.arange(5.0))
     first = x[1]
@@ -120,13 +113,3 @@ def test_python_numbers_of_elements() -> None:
         assert bool(x[0]) is True
     assert complex(wf.asarray(np.array([1 + 2j]))[0]) == 1 + 2j
     assert x.sum().item() == 2
-
-
-def test_a_loop_of_elements_plans_nothing() -> None:
-    x = wf.asarray(np.arange(50.0))
-    x[0] = float(x[1])
-    before = wf.statistics()["plans"]
-    for k in range(1, 50):
-        x[k] = float(x[k - 1]) + 1.0
-    assert wf.statistics()["plans"] == before
-    assert float(x[49]) == 50.0

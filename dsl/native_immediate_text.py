@@ -1,0 +1,608 @@
+"""LLVM text of the builtin that does small work at the call.
+
+In: where the slots of weft's classes and the fields of NumPy's objects lie. Out: text of one function for every `Mode`, whose
+operands, tables and functions are words behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import cache
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.array import Array
+from weft.dsl.host_values import DATA
+from weft.dsl.immediate import COMMON, MOST_PRODUCTS, NUMBERS, hand_out, seen
+from weft.fusion import Storage
+from weft.runtime import Buffer, Text, slots_of
+
+NAME = "weft_immediate"
+
+
+class Mode(IntEnum):
+    """What a builtin does."""
+
+    CALL = 0  # function(*operands), a new array
+    PRODUCT = 1  # the same of matrices, whose shapes do not broadcast
+    REFLECTED = 2  # function(second, first)
+    SHOW = 3  # first[second], a view
+    PUT = 4  # first[second] = third
+    IN_PLACE = 5  # function(first, second), which writes to the first
+    UFUNC = 6  # a ufunc of weft's, which comes first, of the other operands
+    PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
+
+
+# Offsets in NumPy's array objects and dtypes, which its ABI fixes.
+_AXES, _LENGTHS, _BASE, _DTYPE, _FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
+_NUMBER = 28
+_C_ORDER, _WRITABLE = 1, 0x400
+_TYPE = 8  # where an object has its type
+_ITEMS = tuple.__basicsize__
+MOST = 8  # operands
+
+FUNCTIONS = (
+    "PyObject_Vectorcall",
+    "PyObject_GetItem",
+    "PyObject_SetItem",
+    "PyDict_GetItemWithError",
+    "PyType_GenericAlloc",
+    "PyTuple_Size",
+    "Py_IncRef",
+)
+# What is assigned to arrays of a dtype as weft casts it: any number, real ones, integers.
+_ANY = sum(1 << np.dtype(code).num for code in "?FD")
+_FLOATING = sum(1 << np.dtype(code).num for code in "fd")
+_REAL = COMMON & ~sum(1 << np.dtype(code).num for code in "FD")
+_INTEGERS = COMMON & ~sum(1 << np.dtype(code).num for code in "fdFD")
+_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice), True)
+_NUMBERS = dict.fromkeys(NUMBERS, True)
+_WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
+_REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.float64), True)}
+SHARED: dict[str, Any] = {
+    "Array": Array,
+    "ndarray": np.ndarray,
+    "tuple": tuple,
+    "None": None,
+    "Ellipsis": ...,
+    "plain": _PLAIN,
+    "numbers": _NUMBERS,
+    "real": _REALS,
+    "whole": _WHOLE,
+    "hand_out": hand_out,
+    "seen": seen,
+    "call": "__call__",
+    "immediate": "immediate",
+    "weak": dict.fromkeys((bool, int, float), True),
+}
+
+
+@cache
+def immediate_text() -> str:
+    """LLVM text of ``call(self, ...)``: no outside symbol, no constant in memory."""
+    at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
+    return _Immediate(at).text()
+
+
+class _Immediate:
+    def __init__(self, at: Mapping[str, int]) -> None:
+        self._at = at
+        self._t = t = Text()
+        own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode")
+        self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
+        self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
+        self._pair = t.new("alloca ptr, i64 2")
+        self._held, self._home, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
+        self._count, self._allowed, self._place, self._first_type, self._uneven, self._by_loop = (
+            t.new("alloca i64") for _ in range(6)
+        )
+        for where in (self._home, self._before, self._result, self._held):
+            t.do(f"store ptr null, ptr {where}")
+        t.store("0", self._count, 0)
+        self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
+        self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
+        self._limit = t.load(self._known["limit"], 0)
+        t.store(self._types, self._allowed, 0)
+        t.store("-1", self._first_type, 0)
+        t.store("0", self._uneven, 0)
+        t.store("0", self._by_loop, 0)
+        t.do(f"store ptr {self._known['function']}, ptr {self._held}")
+        t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
+
+    def text(self) -> str:
+        """All of it."""
+        t = self._t
+        t.branch(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
+        t.label("maybe.show")
+        t.branch(f"icmp eq i64 {self._mode}, {Mode.SHOW}", "on", "slow")
+        t.label("on")
+        t.do(
+            f"switch i64 {self._mode}, label %plain [ i64 {Mode.SHOW}, label %show i64 {Mode.PUT}, label %put "
+            f"i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol ]"
+        )
+        self._begin()
+        self._take_all()
+        self._call_function()
+        self._show()
+        self._put()
+        self._end()
+        return t.end()
+
+    # -- whose function ------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        t, known = self._t, self._known
+        t.label("ufunc")
+        t.branch("icmp sgt i64 %count, 1", "ufunc.some", "slow")
+        t.label("ufunc.some")
+        itself = t.load("%given", 0, "ptr")
+        known_way = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {itself}, ptr {known['immediate']})")
+        self._check(known_way, "ufunc.way", "give.up")
+        self._drop(known_way)  # (the ufunc keeps it)
+        t.do("br label %own")
+        t.label("protocol")
+        t.branch("icmp sgt i64 %count, 3", "protocol.some", "slow")
+        t.label("protocol.some")
+        t.branch(f"icmp eq ptr {t.load('%given', 2, 'ptr')}, {known['call']}", "protocol.call", "slow")
+        t.label("protocol.call")
+        theirs = t.load("%given", 1, "ptr")
+        listed = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {theirs})")
+        self._check(listed, "protocol.way", "give.up")
+        t.do("br label %own")
+        t.label("own")
+        way = t.new(f"phi ptr [ {known_way}, %ufunc.way ], [ {listed}, %protocol.way ]")
+        function, types, loops = (self._word(way, _ITEMS + 8 * k) for k in range(3))
+        t.do(f"store ptr {function}, ptr {self._held}")
+        t.do(f"store ptr {loops}, ptr {self._loops}")
+        t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {types})"), self._allowed, 0)
+        t.branch(f"icmp eq ptr {function}, {known['None']}", "slow", "own.named")
+        t.label("own.named")
+        t.branch("icmp eq ptr %names, null", "own.first", "slow")
+        t.label("own.first")
+        first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
+        skipped = t.new(f"select i1 {first}, i64 1, i64 3")
+        t.do("br label %take")
+        t.label("plain")
+        t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
+        t.label("plain.named")
+        more = t.new(f"call i64 {known['PyTuple_Size']}(ptr %names)")
+        t.do("br label %plain.all")
+        t.label("plain.all")
+        named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.named ]")
+        t.do("br label %take")
+        t.label("take")
+        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ 0, %plain.all ]")
+        self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ]")
+        self._positional = t.new(f"sub i64 %count, {self._skipped}")
+        self._total = t.new(f"add i64 {self._positional}, {self._named}")
+
+    # -- operands --------------------------------------------------------------------------------
+
+    def _take_all(self) -> None:
+        """All operands as NumPy takes them, each with a reference."""
+        t, known = self._t, self._known
+        t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
+        t.label("take.begin")
+        k = t.begin_loop("operand", self._total)
+        thing = t.load("%given", t.new(f"add i64 {k}, {self._skipped}"), "ptr")
+        kind = self._type(thing)
+        t.branch(f"icmp slt i64 {k}, {self._positional}", "operand.positional", "operand.plain")
+        t.label("operand.positional")
+        t.branch(f"icmp eq ptr {kind}, {known['Array']}", "operand.array", "operand.other")
+        t.label("operand.array")
+        values, home = self._values("operand", thing)
+        before = t.load(self._home, 0, "ptr")
+        unknown = t.new(f"icmp eq ptr {before}, null")
+        same = t.new(f"icmp eq ptr {before}, {home}")
+        t.branch(f"or i1 {unknown}, {same}", "operand.here", "give.up")
+        t.label("operand.here")
+        t.do(f"store ptr {home}, ptr {self._home}")
+        t.do("br label %operand.values")
+        t.label("operand.other")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "operand.theirs", "operand.plain")
+        t.label("operand.theirs")
+        t.do("br label %operand.values")
+        t.label("operand.values")
+        found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.theirs ]")
+        self._check_values("operand", found, t.load(self._allowed, 0))
+        t.do(f"br label %{'operand.take'}")
+        t.label("operand.plain")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", "operand.as.it.is")
+        t.label("operand.as.it.is")
+        weak = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['weak']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {weak}, null", "operand.strong", "operand.weak")
+        t.label("operand.strong")
+        t.store("1", self._uneven, 0)
+        t.do("br label %operand.weak")
+        t.label("operand.weak")
+        t.do("br label %operand.take")
+        t.label("operand.take")
+        taken = t.new(f"phi ptr [ {found}, %operand.small ], [ {thing}, %operand.weak ]")
+        self._share(taken)
+        t.do(f"store ptr {taken}, ptr {t.at(self._taken, k)}")
+        t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
+        t.end_loop("operand")
+        t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
+
+    def _values(self, name: str, thing: str) -> tuple[str, str]:
+        """The NumPy array of an array, and its device; to ``give.up`` where it has none that holds."""
+        t = self._t
+        values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
+        self._is_some(values, f"{name}.has", "give.up")
+        self._is_some(home, f"{name}.born", f"{name}.stored")
+        t.do(f"br label %{name}.valid")
+        t.label(f"{name}.stored")
+        storage = self._field(thing, "Array._storage")
+        self._check(storage, f"{name}.storage", "give.up")
+        buffer = self._field(storage, "Storage.buffer")
+        self._is_some(buffer, f"{name}.buffer", "give.up")
+        root = self._field(buffer, "Buffer.values")
+        self._is_some(root, f"{name}.root", "give.up")
+        whole = t.new(f"icmp eq ptr {root}, {values}")
+        part = t.new(f"icmp eq ptr {root}, {self._word(values, _BASE)}")
+        device = self._field(storage, "Storage.device")
+        t.branch(f"or i1 {whole}, {part}", f"{name}.still", "give.up")
+        t.label(f"{name}.still")
+        t.do(f"br label %{name}.valid")
+        t.label(f"{name}.valid")
+        return values, t.new(f"phi ptr [ {home}, %{name}.born ], [ {device}, %{name}.still ]")
+
+    def _check_values(self, name: str, values: str, types: str) -> None:
+        """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""
+        t = self._t
+        number = t.new(f"sext i32 {self._word(self._word(values, _DTYPE), _NUMBER, 'i32')} to i64")
+        t.branch(f"icmp ugt i64 {number}, 62", "give.up", f"{name}.known")
+        t.label(f"{name}.known")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {types}, {number}')}, 1")
+        t.branch(f"icmp eq i64 {bit}, 0", f"{name}.looped", f"{name}.alike")
+        t.label(f"{name}.looped")
+        self._find_loop(name, number)
+        t.label(f"{name}.alike")
+        earlier = t.load(self._first_type, 0)
+        t.store(number, self._first_type, 0)
+        first = t.new(f"icmp eq i64 {earlier}, -1")
+        same = t.new(f"icmp eq i64 {earlier}, {number}")
+        t.branch(f"or i1 {first}, {same}", f"{name}.typed", f"{name}.differs")
+        t.label(f"{name}.differs")
+        t.store("1", self._uneven, 0)
+        t.do(f"br label %{name}.typed")
+        t.label(f"{name}.typed")
+        size = self._size(f"{name}.size", values)
+        t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", f"{name}.few")
+        t.label(f"{name}.few")
+        before = t.load(self._before, 0, "ptr")
+        t.do(f"store ptr {values}, ptr {self._before}")
+        t.branch(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
+        t.label(f"{name}.two")
+        t.branch(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}", f"{name}.product", f"{name}.pair")
+        t.label(f"{name}.product")
+        other = self._size(f"{name}.sized", before)
+        axes = self._axes(before)
+        t.branch(f"icmp eq i64 {axes}, 0", "give.up", f"{name}.inner")
+        t.label(f"{name}.inner")
+        lengths = self._word(before, _LENGTHS)
+        length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
+        most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
+        t.branch(f"icmp sgt i64 {t.new(f'mul i64 {size}, {other}')}, {most}", "give.up", f"{name}.small")
+        t.label(f"{name}.pair")
+        self._broadcast(name, before, values)
+        t.label(f"{name}.small")
+
+    def _find_loop(self, name: str, number: str) -> None:
+        """Take the compiled loop for a dtype instead of NumPy's; to ``give.up`` where there is none yet."""
+        t, known = self._t, self._known
+        as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
+        self._check(as_object, f"{name}.boxed", "give.up")
+        found = t.new(
+            f"call ptr {known['PyDict_GetItemWithError']}(ptr {t.load(self._loops, 0, 'ptr')}, ptr {as_object})"
+        )
+        self._drop(as_object)
+        self._check(found, f"{name}.loop", "give.up")
+        t.do(f"store ptr {found}, ptr {self._held}")
+        t.store("1", self._by_loop, 0)
+        t.do(f"br label %{name}.alike")
+
+    def _broadcast(self, name: str, one: str, other: str) -> None:
+        """On to ``small`` where two shapes broadcast to few elements."""
+        t = self._t
+        counts = [self._axes(one), self._axes(other)]
+        lengths = [self._word(each, _LENGTHS) for each in (one, other)]
+        most = t.new(f"select i1 {t.new(f'icmp sgt i64 {counts[0]}, {counts[1]}')}, i64 {counts[0]}, i64 {counts[1]}")
+        t.store("1", self._place, 0)
+        k = t.begin_loop(f"{name}.axis", most)
+        own = []
+        for m, (count, where) in enumerate(zip(counts, lengths, strict=True)):
+            at = t.new(f"sub i64 {t.new(f'sub i64 {count}, 1')}, {k}")
+            t.branch(f"icmp slt i64 {at}, 0", f"{name}.axis.{m}.none", f"{name}.axis.{m}.own")
+            t.label(f"{name}.axis.{m}.own")
+            length = t.load(where, at)
+            t.do(f"br label %{name}.axis.{m}.done")
+            t.label(f"{name}.axis.{m}.none")
+            t.do(f"br label %{name}.axis.{m}.done")
+            t.label(f"{name}.axis.{m}.done")
+            own.append(t.new(f"phi i64 [ {length}, %{name}.axis.{m}.own ], [ 1, %{name}.axis.{m}.none ]"))
+        longest = t.new(f"select i1 {t.new(f'icmp sgt i64 {own[0]}, {own[1]}')}, i64 {own[0]}, i64 {own[1]}")
+        t.store(t.new(f"mul i64 {t.load(self._place, 0)}, {longest}"), self._place, 0)
+        t.end_loop(f"{name}.axis")
+        t.branch(f"icmp sgt i64 {t.load(self._place, 0)}, {self._limit}", "give.up", f"{name}.small")
+
+    def _axes(self, values: str) -> str:
+        return self._t.new(f"sext i32 {self._word(values, _AXES, 'i32')} to i64")
+
+    def _size(self, name: str, values: str) -> str:
+        """How many elements a NumPy array has."""
+        t = self._t
+        lengths = self._word(values, _LENGTHS)
+        t.store("1", self._place, 0)
+        k = t.begin_loop(name, self._axes(values))
+        t.store(t.new(f"mul i64 {t.load(self._place, 0)}, {t.load(lengths, k)}"), self._place, 0)
+        t.end_loop(name)
+        return t.load(self._place, 0)
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _call_function(self) -> None:
+        t, known = self._t, self._known
+        t.label("taken")
+        both = t.new(f"and i64 {t.load(self._uneven, 0)}, {t.load(self._by_loop, 0)}")
+        t.branch(f"icmp eq i64 {both}, 0", "taken.well", "give.up")
+        t.label("taken.well")
+        t.do(
+            f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
+        )
+        t.label("turn")
+        pair = [t.load(self._taken, k, "ptr") for k in range(2)]
+        for k, value in enumerate(reversed(pair)):
+            t.do(f"store ptr {value}, ptr {t.at(self._taken, k)}")
+        t.do("br label %call")
+        t.label("in.place")
+        first = t.load("%given", 0, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", "in.place.array", "give.up")
+        t.label("in.place.array")
+        self._is_free("in.place", first, t.load(self._taken, 0, "ptr"))
+        t.do("br label %call")
+        t.label("call")
+        function = t.load(self._held, 0, "ptr")
+        result = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr %names)"
+        )
+        self._looked()
+        self._check(result, "called", "leave")
+        t.branch(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "written", "made")
+        t.label("written")
+        self._drop(result)
+        itself = t.load("%given", 0, "ptr")
+        self._share(itself)
+        self._return(itself)
+        t.label("made")
+        t.branch(f"icmp eq ptr {self._type(result)}, {known['ndarray']}", "made.array", "made.other")
+        t.label("made.other")
+        self._return(result)
+        t.label("made.array")
+        base = self._word(result, _BASE)
+        flags = t.new(f"and i32 {self._word(result, _FLAGS, 'i32')}, {_C_ORDER}")
+        owner = t.new(f"icmp eq ptr {base}, null")
+        in_order = t.new(f"icmp ne i32 {flags}, 0")
+        number = self._word(self._word(result, _DTYPE), _NUMBER, "i32")
+        common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
+        usual = t.new(f"and i1 {t.new(f'and i1 {owner}, {in_order}')}, {common}")
+        t.branch(f"icmp eq i1 {usual}, 1", "new", "unusual")
+        t.label("unusual")
+        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        handed = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['hand_out']}, ptr {self._pair}, i64 2, ptr null)"
+        )
+        self._drop(result)
+        self._return(handed)
+        t.label("new")
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
+        self._check(array, "new.set", "leave")
+        self._set(array, "Array._values", result)
+        for name, value in (("_home", t.load(self._home, 0, "ptr")), ("_view", known["None"])):
+            self._share(value)
+            self._set(array, f"Array.{name}", value)
+        self._return(array)
+
+    def _is_free(self, name: str, thing: str, values: str) -> None:
+        """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
+        t = self._t
+        writable = t.new(f"and i32 {self._word(values, _FLAGS, 'i32')}, {_WRITABLE}")
+        t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
+        t.label(f"{name}.writable")
+        self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
+        t.do(f"br label %{name}.free")
+        t.label(f"{name}.shared")
+        buffer = self._field(self._field(thing, "Array._storage"), "Storage.buffer")
+        t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
+        t.label(f"{name}.free")
+
+    # -- views ---------------------------------------------------------------------------------------
+
+    def _basic(self, name: str, key: str) -> None:
+        """On where a key is an integer, a slice and the like, or a tuple of such; else to ``give.up``."""
+        t, known = self._t, self._known
+        kind = self._type(key)
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
+        t.label(f"{name}.tuple")
+        count = t.new(f"call i64 {known['PyTuple_Size']}(ptr {key})")
+        k = t.begin_loop(f"{name}.items", count)
+        items = t.new(f"getelementptr i8, ptr {key}, i64 {_ITEMS}")
+        item = self._type(t.load(items, k, "ptr"))
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {item})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", f"{name}.items.end")
+        t.end_loop(f"{name}.items", reached=True)
+        t.do(f"br label %{name}.basic")
+        t.label(f"{name}.single")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", f"{name}.basic")
+        t.label(f"{name}.basic")
+
+    def _first(self, name: str, count: int) -> tuple[str, str, str]:
+        """The array and its NumPy array, with a reference, and the key."""
+        t, known = self._t, self._known
+        t.label(name)
+        t.branch(f"icmp eq i64 %count, {count}", f"{name}.count", "slow")
+        t.label(f"{name}.count")
+        first, key = t.load("%given", 0, "ptr"), t.load("%given", 1, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.array", "slow")
+        t.label(f"{name}.array")
+        values, _ = self._values(name, first)
+        self._share(values)
+        t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
+        t.store("1", self._count, 0)
+        self._basic(name, key)
+        return first, values, key
+
+    def _show(self) -> None:
+        t, known = self._t, self._known
+        first, values, key = self._first("show", 2)
+        result = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
+        self._check(result, "show.found", "leave")
+        t.branch(f"icmp eq ptr {self._type(result)}, {known['ndarray']}", "show.view", "show.element")
+        t.label("show.element")
+        self._looked()
+        self._return(result)
+        t.label("show.view")
+        storage = self._field(first, "Array._storage")
+        has = t.new(f"icmp ne ptr {storage}, null")
+        flags = t.new(f"and i32 {self._word(result, _FLAGS, 'i32')}, {_WRITABLE}")
+        writable = t.new(f"icmp ne i32 {flags}, 0")
+        t.branch(f"and i1 {has}, {writable}", "show.new", "show.slow")
+        t.label("show.slow")
+        for k, value in enumerate((first, result)):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        shown = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['seen']}, ptr {self._pair}, i64 2, ptr null)"
+        )
+        self._drop(result)
+        self._return(shown)
+        t.label("show.new")
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
+        self._check(array, "show.set", "leave")
+        self._set(array, "Array._values", result)
+        for name, value in (("_storage", storage), ("_home", known["None"])):
+            self._share(value)
+            self._set(array, f"Array.{name}", value)
+        self._return(array)
+
+    def _put(self) -> None:
+        t, known = self._t, self._known
+        first, values, key = self._first("put", 3)
+        self._is_free("put", first, values)
+        number = t.new(f"sext i32 {self._word(self._word(values, _DTYPE), _NUMBER, 'i32')} to i64")
+        t.branch(f"icmp ugt i64 {number}, 62", "give.up", "put.known")
+        t.label("put.known")
+        has = [t.new(f"and i64 {t.new(f'lshr i64 {each}, {number}')}, 1") for each in (_ANY, _FLOATING)]
+        any_number, real = (t.new(f"icmp ne i64 {each}, 0") for each in has)
+        types = t.new(f"select i1 {real}, i64 {_REAL}, i64 {_INTEGERS}")
+        types = t.new(f"select i1 {any_number}, i64 {COMMON}, i64 {types}")
+        thing = t.load("%given", 2, "ptr")
+        kind = self._type(thing)
+        t.branch(f"icmp eq ptr {kind}, {known['Array']}", "put.value.array", "put.value.other")
+        t.label("put.value.array")
+        own, _ = self._values("put.value", thing)
+        t.do("br label %put.value.values")
+        t.label("put.value.other")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "put.value.theirs", "put.value.number")
+        t.label("put.value.theirs")
+        t.do("br label %put.value.values")
+        t.label("put.value.values")
+        found = t.new(f"phi ptr [ {own}, %put.value.valid ], [ {thing}, %put.value.theirs ]")
+        self._check_values("put.value", found, types)
+        t.do("br label %put.value")
+        t.label("put.value.number")
+        table = t.new(f"select i1 {real}, ptr {known['real']}, ptr {known['whole']}")
+        table = t.new(f"select i1 {any_number}, ptr {known['numbers']}, ptr {table}")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", "put.number")
+        t.label("put.number")
+        t.do("br label %put.value")
+        t.label("put.value")
+        value = t.new(f"phi ptr [ {found}, %put.value.small ], [ {thing}, %put.number ]")
+        self._share(value)
+        t.do(f"store ptr {value}, ptr {t.at(self._taken, 1)}")
+        t.store("2", self._count, 0)
+        size = self._size("put.size", values)
+        t.branch(f"icmp sgt i64 {size}, {self._limit}", "put.large", "put.small")
+        t.label("put.large")
+        part = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
+        self._check(part, "put.part", "leave")
+        t.do(f"store ptr {part}, ptr {t.at(self._taken, 2)}")
+        t.store("3", self._count, 0)
+        t.branch(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
+        t.label("put.part.array")
+        covered = self._size("put.covered", part)
+        t.branch(f"icmp sgt i64 {covered}, {self._limit}", "give.up", "put.part.set")
+        t.label("put.part.set")
+        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {part}, ptr {known['Ellipsis']}, ptr {value})")
+        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
+        t.label("put.small")
+        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {values}, ptr {key}, ptr {value})")
+        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
+        t.label("put.done")
+        self._share(known["None"])
+        self._return(known["None"])
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        t, known = self._t, self._known
+        t.label("missed")
+        t.do("br label %give.up")
+        t.label("give.up")
+        wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
+        t.branch(f"icmp eq ptr {wrong}, null", "slow", "leave")
+        t.label("slow")
+        done = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['slow']}, ptr %given, i64 %count, ptr %names)"
+        )
+        self._return(done)
+        t.label("leave")
+        k = t.begin_loop("release", t.load(self._count, 0))
+        self._drop(t.load(self._taken, k, "ptr"))
+        t.end_loop("release")
+        t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
+
+    def _return(self, value: str) -> None:
+        self._t.do(f"store ptr {value}, ptr {self._result}")
+        self._t.do("br label %leave")
+
+    def _looked(self) -> None:
+        """Values were looked at."""
+        looks = self._known["looks"]
+        self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)
+
+    def _word(self, thing: str, offset: int, kind: str = "ptr") -> str:
+        return self._t.new(f"load {kind}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {offset}')}")
+
+    def _field(self, thing: str, name: str) -> str:
+        return self._word(thing, self._at[name])
+
+    def _set(self, thing: str, name: str, value: str) -> None:
+        self._t.do(f"store ptr {value}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {self._at[name]}')}")
+
+    def _type(self, thing: str) -> str:
+        return self._word(thing, _TYPE)
+
+    def _check(self, value: str, name: str, otherwise: str) -> None:
+        """On where a pointer is not null."""
+        self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
+        self._t.label(name)
+
+    def _is_some(self, value: str, name: str, otherwise: str) -> None:
+        """On where an attribute is set, and not None."""
+        t = self._t
+        unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
+        t.branch(f"or i1 {unset}, {none}", otherwise, name)
+        t.label(name)
+
+    def _share(self, value: str) -> None:
+        self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
+
+    def _drop(self, value: str) -> None:
+        self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")

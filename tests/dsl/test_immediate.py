@@ -1,0 +1,174 @@
+"""Small work on host memory is done at the call: values, aliases and errors are NumPy's, nothing is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen import OPS, find_op
+from weft.dsl import native_immediate
+from weft.dsl.immediate import MISSED, attempt, way_of
+from weft.runtime import IMMEDIATE as LIMIT
+from weft.runtime import override
+
+IMMEDIATE = 16384
+CODES = "?bBhHiIqQfdFD"
+
+
+def values(code: str, count: int = 24) -> np.ndarray:
+    dtype = np.dtype(code)
+    rng = np.random.default_rng(ord(code))
+    if dtype.kind == "b":
+        return rng.integers(0, 2, count).astype(bool)
+    if dtype.kind in "iu":
+        return rng.integers(0 if dtype.kind == "u" else -9, 9, count).astype(dtype)
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 2.5]
+    real = np.concatenate([special, rng.normal(size=count - len(special)) * 8])
+    return (real + 1j * rng.permutation(real) if dtype.kind == "c" else real).astype(dtype)
+
+
+def same(found: Any, wanted: Any) -> bool:
+    a, b = np.asarray(found), np.asarray(wanted)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind == "c":
+        return same(a.real, b.real) and same(a.imag, b.imag)
+    if a.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    nan = np.isnan(a) & np.isnan(b)
+    return bool(np.all(nan | ((a == b) & (np.signbit(a) == np.signbit(b)))))
+
+
+NAMES = [row.name for row in OPS.values() if row.ufunc and not row.name.startswith("_") and row.name != "power"]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_bits_are_those_of_kernels(name: str, native: bool) -> None:
+    if native:
+        native_immediate.quicken()
+    for code in CODES:
+        operands = [wf.asarray(np.roll(values(code), 5 * k)) for k in range(find_op(name).arity)]
+        with override(immediate=0):
+            try:
+                wanted = np.asarray(getattr(wf, name)(*operands))
+            except TypeError:
+                continue
+        before = wf.statistics()["plans"]
+        with np.errstate(all="ignore"):
+            found = [getattr(wf, name)(*operands) for _ in range(2)]
+        assert all(same(each, wanted) for each in found), code
+        if code in "ilfd":
+            assert wf.statistics()["plans"] == before, code
+
+
+def test_native_code_can_be_made() -> None:
+    native_immediate._install()
+    assert not hasattr(vars(wf.Array)["__add__"], "__code__")
+
+
+ALIASES: dict[str, Callable[[Any, Any], Any]] = {
+    "a slice written": lambda x, y: x[1:3].__setitem__(slice(None), 7),
+    "a view in place": lambda x, y: x[::2].__iadd__(y[:2, :]) if x.ndim > 1 else None,
+    "augmented": lambda x, y: _augmented(x),
+    "transposed": lambda x, y: x.T.__setitem__(0, 5),
+    "reshaped": lambda x, y: x.reshape(-1)[2:6].__imul__(2),
+    "masked": lambda x, y: x.__setitem__(x > 4, -1),
+    "by numbers": lambda x, y: x.__setitem__(([0, 1], [1, 2]), [50, 60]),
+    "broadcast": lambda x, y: x.__setitem__(slice(1, None), y[0]),
+    "overlapping": lambda x, y: x.__setitem__(slice(1, None), x[:-1]),
+    "an element": lambda x, y: x.__setitem__((1, 2), x[0, 1] * 2),
+    "by a large one": lambda x, y: x.__iadd__(float(y.sum())),
+}
+
+
+def _augmented(x: Any) -> None:
+    x[1:] += x[:-1]
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("name", ALIASES)
+def test_writes_are_seen_by_all_views(name: str, pending: bool) -> None:
+    a, b = np.arange(16.0).reshape(4, 4), np.arange(16.0)[::-1].reshape(4, 4)
+    x, y = wf.asarray(a), wf.asarray(b)
+    if pending:
+        with override(immediate=0):
+            x, y = x * 1, y + 0
+    views = [x, x[1:], x.T, x[:, 2], x.reshape(16)]
+    wanted = [a, a[1:], a.T, a[:, 2], a.reshape(16)]
+    kept, kept_wanted = x + 0, a + 0
+    for _ in range(3):
+        ALIASES[name](x, y)
+        ALIASES[name](a, b)
+        for found, each in zip(views, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), each)
+    np.testing.assert_array_equal(np.asarray(kept), kept_wanted)
+
+
+def test_what_is_recorded_keeps_the_old_values() -> None:
+    """A write at the call does not change what a pending expression has read."""
+    large, small = wf.asarray(np.arange(50_000.0)), wf.asarray(np.arange(5.0))
+    total = large[:5] + 0.0
+    pending = large * 2 + large[1]
+    scaled = (large.reshape(5, -1) * small[:, None]).sum(axis=1)
+    large[3], small[1] = -1.0, -100.0
+    large[5:9] = 0.0
+    assert float(pending[3]) == 7.0 and float(scaled[1]) == float(np.arange(10_000.0, 20_000.0).sum())
+    assert float(large[3]) == -1.0 and float(small[1]) == -100.0 and float(total[3]) == 3.0
+    exported = np.asarray(large)
+    large[3] = 9.0
+    assert exported[3] == -1.0 and float(large[3]) == 9.0
+
+
+def test_nothing_is_planned_and_large_work_is_recorded() -> None:
+    x, y = wf.asarray(np.arange(100.0)), wf.asarray(np.ones(100))
+    before = wf.statistics()["plans"]
+    z = wf.where(x > y, x, y) @ y + wf.concatenate([x, y])[:100].sum() - wf.sort(x)[::-1].cumsum()[3]
+    assert float(z) == float(np.where(np.arange(100.0) > 1, np.arange(100.0), 1).sum() + 4950 - (99 + 98 + 97 + 96))
+    assert wf.statistics()["plans"] == before
+    grid = x[:, None] * wf.arange(1000.0)
+    assert grid._home is None and grid._storage.buffer is None  # 100,000 elements
+    np.testing.assert_array_equal(np.asarray(grid), np.arange(100.0)[:, None] * np.arange(1000.0))
+
+
+def test_numpy_beside_weft() -> None:
+    x, a = wf.asarray(np.arange(6.0)), np.ones(6)
+    for found in (x + a, a + x, np.add(a, x), np.multiply(x, 2.0) - x + a, np.float64(1) + x):
+        assert type(found) is wf.Array
+        np.testing.assert_array_equal(np.asarray(found), np.arange(6.0) + 1)
+    a += np.asarray(x)
+    x += a
+    np.testing.assert_array_equal(np.asarray(x), 2 * np.arange(6.0) + 1)
+
+
+def test_errors_are_numpys() -> None:
+    x = wf.asarray(np.arange(6.0))
+    with pytest.raises(ValueError, match="broadcast"):
+        x + x[:4]
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[6]
+    with pytest.raises(ValueError, match="read-only"):
+        wf.broadcast_to(x, (2, 6))[0] = 1
+    with pytest.raises(TypeError):
+        wf.arange(4).__itruediv__(2)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = x.nothing
+
+
+def test_the_limit_is_a_setting() -> None:
+    x = wf.asarray(np.arange(6.0))
+    with override(immediate=3):
+        assert LIMIT[0] == 3 and attempt(way_of(find_op("add")), (x, x)) is MISSED
+        assert (x + x)._home is None
+    assert (x + x)._home is not None
+
+
+def test_orders_in_memory() -> None:
+    x = wf.asarray(np.arange(6.0).reshape(2, 3))
+    assert x.T.flags["F_CONTIGUOUS"] and (x.T + 1).flags["C_CONTIGUOUS"]
+    assert x.copy("F").flags["F_CONTIGUOUS"] and x.ravel("F").tolist() == [0, 3, 1, 4, 2, 5]
+    assert x.strides == (24, 8) and x[:, 1].strides == (24,)
