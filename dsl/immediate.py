@@ -370,6 +370,12 @@ def put(array: Array, key: Any, value: Any) -> bool:
     if values is None or type(array) is not Array or not is_free(array) or not IMMEDIATE[0]:
         return False
     limit, kind = IMMEDIATE[0], type(value)
+    if kind is list or kind is tuple:
+        value = take_host(value, [], limit)
+        if value is MISSED:
+            return False
+        value = np.asarray(value)
+        kind = np.ndarray
     if kind is Array:
         if (array._home or array._storage.device) is not (value._home or value._storage.device):
             return False

@@ -131,8 +131,6 @@ class _Immediate:
         self._end()
         return t.end()
 
-    # -- whose function ------------------------------------------------------------------------
-
     def _begin(self) -> None:
         t, known = self._t, self._known
         t.label("ufunc")
@@ -178,8 +176,6 @@ class _Immediate:
         self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ]")
         self._positional = t.new(f"sub i64 %count, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
-
-    # -- operands --------------------------------------------------------------------------------
 
     def _take_all(self) -> None:
         """All operands as NumPy takes them, each with a reference."""
@@ -343,8 +339,6 @@ class _Immediate:
         t.end_loop(name)
         return t.load(self._place, 0)
 
-    # -- calls -------------------------------------------------------------------------------------
-
     def _call_function(self) -> None:
         t, known = self._t, self._known
         t.label("taken")
@@ -420,8 +414,6 @@ class _Immediate:
         buffer = self._field(self._field(thing, "Array._storage"), "Storage.buffer")
         t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
         t.label(f"{name}.free")
-
-    # -- views ---------------------------------------------------------------------------------------
 
     def _basic(self, name: str, key: str) -> None:
         """On where a key is an integer, a slice and the like, or a tuple of such; else to ``give.up``."""
@@ -548,12 +540,8 @@ class _Immediate:
         self._share(known["None"])
         self._return(known["None"])
 
-    # -- the end -----------------------------------------------------------------------------------
-
     def _end(self) -> None:
         t, known = self._t, self._known
-        t.label("missed")
-        t.do("br label %give.up")
         t.label("give.up")
         wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
         t.branch(f"icmp eq ptr {wrong}, null", "slow", "leave")
