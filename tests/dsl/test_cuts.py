@@ -124,3 +124,32 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
     wf.evaluate(record(node))
     with pytest.raises(RuntimeError, match="recording that has ended"):
         record(node)
+
+
+@pytest.mark.parametrize("limit", [20, 23, 40])
+def test_normalised_convolutions_written_as_loops(limit: int) -> None:
+    """Deviations that are asked for where the recording of a loop over windows has become long."""
+
+    def convolve(xp: Any, x: Any, w: Any) -> Any:
+        size = w.shape[0]
+        out = xp.empty((x.shape[0], x.shape[1] - size + 1, x.shape[2] - size + 1, w.shape[3]), dtype=np.float32)
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                out[:, i, j, :] = xp.sum(x[:, i : i + size, j : j + size, :, None] * w[None], axis=(1, 2, 3))
+        return out
+
+    def program(xp: Any, x: Any, first: Any, second: Any) -> Any:
+        padded = xp.zeros((x.shape[0], x.shape[1] + 2, x.shape[2] + 2, first.shape[3]))
+        padded[:, 1:-1, 1:-1, :] = convolve(xp, x, first)
+        for weights in (second, second):
+            padded = convolve(xp, padded, weights)
+            padded = (padded - xp.mean(padded, axis=0, keepdims=True)) / xp.sqrt(
+                xp.std(padded, axis=0, keepdims=True) + 0.1
+            )
+        return padded
+
+    source = np.random.default_rng(4)
+    values = [source.random(shape, np.float32) for shape in ((2, 5, 5, 3), (1, 1, 3, 2), (3, 3, 2, 2))]
+    with orders.recording_limit(limit):
+        found = program(wf, *map(wf.asarray, values))
+        np.testing.assert_allclose(found, program(np, *values), rtol=1e-4, atol=1e-4)
