@@ -18,7 +18,7 @@ from weft.fusion.centred import with_own_centre
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.index_map import Affine, disjoint
-from weft.fusion.nest import Nest, make_nest
+from weft.fusion.nest import Nest, goes_across, make_nest
 from weft.fusion.parts import chunk_length, too_long
 from weft.fusion.stored import base_of
 from weft.fusion.task import FoldOrder, Task
@@ -297,6 +297,11 @@ def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) ->
     sums = [p for p in trial.placed if p.task.rounds()]
     if not needs and any(_fold_order(p, nest) != _order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
         return "its sums would be folded in another order"
+    if for_gpu:
+        # which of its threads share a sum depends on what the kernel reads side by side
+        across, fixed = goes_across(trial, nest), [p for p in sums if p is not own or not needs]
+        if any(_order_alone(p.task, for_gpu=True).across != across for p in fixed if p.task.kind == "reduce"):
+            return "its sums would be shared by other threads"
     chunk = chunk_length(trial, nest, for_gpu=for_gpu)
     if any(_order_alone(p.task, for_gpu=for_gpu).chunk != chunk for p in sums if p.task.kind == "reduce"):
         return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
@@ -315,7 +320,8 @@ def _order_alone(task: Task, *, for_gpu: bool) -> FoldOrder:
         alone = Group(0)
         start_group(alone, task)
         nest = make_nest(alone)
-        task.order = FoldOrder(_fold_order(alone.placed[0], nest), chunk_length(alone, nest, for_gpu=for_gpu))
+        chunk = chunk_length(alone, nest, for_gpu=for_gpu)
+        task.order = FoldOrder(_fold_order(alone.placed[0], nest), chunk, for_gpu and goes_across(alone, nest))
     return task.order
 
 

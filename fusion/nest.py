@@ -106,13 +106,28 @@ def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int,
     return sorted(members, key=lambda k: -step_bytes(k))
 
 
+def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
+    """What the group reads or writes, where, and the bytes of an element: each element once, however many tasks read it."""
+    found: set[tuple[object, Affine, int]] = set()
+    for p in group.placed:
+        for i in all_instructions(p.task.body):
+            if i.kind in ("read", "gather"):
+                found.add((i.node, p.flat(i.index), i.node.dtype.itemsize))
+            elif i.kind == "iota":
+                found.add(("iota", p.flat(i.index), 1))
+        found.add((p.task.node, p.flat(p.task.target), p.task.node.dtype.itemsize))
+        if p.task.node.op in ("argmin", "argmax"):
+            found.add(("position", fold_position(group, p), 1))
+    return found
+
+
 def goes_across(group: Group, nest: Nest) -> bool:
     """Whether most of what the group reads at each of its points lies side by side along its points, not along what it folds."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1
     balance = 0
-    for form, size, _ in all_forms(group):
+    for _, form, size in _accesses(group):
         steps = dict(nest.rewrite(form)[1])
         if all(k > last for k in steps):
             continue  # the same for every point, and soon in the cache

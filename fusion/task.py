@@ -120,10 +120,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-    """How a task folds by itself: along which loops, and in chunks of how many turns (0: in one)."""
+    """How a task folds by itself: along which loops, in chunks of how many turns (0: in one), and on a GPU whether across rows."""
 
     loops: tuple[object, ...]
     chunk: int
+    across: bool
 
 
 @dataclass(frozen=True, slots=True)

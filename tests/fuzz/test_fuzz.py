@@ -63,6 +63,11 @@ def test_random_folds_of_rows_and_columns(seed: int) -> None:
     assert crossed.check(seed) == ""
 
 
+def test_sums_of_columns_keep_their_bits_beside_those_that_read_rows_too() -> None:
+    """What threads of a GPU share a sum does not depend on what another sum of the same kernel reads."""
+    assert crossed.check(2026294, ("simt",)) == ""
+
+
 def test_random_loops() -> None:
     for k in range(6):
         assert loops.check(k) == ""
