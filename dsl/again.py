@@ -173,5 +173,5 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 def accepts(value: Any) -> bool:
     """Whether an operator takes `value` (else Python asks the other operand)."""
-    kinds = (Array, bool, int, float, complex, np.generic, np.ndarray, list, tuple)
-    return isinstance(value, kinds) and not hasattr(value, "_sharedmask")  # numpy.ma's arrays know better
+    kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
+    return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

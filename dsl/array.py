@@ -428,7 +428,9 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 def from_protocol(value: Any) -> Any:
     """What an object's ``__array__`` gives, where that is one of weft's arrays; else the object."""
-    if not hasattr(type(value), "__array__") or isinstance(value, (np.ndarray, Array, np.generic)):
+    kind = type(value)
+    # (a type that takes part in ufuncs makes arrays of NumPy's, and may compute them)
+    if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
         return value
     found = value.__array__()
     return found if isinstance(found, Array) else value

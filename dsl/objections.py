@@ -16,6 +16,13 @@ class UnsupportedDtypeError(TypeError):
         super().__init__(f"weft arrays hold bool, integers, floats (bfloat16 too) and complex numbers, not {dtype}")
 
 
+class ForeignOperandError(UnsupportedDtypeError):
+    """An operand of another library's type, which NumPy's dispatch asks."""
+
+    def __init__(self) -> None:
+        TypeError.__init__(self, "this operand is of another library: NumPy's function asks it")
+
+
 class MaskedArrayError(UnsupportedDtypeError):
     """An array with a mask, which weft's would lose."""
 

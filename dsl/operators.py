@@ -35,6 +35,7 @@ from weft.dsl.array import (
     wrap,
     write,
 )
+from weft.dsl.foreign import has_foreign, is_foreign
 from weft.dsl.immediate import (
     MISSED,
     NUMBERS,
@@ -45,6 +46,7 @@ from weft.dsl.immediate import (
 )
 from weft.dsl.numbers import bind_numbers
 from weft.dsl.objections import UnsupportedDtypeError
+from weft.dsl.own_names import OWN
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS, check_cast, check_power
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
@@ -97,9 +99,15 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
     NotImplemented beside what no array takes, and what knows better.
     """
+    from weft.dsl.numpy_face import from_host
+
     kind = type(second)
+    if is_foreign(second) and callable(getattr(kind, "__array_ufunc__", None)):
+        # as NumPy's arrays do: what the operators of that type make of one is up to it
+        function, own = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()
+        return from_host(function(second, own) if way == REFLECTED else function(own, second))
     if isinstance(second, (np.ndarray, np.generic)):
-        if hasattr(second, "_sharedmask") or second.dtype.char not in "OMmgG":
+        if second.dtype.char not in "OMmgG":
             return NotImplemented
     elif (
         second is None
@@ -126,6 +134,8 @@ def _in_place(op: str) -> Any:
         if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
             return self
         if not accepts(other):
+            if is_foreign(other):
+                return _foreign_in_place(op, self, other)
             found = by_numpy(op, PLAIN, self, other)
             if found is not NotImplemented:
                 check_cast(op, found.dtype, self.dtype)
@@ -157,6 +167,18 @@ def _in_place(op: str) -> Any:
 
     method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
     return method
+
+
+def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
+    """An in-place operator with a foreign operand, whose type is asked as NumPy asks it: with an array to write to."""
+    if not callable(getattr(type(other), "__array_ufunc__", None)):
+        return NotImplemented
+    values = np.array(target.numpy())
+    found = getattr(np, find_op(op).ufunc)(values, other, out=(values,))
+    if found is not values:
+        return found
+    target[...] = values  # type: ignore[index]
+    return target
 
 
 def hand_on(part: Part) -> None:
@@ -265,11 +287,12 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
         found = attempt(ours.immediate, inputs) if ours is not None and known else MISSED
         if found is not MISSED:
             return found
-    ours = UFUNCS.get(ufunc.__name__)
-    if ours is None or ufunc.__name__ == "matmul":
-        return _on_host(ufunc, method, inputs, options)
-    if options.get("out") is not None:
+    if len(options.get("out") or ()) == 1:
         options["out"] = options["out"][0]
+    whole = ufunc is np.matmul and method == "__call__"
+    ours = OWN["matmul"] if whole else UFUNCS.get(ufunc.__name__)
+    if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
+        return _on_host(ufunc, method, inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
 
 

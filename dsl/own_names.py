@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.dsl.foreign import has_foreign
 from weft.dsl.immediate import at_once
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.ufunc import UFUNCS
@@ -89,16 +90,18 @@ class OwnNames(Mapping[str, Any]):
 
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """`own`, or NumPy's function where that is about a dtype that weft has no arrays of."""
+    """`own`, or NumPy's function for foreign arguments and for dtypes that weft has no arrays of."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
-        try:
-            return own(*arguments, **options)
-        except UnsupportedDtypeError:
-            from weft.dsl.numpy_face import call_numpy, keep_byte_order
+        if not has_foreign(arguments) and not (options and has_foreign(options.values())):
+            try:
+                return own(*arguments, **options)
+            except UnsupportedDtypeError:
+                pass
+        from weft.dsl.numpy_face import call_numpy, keep_byte_order
 
-            return call_numpy(numpys, arguments, options, keep_byte_order)
+        return call_numpy(numpys, arguments, options, keep_byte_order)
 
     return called
 

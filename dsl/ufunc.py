@@ -28,23 +28,26 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.creation import as_dtype
+from weft.dsl.foreign import has_foreign
 from weft.dsl.immediate import MISSED, attempt_here, way_of
 from weft.dsl.numbers import within_64_bits
-from weft.dsl.objections import UnsupportedDtypeError
+from weft.dsl.objections import ForeignOperandError, UnsupportedDtypeError
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of ufuncs, or NumPy's where that is about a dtype that weft has no arrays of."""
+    """A method of ufuncs, or NumPy's for foreign arguments and for dtypes that weft has no arrays of."""
 
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
-        try:
-            return method(self, *arguments, **options)
-        except UnsupportedDtypeError:
-            from weft.dsl.numpy_face import call_numpy
+        if not has_foreign((*arguments, *options.values())):
+            try:
+                return method(self, *arguments, **options)
+            except UnsupportedDtypeError:
+                pass
+        from weft.dsl.numpy_face import call_numpy
 
-            return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
+        return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
 
     return called
 
@@ -108,8 +111,6 @@ class UFunc:
         if out is ...:  # an array also of numbers
             found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
-        if self.row.name == "power" and dtype is None:
-            check_power(*operands)
         try:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
@@ -117,6 +118,11 @@ class UFunc:
                 found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
                     return found
+            if has_foreign((*operands, out, where)):
+                raise ForeignOperandError
+            if self.row.name == "power" and dtype is None:
+                check_power(*operands)
+            if out is None and where is True and dtype is None:
                 return apply(self.row.name, *operands, location=user_location(2))
             start()
             loop = None if dtype is None else as_dtype(dtype)
@@ -130,8 +136,9 @@ class UFunc:
             from weft.dsl.numpy_face import call_numpy
 
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
-            if isinstance(theirs, np.ufunc):
-                options |= {"where": where, "casting": casting}
+            # (other libraries' functions take no options that they need not)
+            options |= {} if where is True else {"where": where}
+            options |= {} if casting == "same_kind" else {"casting": casting}
             return call_numpy(theirs, operands, options)
 
     @_or_numpys
