@@ -29,6 +29,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.own_names import OWN
+from weft.dsl.script_function import ScriptFunction, is_few
 from weft.fusion import cast
 from weft.runtime import LaunchNote, Listening, launch_heard, show_place
 
@@ -36,8 +37,13 @@ from weft.runtime import LaunchNote, Listening, launch_heard, show_place
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
 
 
-def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> Any:
-    """`value` with every weft array in it as a NumPy array; `seen` collects writable copies."""
+def to_host(
+    value: Any, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
+) -> Any:
+    """Return `value` with every weft array in it as a NumPy array; `seen` collects writable copies.
+
+    What a function in it is called with goes through `taken`: `from_host`, where none is given.
+    """
     if isinstance(value, Array):
         host = value.numpy()
         if seen is not None:
@@ -48,41 +54,57 @@ def to_host(value: Any, seen: list[tuple[Array, np.ndarray]] | None = None) -> A
         # (a number is cast by other rules than an array without axes)
         return host[()] if isinstance(value, Scalar) else host
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(to_host(v, seen) for v in value)
+        return type(value)(to_host(v, seen, taken) for v in value)
     if type(value) is dict:
-        return {k: to_host(v, seen) for k, v in value.items()}
-    if isinstance(value, (WrappedFunction, WrappedType)):
+        return {k: to_host(v, seen, taken) for k, v in value.items()}
+    if isinstance(value, (WrappedFunction, WrappedType, ScriptFunction)):
         return value.wrapped
     if isinstance(value, CallableObject):
         return value._wrapped
     if callable(value) and isinstance(value, types.FunctionType):
-        return _host_callback(value)
+        return _host_callback(value, taken or from_host)
     given = from_protocol(value)
     return given.numpy() if given is not value else value
 
 
-def _host_callback(function: Any) -> Any:
+def _host_callback(function: Any, taken: Callable[[Any], Any]) -> Any:
     @wraps(function)
     def called(*arguments: Any, **options: Any) -> Any:
-        given = [from_host(a) for a in arguments]
+        given = [taken(a) for a in arguments]
         before = [a._storage.buffer if isinstance(a, Array) else None for a in given]
-        found = to_host(function(*given, **{k: from_host(v) for k, v in options.items()}))
+        found = to_host(function(*given, **{k: taken(v) for k, v in options.items()}))
         for theirs, ours, buffer in zip(arguments, given, before, strict=True):
-            if buffer is not None and ours._storage.buffer is not buffer and theirs.flags.writeable:
+            if (
+                isinstance(ours, Array)
+                and buffer is not None
+                and ours._storage.buffer is not buffer
+                and theirs.flags.writeable
+            ):
                 np.copyto(theirs, ours.numpy())  # what the function wrote to its argument
         return found
 
     return called
 
 
+def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
+    """Return `value` with every plain NumPy array of a supported dtype, in lists and tuples too, converted."""
+    if type(value) is np.ndarray:
+        return convert_array(value) if is_supported(value.dtype) else value
+    if type(value) in (list, tuple):
+        return type(value)(_each_array(v, convert_array) for v in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_each_array(v, convert_array) for v in value))
+    return value
+
+
+def keep_few(value: Any) -> Any:
+    """Return `value` with every large NumPy array in it as a weft array; arrays of few elements stay NumPy's."""
+    return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
+
+
 def from_host(value: Any) -> Any:
     """`value` with every plain NumPy array of a supported dtype in it as a weft array."""
-    if type(value) is np.ndarray:
-        return convert(value) if is_supported(value.dtype) else value
-    if type(value) in (list, tuple):
-        return type(value)(from_host(v) for v in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(from_host(v) for v in value))
+    value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
     if isinstance(value, (np.poly1d, np.vectorize)):
@@ -108,13 +130,13 @@ def call_numpy(
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
-    host_arguments = list(to_host(arguments))
+    host_arguments = list(to_host(arguments, None, taken))
     in_place = name in _WRITERS or (name == "nan_to_num" and options.get("copy") is False)
     if in_place and arguments and isinstance(arguments[0], Array):
         host_arguments[0] = to_host(arguments[0], written)
     # (the host's arrays are weft's memory, which nobody but weft writes to)
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
-    host_options = {k: to_host(v, written if k == "out" else None) for k, v in options.items()}
+    host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
     if Listening.listeners:
         result = _call_heard(name, partial(function, *host_arguments, **host_options), (*arguments, *options.values()))
     else:
@@ -176,17 +198,18 @@ def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> A
 class WrappedFunction:
     """A NumPy function that takes and gives weft arrays."""
 
-    def __init__(self, wrapped: Callable[..., Any]) -> None:
+    def __init__(self, wrapped: Callable[..., Any], taken: Callable[[Any], Any] | None = None) -> None:
         self.wrapped = wrapped
+        self._taken = taken or from_host
         self.__name__ = getattr(wrapped, "__name__", "function")
         self.__doc__ = wrapped.__doc__
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return call_numpy(self.wrapped, arguments, options)
+        return call_numpy(self.wrapped, arguments, options, self._taken)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.wrapped, name)
-        return WrappedFunction(found) if callable(found) else found
+        return WrappedFunction(found, self._taken) if callable(found) else found
 
     def __repr__(self) -> str:
         return f"<{self.wrapped!r} on weft arrays>"
@@ -305,6 +328,11 @@ _OWN_IN: dict[str, Mapping[str, Any]] = {
 }
 
 
+def own_names_of(module: str) -> Mapping[str, Any]:
+    """Return what is weft's own in a module of NumPy's."""
+    return _OWN_IN.get(module, {})
+
+
 class Namespace(types.ModuleType):
     """A module of NumPy's whose functions take and give weft arrays."""
 
@@ -341,15 +369,17 @@ def wrap_name(found: Any) -> Any:
     return found
 
 
-_PLAIN = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
+PLAIN_NAMES = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
 
 
 @cache
 def submodule(name: str) -> Namespace:
     """`numpy` or one of its submodules on weft arrays."""
     module = import_module(name)
-    own = _OWN_IN.get(name, {})
-    plain = vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in _PLAIN if hasattr(module, n)}
+    own = own_names_of(name)
+    plain = (
+        vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in PLAIN_NAMES if hasattr(module, n)}
+    )
     return Namespace(module, own, plain)
 
 

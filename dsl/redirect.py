@@ -14,7 +14,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from weft.dsl.numpy_face import submodule
+from weft.dsl.script_namespace import MARK, script_module
 
 
 class Redirected:
@@ -34,6 +34,7 @@ class Redirected:
         self.modules: dict[str, types.ModuleType] = {}
         self.builtins = dict(vars(builtins))
         self.builtins["__import__"] = self.import_name
+        self.builtins[MARK] = to_weft
 
     def run(self, path: Path, name: str = "__main__") -> dict[str, Any]:
         """Execute a file; its global names afterwards."""
@@ -52,12 +53,12 @@ class Redirected:
     ) -> Any:
         """What the program's import statements call."""
         if self.to_weft and level == 0 and (name == "numpy" or name.startswith("numpy.")):
-            found = submodule(name)
+            found = script_module(name)
             for item in fromlist or ():
                 if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
                     with contextlib.suppress(ModuleNotFoundError):
                         importlib.import_module(f"{name}.{item}")
-            return found if fromlist else submodule("numpy")
+            return found if fromlist else script_module("numpy")
         if level == 0:
             own = self.own_module(name)
             if own is not None:

@@ -128,17 +128,19 @@ def _watch_saving(saved: dict[str, np.ndarray]) -> Iterator[None]:
         save.__name__ = name
         return save
 
-    from weft.dsl.numpy_face import NUMPY
+    from weft.dsl.script_namespace import script_module
+
+    namespace = script_module("numpy").__dict__
 
     for name in originals:
         setattr(np, name, watcher(name))
-        NUMPY.__dict__.pop(name, None)
+        namespace.pop(name, None)
     try:
         yield
     finally:
         for name, function in originals.items():
             setattr(np, name, function)
-            NUMPY.__dict__.pop(name, None)
+            namespace.pop(name, None)
 
 
 def _progress(text: str) -> None:

@@ -1,0 +1,268 @@
+"""NumPy's namespace in scripts on weft: small arrays are NumPy's own, large ones weft's, and both behave as under NumPy."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import inspect
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl import script_function
+from weft.dsl.array import Array
+from weft.dsl.redirect import Redirected
+from weft.dsl.script_function import ScriptFunction, choose, is_few, quicken
+from weft.dsl.script_namespace import MARK, script_module
+from weft.runtime import override
+
+IMMEDIATE = 16384
+FEW = 128
+
+
+@pytest.fixture(params=["python", "native"])
+def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The namespace anew, whose functions choose in Python or in native code."""
+    script_module.cache_clear()
+    if request.param == "python":
+        monkeypatch.setattr(script_function, "_native", [])
+        monkeypatch.setattr(script_function, "quicken", lambda compiling: None)
+    else:
+        quicken()
+    yield script_module("numpy")
+    script_module.cache_clear()
+
+
+def test_few_elements_are_the_square_root_of_tier_zero() -> None:
+    assert is_few(FEW) and not is_few(FEW + 1)
+    with override(immediate=0):
+        assert not is_few(1)
+    with override(immediate=100):
+        assert is_few(10) and not is_few(11)
+
+
+SMALL = """
+xp.zeros(3)
+xp.zeros((8, 16))
+xp.full((2, 2), 1000)
+xp.arange(1000, 1010)
+xp.linspace(0, 1000, 11)
+xp.eye(3)
+xp.array([1000, 2000])
+xp.array([[1.0, 2.0], [3.0, 4.0]])
+xp.array((1, 2), dtype=xp.float32)
+xp.array(["text", "more"])
+xp.tile([1, 2], 3)
+xp.exp(xp.ones(128))
+xp.add(xp.ones((128, 1)), xp.ones((1, 128)))
+xp.outer(xp.ones(128), xp.ones(128))
+xp.sum(xp.ones((4, 4)), axis=0)
+xp.sum([1, 2, 3], keepdims=True)
+xp.add.reduce(xp.ones((3, 4)))
+xp.add.outer([1, 2], [3, 4])
+xp.linalg.solve(xp.eye(3), xp.ones(3))
+xp.linalg.eigvals(xp.zeros((2, 2)) + 1j)
+xp.fft.fft(xp.ones(8))
+xp.random.rand(3)
+xp.random.default_rng(1).normal(size=(5, 5))
+xp.random.RandomState(1).randn(3)
+xp.where(xp.ones(3) > 0, 1.0, 0.0)
+xp.concatenate([xp.ones(3), xp.zeros(3)])
+xp.mgrid[0:3, 0:4]
+xp.r_[1:4, 7]
+xp.broadcast_to(xp.ones(3), (1000, 3))
+xp.apply_along_axis(lambda row: row * 2, 0, xp.ones((3, 3)))
+xp.vectorize(lambda v: v + 1)(xp.arange(3))
+xp.fromfunction(lambda i, j: i + j, (3, 3))
+xp.poly1d([1, 2, 3])(xp.arange(3))
+xp.asarray(range(5))
+xp.frombuffer(b"abcdefgh", xp.uint8)
+""".strip().splitlines()
+
+LARGE = """
+xp.zeros(129)
+xp.ones((100, 100))
+xp.eye(100)
+xp.arange(1000)
+xp.arange(0, 1, 0.001)
+xp.linspace(0, 1, 1000)
+xp.array(list(range(1000)))
+xp.array([[1.0] * 100] * 100)
+xp.tile([1.0, 2.0], 1000)
+xp.repeat(xp.ones(3), 1000)
+xp.pad(xp.ones(3), 200)
+xp.indices((20, 20))
+xp.fromfunction(lambda i, j: i + j, (30, 30))
+xp.random.rand(1000)
+xp.random.default_rng(1).normal(size=1000)
+xp.random.default_rng(1).permutation(1000)
+xp.random.RandomState(1).randn(30, 30)
+xp.mgrid[0:30, 0:30]
+xp.exp(xp.linspace(0, 1, 1000))
+xp.linalg.solve(xp.eye(20) * 2, xp.ones((20, 20)))
+xp.fft.fftfreq(1000)
+""".strip().splitlines()
+
+
+def _run(program: str, xp: Any) -> Any:
+    # in a frame with a script's builtins, which generators look for
+    return eval(program, {"xp": xp, "__builtins__": {**vars(builtins), MARK: True}})
+
+
+@pytest.mark.parametrize("program", SMALL)
+def test_small_arrays_are_numpys(program: str, xp: Any) -> None:
+    found, wanted = _run(program, xp), _run(program, np)
+    assert type(found) is type(wanted) is np.ndarray and found.dtype == wanted.dtype
+    if "random.rand(" not in program:
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("program", LARGE)
+def test_large_arrays_are_wefts(program: str, xp: Any) -> None:
+    found, wanted = _run(program, xp), _run(program, np)
+    assert isinstance(found, Array) and type(wanted) is np.ndarray and found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    if "random.rand(" not in program:
+        np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-300)
+
+
+def test_numbers_are_numpys(xp: Any) -> None:
+    assert type(xp.sqrt(2.0)) is np.float64 and type(xp.sum([1, 2])) is np.int64 and xp.sqrt(2.0) == np.sqrt(2.0)
+    assert isinstance(xp.random.default_rng(0).random(), float)
+    assert isinstance(xp.mean(xp.arange(1000.0)), (Array, np.floating))
+
+
+def test_large_arrays_of_numpys_become_wefts(xp: Any) -> None:
+    theirs = np.arange(900.0)
+    square = theirs.reshape(30, 30) + np.eye(30) * 1e3
+    for found in (xp.exp(-theirs), xp.add(theirs, 1), xp.array(theirs), xp.sort(theirs), xp.linalg.inv(square)):
+        assert isinstance(found, Array)
+
+
+def test_what_may_be_a_view_stays_one(xp: Any) -> None:
+    for n in (4, 100, 200):
+        square = np.zeros((n, n))
+        for view in (xp.reshape(square, -1), xp.ravel(square), xp.transpose(square), xp.atleast_1d(square)):
+            assert type(view) is np.ndarray and np.shares_memory(view, square)
+        assert all(np.shares_memory(part, square) for part in xp.split(square, 2))
+    middle = np.zeros((100, 100))
+    assert xp.asarray(middle) is middle and xp.ascontiguousarray(middle) is middle
+    assert xp.array(np.zeros(3), copy=False) is not None
+    large = np.zeros(20_000)
+    assert isinstance(xp.asarray(large), Array)
+
+
+def test_what_is_written_to_numpys_arrays_arrives(xp: Any) -> None:
+    for n in (4, 300):
+        square = np.zeros((n, n))
+        assert xp.add(square, 1, out=square) is square and square.sum() == n * n
+        assert xp.add(square, xp.ones((n, n)), square) is square and square[0, 0] == 2
+        xp.fill_diagonal(square, 0)
+        xp.put(square, [1], 9)
+        xp.copyto(square[1:], xp.ones((n - 1, n)) * 7)
+        xp.add.at(square, (xp.array([2]), xp.array([2])), 1.0)
+        assert square[0, 0] == 0 and square[0, 1] == 9 and square[1, 0] == 7 and square[2, 2] == 8
+        xp.cumsum(np.ones(n), out=square[0])
+        assert square[0, -1] == n
+    order = list(range(10))
+    xp.random.shuffle(order)
+    assert sorted(order) == list(range(10))
+    many = xp.arange(1000)
+    xp.random.default_rng(0).shuffle(many)
+    wanted = np.arange(1000)
+    np.random.default_rng(0).shuffle(wanted)
+    assert isinstance(many, Array) and many.tolist() == wanted.tolist()
+
+
+def test_small_and_large_meet(xp: Any) -> None:
+    small, large = xp.ones(3), xp.ones((1000, 3))
+    for found in (small + large, large + small, xp.add(small, large), small @ large.T, xp.dot(large, small)):
+        assert isinstance(found, Array) and found.size >= 1000
+    assert isinstance(xp.concatenate([small, large[0]]), (Array, np.ndarray))
+    small += large[0]
+    assert type(small) is np.ndarray and small.tolist() == [2, 2, 2]
+    large[0] = small
+    large[xp.array([1, 2])] = 5
+    assert large[:4, 0].tolist() == [2, 5, 5, 1]
+    assert isinstance(xp.stack([small, large[0]]), (Array, np.ndarray))
+
+
+def test_functions_stand_for_numpys(xp: Any) -> None:
+    assert (
+        isinstance(xp.add, ScriptFunction)
+        and xp.add == np.add
+        and {np.add: 1}[xp.add] == 1
+        and {xp.sum: 2}[np.sum] == 2
+    )
+    assert xp.add != xp.subtract and xp.add.nin == 2 and xp.add.__name__ == "add" and repr(xp.add) == "<ufunc 'add'>"
+    assert inspect.signature(xp.mean) == inspect.signature(np.mean) and xp.mean.__doc__ == np.mean.__doc__
+    assert pickle.loads(pickle.dumps(xp.add)) == np.add and copy.deepcopy(xp.sum) == np.sum
+    assert (
+        isinstance(xp.zeros(3), xp.ndarray)
+        and isinstance(xp.zeros(3000), xp.ndarray)
+        and type(xp.zeros(3)) == xp.ndarray  # noqa: E721
+    )
+    with pytest.raises(TypeError, match="argument"):
+        xp.add(1)
+    with pytest.raises(ValueError, match="broadcast"):
+        xp.add(xp.ones(2), xp.ones(3))
+    with pytest.raises(TypeError):
+        xp.zeros()
+    with pytest.raises(AttributeError):
+        _ = xp.nothing_of_the_kind
+    assert "einsum" in dir(xp)
+
+
+def test_a_protocol_of_the_scripts_own(xp: Any) -> None:
+    class Own:
+        def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+            return {xp.sum: "summed", xp.concatenate: "joined"}[function]
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+            return {xp.add: "added"}[ufunc]
+
+    assert xp.sum(Own()) == "summed" and xp.concatenate([xp.ones(3), Own()]) == "joined"
+    assert xp.add(xp.ones(3), Own()) == "added" and xp.add(xp.ones(3000), Own()) == "added"
+
+
+def test_generators_are_numpys(xp: Any) -> None:
+    made = xp.random.default_rng(3)
+    assert isinstance(made, np.random.Generator) and isinstance(np.random.default_rng(3), xp.random.Generator)
+    assert xp.random.default_rng(made) is made and not isinstance(made, xp.random.RandomState)
+    assert type(pickle.loads(pickle.dumps(made)).normal(size=3)) is np.ndarray
+    assert type(made.normal(size=1000)) is np.ndarray  # (asked for from a module that is no script)
+    assert xp.random.default_rng(3).integers(0, 10**6) == np.random.default_rng(3).integers(0, 10**6)
+
+
+def test_without_tier_zero_all_arrays_are_wefts(xp: Any) -> None:
+    with override(immediate=0):
+        assert (
+            isinstance(xp.zeros(3), Array)
+            and isinstance(xp.exp(np.ones(3)), Array)
+            and isinstance(xp.random.rand(3), Array)
+        )
+
+
+def test_python_chooses_as_native_code_does() -> None:
+    called: list[str] = []
+    function = choose(np.ones_like, lambda *a, **o: called.append("own"), script_function.Kind.COMPUTE)
+    function([1, 2]), function(np.ones(FEW)), function(1.5)
+    assert not called
+    function(np.ones(FEW + 1)), function(wf.ones(3)), function([0] * (FEW + 1)), function([[0] * FEW] * 2)
+    assert called == ["own"] * 4
+
+
+def test_scripts_import_the_namespace(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np, numpy.random as nr\nfrom numpy import linalg, sin\nfrom numpy.random import default_rng\n"
+        "small, large = np.zeros(3), np.zeros(1000)\ndrawn = default_rng(0).normal(size=1000)\ntold = np.mean(drawn)\n"
+    )
+    left = Redirected(tmp_path).run(script)
+    assert type(left["small"]) is np.ndarray and isinstance(left["large"], Array) and isinstance(left["drawn"], Array)
+    assert float(left["told"]) == pytest.approx(np.random.default_rng(0).normal(size=1000).mean())
