@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, Part, Scalar, as_operand, record, user_location
+from weft.codegen import is_supported
+from weft.dsl.array import Array, Part, Scalar, as_operand, convert, record, user_location, wrap
+from weft.dsl.host_values import adopt
+from weft.dsl.immediate import COMMON
 from weft.dsl.kept_code import keep_equal_code
 from weft.dsl.numbers import (
     SLOT_TYPES,
@@ -26,7 +29,7 @@ from weft.dsl.numbers import (
     within_64_bits,
 )
 from weft.fusion import INTERNED, Epoch, Expr, Location, Storage, bind, current_epoch, cut, map_, operand, recording
-from weft.runtime import DeviceMismatchError
+from weft.runtime import IMMEDIATE, DeviceMismatchError
 
 # Ways in which an operation takes its operands: they are part of what it is found again by.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
@@ -125,10 +128,25 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
+def hold(values: np.ndarray) -> Array | np.ndarray:
+    """Return a NumPy array that is an operand as a weft array, which keeps the elements of this moment.
+
+    So it is an operand like any other, and the operation is found by its call site. NumPy's array itself where weft has no
+    arrays of its dtype.
+    """
+    if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
+        device = (recording.epoch or current_epoch()).device
+        if device.name == "cpu":
+            return wrap(adopt(values.copy(), device))
+    return convert(values) if is_supported(values.dtype) else values
+
+
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     """Record row `op` of arrays and numbers."""
     where = location or user_location(2)
     key = node = None
+    if np.ndarray in map(type, operands):
+        operands = tuple([hold(value) if type(value) is np.ndarray else value for value in operands])
     if len(operands) <= 2:
         first, second = operands if len(operands) == 2 else (operands[0], ...)
         if isinstance(first, Array):

@@ -20,6 +20,7 @@ from weft.dsl.again import (
     accepts,
     apply,
     apply_anew,
+    hold,
     recall,
     remember,
 )
@@ -66,6 +67,8 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         found = attempt(immediate, (other, self) if reflected else (self, other))
         if found is not MISSED:
             return found
+        if type(other) is np.ndarray:
+            other = hold(other)
         frame = sys._getframe(1)
         code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)
@@ -128,6 +131,8 @@ def _in_place(op: str) -> Any:
     def method(self: Array, other: Any) -> Any:
         if attempt_in_place(immediate, self, other):
             return self
+        if type(other) is np.ndarray:
+            other = hold(other)
         frame = sys._getframe(1)
         code, at = where = frame.f_code, frame.f_lasti
         key, node = recall(op, IN_PLACE, self, other, code, at)
@@ -229,6 +234,8 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
             found = attempt(immediate, (second, number) if reflected else (number, second), self.device)
             if found is not MISSED:
                 return found
+        if type(other) is np.ndarray:
+            other = hold(other)
         frame = sys._getframe(1)
         code, at = frame.f_code, frame.f_lasti
         key, node = recall(op, way, self, other, code, at)

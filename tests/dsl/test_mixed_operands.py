@@ -1,0 +1,61 @@
+"""NumPy arrays as operands beside weft arrays: operands like any other, with the elements of the moment of the call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl import again
+from weft.runtime import override
+
+PROGRAMS: dict[str, Any] = {
+    "large + row": lambda large, row: large + row,
+    "row - large": lambda large, row: row - large,
+    "np.multiply": lambda large, row: np.multiply(large, row),
+    "wf.maximum": lambda large, row: np.maximum(row, large),
+    "in place": lambda large, row: large.__iadd__(row),
+}
+
+
+@pytest.fixture(params=[0, 1000], autouse=True)
+def _tiers(request: pytest.FixtureRequest) -> Any:
+    with override(immediate=request.param):
+        yield
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_they_are_found_by_the_call_site(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    anew: list[str] = []
+    real = again.apply_anew
+    monkeypatch.setattr(again, "apply_anew", lambda op, *rest: anew.append(op) or real(op, *rest))
+    monkeypatch.setattr("weft.dsl.operators.apply_anew", again.apply_anew)
+    host, row = np.arange(6000.0).reshape(2000, 3), np.arange(3.0)
+    large = wf.asarray(host)
+    for _ in range(6):
+        row += 1
+        found, wanted = PROGRAMS[name](large, row), PROGRAMS[name](host, row)
+        wf.evaluate(found)
+        np.testing.assert_array_equal(found, wanted)
+    assert len(anew) <= 2
+
+
+def test_what_is_recorded_keeps_the_elements() -> None:
+    large, row = wf.ones((2000, 3)), np.arange(3.0)
+    held, other = large * row, large.copy()
+    other += row
+    row[:] = -1
+    assert held[1].tolist() == [0, 1, 2] and other[1].tolist() == [1, 2, 3]
+
+
+def test_other_dtypes_and_orders() -> None:
+    large, row = wf.ones((2000, 3)), np.arange(3.0)
+    assert (large + row.astype(">f8"))[0].tolist() == [1, 2, 3]
+    assert (large + row.astype(np.float16))[0].tolist() == [1, 2, 3]
+    assert (large + np.arange(6000.0).reshape(3, 2000).T)[1].tolist() == [2, 2002, 4002]
+    assert (large[:2] + np.array([1, 2, 3], object)).tolist() == [[2, 3, 4]] * 2
+    assert (large + np.empty((0, 1, 3))).shape == (0, 2000, 3)
+    with pytest.raises(ValueError, match="broadcast"):
+        large + np.ones(4)
