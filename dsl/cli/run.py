@@ -87,6 +87,8 @@ def _execute(path: Path, on_weft: bool) -> tuple[int, dict[str, Any]]:
     except BaseException as error:
         traceback.print_exception(_from_script(error, path))
         return 1, {}
+    finally:
+        program.forget()
 
 
 def _from_script(error: BaseException, path: Path) -> BaseException:

@@ -6,6 +6,7 @@ import builtins
 import copy
 import inspect
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -266,3 +267,38 @@ def test_scripts_import_the_namespace(tmp_path: Path) -> None:
     left = Redirected(tmp_path).run(script)
     assert type(left["small"]) is np.ndarray and isinstance(left["large"], Array) and isinstance(left["drawn"], Array)
     assert float(left["told"]) == pytest.approx(np.random.default_rng(0).normal(size=1000).mean())
+
+
+def test_packages_beside_the_script(tmp_path: Path) -> None:
+    package = tmp_path / "beside"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").write_text("from . import first\nfrom beside import second\nfrom .inner import *\n")
+    (package / "first.py").write_text("import beside.second as later\nimport numpy\nmade = numpy.zeros(1000)\n")
+    (package / "second.py").write_text("from beside import first\nfrom beside.inner.deep import DEPTH\n")
+    (package / "inner" / "__init__.py").write_text("from .deep import DEPTH\n__all__ = ['DEPTH']\n")
+    (package / "inner" / "deep.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom typing import ClassVar\n"
+        "DEPTH = 2\n@dataclass\nclass Point:\n    x: float\n    of: ClassVar[str] = ''\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import beside.inner.deep, pickle\nfrom beside import first, DEPTH, second\nfrom beside.inner.deep import Point\n"
+        "class Own:\n    pass\n"
+        "same = pickle.loads(pickle.dumps(Point(1.5))), type(pickle.loads(pickle.dumps(Own()))) is Own\n"
+    )
+    program = Redirected(tmp_path)
+    left = program.run(script)
+    assert left["DEPTH"] == 2 and left["same"][0].x == 1.5 and left["same"][1]
+    assert isinstance(left["first"].made, Array) and left["beside"].second is left["second"]
+    assert "beside.first" in sys.modules
+    program.forget()
+    assert not [name for name in sys.modules if name.startswith("beside")]
+
+
+def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "broken_beside.py").write_text("raise ValueError('as it loads')\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "found = []\nfor _ in range(2):\n    try:\n        import broken_beside\n    except ValueError as error:\n        found.append(str(error))\n"
+    )
+    assert Redirected(tmp_path).run(script)["found"] == ["as it loads"] * 2 and "broken_beside" not in sys.modules
