@@ -14,6 +14,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from struct import Struct
 from sys import getrefcount
 from typing import Any
@@ -39,6 +40,7 @@ from weft.fusion.storage import OVERWRITING, Epoch
 from weft.fusion.stored import is_window
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
+from weft.fusion.tiers import try_interpreting
 from weft.runtime import (
     Buffer,
     Device,
@@ -71,6 +73,8 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     plan = _plans.get(key)
     if plan is None:
         graph = make_graph(versions, epoch.results)
+        if setting("interpret") == "always" and try_interpreting(key, graph, epoch, versions, wanted, settle):
+            return
         plan = _keep(key, versions, graph, _plan_movable(epoch, graph, wanted))
     elif plan.patience:
         plan.patience -= 1
@@ -78,7 +82,17 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
             graph = make_graph(versions, epoch.results)
             alone = _plan_alone(epoch, graph, wanted)
             plan = plan if alone is None else _keep(key, versions, graph, alone)
-    execute(plan, epoch, settle)
+    if not setting("verify") or epoch.device.streaming:
+        execute(plan, epoch, settle)
+        return
+    verdict = import_module("weft.fusion.judge").Verdict(epoch, versions, wanted)
+
+    def judged(plan: Plan, table: list[Any]) -> None:
+        verdict.compare(plan, table)
+        settle(plan, table)
+
+    execute(plan, epoch, judged)
+    verdict.close(plan)
 
 
 def _keep(key: Any, versions: list[Expr], graph: Graph, plan: Plan) -> Plan:

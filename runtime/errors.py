@@ -107,6 +107,14 @@ class CacheWarning(UserWarning):
     """The disk cache could not be used as it should; work goes on without it."""
 
 
+class VerificationError(WeftError, AssertionError):
+    """A plan gave other bits than the same program interpreted (setting ``verify``)."""
+
+
+class OptimizerWarning(UserWarning):
+    """Planning or compiling failed; the program was interpreted instead, with the same result."""
+
+
 class PerformanceWarning(UserWarning):
     """Something works, but slower than it could."""
 

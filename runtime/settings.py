@@ -46,6 +46,15 @@ def _stages(text: str) -> tuple[str, ...]:
     return names
 
 
+def _choice(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"it takes {', '.join(names)}")
+        return text
+
+    return parse
+
+
 TABLE = (
     Setting(
         "device",
@@ -72,6 +81,23 @@ TABLE = (
     Setting("progress", "WEFT_PROGRESS", _flag, True, "whether compilations that take seconds are shown on a terminal"),
     Setting(
         "nvtx", "WEFT_NVTX", _flag, False, "whether launches are ranges for NVIDIA's tools (needs the nvtx package)"
+    ),
+    Setting(
+        "interpret",
+        "WEFT_INTERPRET",
+        _choice("auto", "always", "never"),
+        "auto",
+        'whether programs without a plan are interpreted: "auto" (until that has taken as long as compiling them), "always", "never"',
+    ),
+    Setting(
+        "strict",
+        "WEFT_STRICT",
+        _flag,
+        False,
+        "whether errors of the optimizer are raised; else it warns and interprets",
+    ),
+    Setting(
+        "verify", "WEFT_VERIFY", _flag, False, "whether every plan also runs interpreted, and the bits are compared"
     ),
     Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core"),
     Setting("graphs", "WEFT_GRAPHS", _count, 3, "runs of a plan of small kernels that make it a CUDA graph; 0: never"),

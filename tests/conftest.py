@@ -24,7 +24,7 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
     # plans are tested on arrays that are easy to read: nothing of them is done at the call, but where a module says so
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
-    with override(cache_dir=str(folder), immediate=some):
+    with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True):
         yield
     set_default_device(None)
 

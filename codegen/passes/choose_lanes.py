@@ -105,8 +105,14 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 
 def _can_have_lanes(operation: Operation) -> bool:
     """Parallel and reduce loops can, if no loop inside has bounds that differ between lanes, and each `if` only chooses
-    between two values."""
+    between two values.
+
+    Of loops inside one another that fold and round only the innermost can: which of them it is must not depend on what else
+    the kernel reads.
+    """
     if operation.attributes["role"] not in ("parallel", "reduce"):
+        return False
+    if operation.attributes["role"] == "reduce" and any(o.opcode == "for" and rounds(o) for o in _inside(operation)):
         return False
     steps = _steps(operation)
     for inner in _inside(operation):

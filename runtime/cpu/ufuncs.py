@@ -131,7 +131,7 @@ def _end(t: Text) -> str:
 def _map_text(entry: str) -> str:
     """The loop of an elementwise ufunc: packed operands in one call, strided ones in another.
 
-    Where a stride is no multiple of the item size each element is a call of its own.
+    Where a stride is no multiple of the item size, or an element needs the one before, each is a call of its own.
     """
     t = Text()
     _begin(t, entry, 2 * MOST + 1)
@@ -153,6 +153,12 @@ def _map_text(entry: str) -> str:
         old = t.new(f"load i64, ptr %{name}")
         t.do(f"store i64 {t.new(f'or i64 {old}, {t.new(line)}')}, ptr %{name}")
     t.end_loop("read")
+    # a reduction writes where it reads, and what it accumulates is read by the next element
+    last = t.new(f"sub i64 {count}, 1")
+    step, out = t.load("%steps", last), t.load("%args", last)
+    behind = t.new(f"add i64 {t.load('%args', 0)}, {step}")
+    t.branch(f"icmp eq i64 {behind}, {out}", "single", "apart")
+    t.label("apart")
     t.branch(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "ask")
     t.label("packed")
     t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {length})")

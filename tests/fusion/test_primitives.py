@@ -122,6 +122,17 @@ def test_operands_broadcast_and_elements_need_no_whole_strides() -> None:
     assert same_bits(product(packed["z"], packed["z"]), product(packed["z"].copy(), packed["z"].copy()))
 
 
+def test_methods_of_ufuncs() -> None:
+    row = primitive("maximum", (np.dtype(np.float32),) * 2)
+    x = np.random.default_rng(0).standard_normal((50, 70)).astype(np.float32)
+    for axis in (0, 1):
+        assert same_bits(row.accumulate(x, axis=axis), np.maximum.accumulate(x, axis=axis))
+        assert same_bits(row.reduce(x, axis=axis), np.maximum.reduce(x, axis=axis))
+    places = np.array([3, 3, 5])
+    row.at(x[0], places, np.float32([9, 8, 7]))
+    assert x[0, 3] == 9 and x[0, 5] == 7
+
+
 def test_no_warning_comes_of_a_compiled_loop() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

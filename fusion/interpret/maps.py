@@ -1,0 +1,202 @@
+"""Elementwise operations over blocks that stay in the cache.
+
+In: a value that an elementwise operation makes, and those that are computed for it alone. Out: a `Cluster`: calls of primitives
+on blocks of arrays and on registers. Invariant: a register is written before it is read in every block, and belongs to one
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.expr import Expr, constant_value
+from weft.fusion.primitives import primitive
+from weft.runtime import run_calls
+
+# Elements of a block: a dozen registers of float64 stay in a core's second cache, and NumPy's loops release the interpreter's
+# lock for long enough.
+BLOCK = 1 << 15
+# Blocks of a run that are worth another thread.
+BLOCKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A call of a primitive: operands below 0 are registers (-1 is the first), others inputs. The result: a register, or 0 for
+    the array that the cluster makes."""
+
+    call: Callable[..., Any]
+    operands: tuple[int, ...]
+    result: int
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Elementwise operations over the same shape, in order."""
+
+    operations: tuple[Operation, ...]
+    registers: int
+    shape: tuple[int, ...]
+
+
+def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
+    """Elementwise values that are computed for elementwise ones of the same shape alone, block by block."""
+    root: dict[Expr, Expr] = {}
+    found: set[Expr] = set()
+    for node in reversed(order):
+        if node.kind != "map":
+            continue
+        root[node] = node
+        if node not in outputs and users[node] and all(u.kind == "map" and u.shape == node.shape for u in users[node]):
+            homes = {root[u] for u in users[node]}
+            if len(homes) == 1:
+                root[node] = homes.pop()
+                found.add(node)
+    return found
+
+
+def make_cluster(root: Expr, inside: set[Expr]) -> tuple[list[Expr], Cluster]:
+    """The inputs of a value's cluster, and the cluster."""
+    inputs: dict[Expr, int] = {}
+    members = _members(root, inside)
+    last: dict[Expr, int] = {}
+    for k, node in enumerate(members):
+        for child in node.operands:
+            last[child] = k
+    build = _Builder(inputs)
+    for k, node in enumerate(members):
+        typed = [build.typed(child, kind, inside) for child, kind in zip(node.operands, node.attrs, strict=True)]
+        call = primitive(node.op, node.attrs, node.dtype)
+        build.emit(node, call, typed, node is root)
+        for child in set(node.operands):
+            if child in inside and last[child] == k:
+                build.release(child)
+    return list(inputs), Cluster(tuple(build.operations), build.registers, root.shape)
+
+
+def _members(root: Expr, inside: set[Expr]) -> list[Expr]:
+    """The cluster's operations, operands first."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((child, False) for child in node.operands if child in inside)
+    return order
+
+
+class _Builder:
+    """Gives the values of a cluster registers, which are used again as soon as nothing reads them."""
+
+    def __init__(self, inputs: dict[Expr, int]) -> None:
+        self.inputs = inputs
+        self.operations: list[Operation] = []
+        self.registers = 0
+        self._free: list[int] = []
+        self._home: dict[Expr, int] = {}
+        self._casts: list[int] = []  # registers of operands of the next operation alone
+
+    def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
+        """Where a value is in this dtype."""
+        place = self._home[node] if node in inside else self.inputs.setdefault(node, len(self.inputs))
+        if node.dtype == kind:
+            return place
+        register = self._take()
+        self._casts.append(register)
+        self.operations.append(Operation(primitive("cast", (node.dtype,), kind), (place,), register, kind))
+        return register
+
+    def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
+        """An operation."""
+        result = 0 if last else self._take()
+        self._home[node] = result
+        self.operations.append(Operation(call, tuple(operands), result, node.dtype))
+        self._free += self._casts
+        self._casts.clear()
+
+    def release(self, node: Expr) -> None:
+        """Nothing reads a value any more."""
+        self._free.append(self._home[node])
+
+    def _take(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self.registers += 1
+        return -self.registers
+
+
+# -- running ------------------------------------------------------------------------------------
+
+
+def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
+    """Compute an elementwise value."""
+    cluster: Cluster = step.detail
+    out = frame.new(step.node)
+    if not out.size:
+        return out
+    arrays = [values[k] for k in step.operands]
+    shape = cluster.shape
+    if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
+        arrays = [a.reshape(-1) if a.size > 1 else a.reshape(()) for a in arrays]
+        flat = out.reshape(-1)
+        pieces: list[Any] = [slice(k, k + BLOCK) for k in range(0, out.size, BLOCK)]
+    else:
+        arrays = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape) for a in arrays]
+        flat = out
+        pieces = list(_blocks(shape))
+    if len(pieces) == 1:
+        _run_blocks(cluster, arrays, flat, [...])
+        return out
+    threads = min(frame.threads, len(pieces) // BLOCKS)
+    if threads < 2:
+        _run_blocks(cluster, arrays, flat, pieces)
+        return out
+    share = -(-len(pieces) // (2 * threads))
+    parts = [pieces[k : k + share] for k in range(0, len(pieces), share)]
+    run_calls([lambda part=part: _run_blocks(cluster, arrays, flat, part) for part in parts], threads)  # type: ignore[misc]
+    return out
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[Any]:
+    """Indices of blocks: whole inner axes, and a range of the axis around them."""
+    axis = len(shape) - 1
+    while axis > 0 and prod(shape[axis:]) <= BLOCK:
+        axis -= 1
+    length = max(1, BLOCK // prod(shape[axis + 1 :]))
+    for outer in np.ndindex(*shape[:axis]):
+        for k in range(0, shape[axis], length):
+            yield (*outer, slice(k, k + length))
+
+
+def _run_blocks(cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any]) -> None:
+    memory = [np.empty(min(out.size, BLOCK), np.complex128) for _ in range(cluster.registers)]
+    with np.errstate(all="ignore"):
+        for piece in pieces:
+            target = out[piece]
+            blocks = [a[piece] if a.ndim else a for a in arrays]
+            registers: dict[int, Any] = {}
+            size, shape = target.size, target.shape
+            for operation in cluster.operations:
+                operands = [blocks[k] if k >= 0 else registers[k] for k in operation.operands]
+                if not operation.result:
+                    operation.call(*operands, out=target)
+                    continue
+                kind = operation.dtype
+                register = memory[-operation.result - 1].view(kind)[:size].reshape(shape)
+                registers[operation.result] = operation.call(*operands, out=register)
+
+
+def constant_array(node: Expr) -> Any:
+    """A constant over its shape."""
+    return np.broadcast_to(constant_value(node), node.shape)

@@ -1,0 +1,157 @@
+"""Interpreted programs give the bits of plans: the judge compares both."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.fusion.test_primitives import same_bits
+from tests.fuzz import graphs, layouts, programs, rows
+from weft.fusion import judge, tiers
+from weft.fusion.interpret import maps
+from weft.runtime import override
+
+
+@pytest.fixture(autouse=True)
+def _compared() -> Any:
+    before = judge.Tally.compared
+    with override(verify=True):
+        yield
+    assert judge.Tally.compared > before
+
+
+@pytest.mark.parametrize("seed", range(5000, 5040, 10))
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_random_programs(seed: int, device: str) -> None:
+    for k in range(seed, seed + (10 if device == "cpu" else 3)):
+        assert programs.check(k, device) == ""
+
+
+def test_random_large_programs() -> None:
+    for k in range(5100, 5105):
+        assert programs.check(k, "cpu", large=True) == ""
+
+
+def test_random_mixtures_and_layouts() -> None:
+    for k in range(5):
+        assert graphs.check(k, ("cpu",)) == ""
+        assert layouts.check(k, ("cpu",)) == ""
+        assert rows.check(k, ("cpu",), most=3000) == ""
+
+
+def values(*shape: int, dtype: Any = float) -> Any:
+    return wf.asarray(np.random.default_rng(0).standard_normal(shape).astype(dtype))
+
+
+@pytest.mark.parametrize("block", [7, 64, maps.BLOCK])
+def test_chains_over_blocks(block: int) -> None:
+    with mock.patch.object(maps, "BLOCK", block), mock.patch.object(maps, "BLOCKS", 1), override(threads=3):
+        x, y = values(40, 33), values(33, dtype=np.float32)
+        wf.evaluate(wf.exp(x.T)[:, ::2] * 2 + wf.maximum(x.T[:, ::2], 0) / (1 + y[:, None] ** 2))
+        wf.evaluate((x * y - x.mean(axis=1, keepdims=True)).astype(np.int32) // 3 + (x > y))
+        wf.evaluate(wf.where(x > 0, x + 1j, 2) * x.conj())
+
+
+def test_sums_of_what_lies_otherwise() -> None:
+    x, y, v = values(70, 130), values(130, 70), values(70)
+    wf.evaluate((x + y.T).sum(), (x * v[:, None]).sum(axis=0), (x * v[:, None]).sum(), (y.T * 2).sum(axis=1))
+    wf.evaluate((x[::2, ::-1] * 3).sum(axis=1), (x[:, None, :] * y.T[:, :, None]).sum(axis=(0, 2)))
+    wf.evaluate(x.var(axis=1), x.std(), wf.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1))
+
+
+def test_memory_is_overwritten_only_where_nothing_else_needs_it() -> None:
+    x = values(1000)
+    view, copy = x[::2], x.copy()
+    x[1:] += x[:-1]
+    x[::3] = view[0] * 2
+    wf.evaluate(x)
+    assert same_bits(view, x[::2]) and not same_bits(copy, x)
+
+
+def interpreted(compute: Any) -> None:
+    """Run something that has to be interpreted."""
+    with (
+        override(verify=False, interpret="always"),
+        mock.patch("weft.fusion.execute.make_plan", side_effect=AssertionError),
+    ):
+        compute()
+
+
+def test_an_update_takes_the_memory_of_what_nobody_shows() -> None:
+    wf.evaluate(values(3) + 1)
+
+    def compute() -> None:
+        x = values(50_000)
+        wf.evaluate(x)
+        before = np.asarray(x).__array_interface__["data"][0]
+        gc.collect()
+        x[10:] = 1
+        x[:5] = 2
+        wf.evaluate(x)
+        assert np.asarray(x).__array_interface__["data"][0] == before
+        old = np.asarray(x)  # somebody shows it
+        x[:5] = 7
+        wf.evaluate(x)
+        assert old[0] != 7 and x[0] == 7
+        y = x + 1  # needs the old values later
+        x[:5] = 8
+        wf.evaluate(x)
+        assert y[0] == 8 and x[0] == 8
+
+    interpreted(compute)
+
+
+def test_results_of_one_evaluation_have_memory_of_their_own() -> None:
+    def compute() -> None:
+        x = wf.exp(values(30, 40))
+        y, z = x.reshape(40, 30).copy(), x.T.copy()
+        wf.evaluate(x, y, z)
+        y[0] = 5
+        assert (np.asarray(x)[0] != 5).all() and (np.asarray(z)[:, 0] != 5).all()
+
+    wf.evaluate(values(3) + 1)
+    interpreted(compute)
+
+
+def test_an_interrupt_leaves_what_was_pending() -> None:
+    wf.evaluate(values(3) + 1)
+
+    def compute() -> None:
+        x = values(1000)
+        y = wf.exp(x) + 1
+        with mock.patch.object(maps, "_run_blocks", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+            wf.evaluate(y)
+        assert same_bits(y, np.asarray(wf.exp(x)) + 1)
+
+    interpreted(compute)
+
+
+def test_programs_are_kept_for_a_while() -> None:
+    wf.evaluate(values(3) + 1)
+    with override(verify=False, interpret="always"):
+        for n in range(2, tiers.PROGRAMS_LIMIT + 20):
+            wf.evaluate(wf.ones(n) * 2 + wf.arange(n))
+    assert len(tiers._programs) <= tiers.PROGRAMS_LIMIT
+
+
+def test_a_difference_is_reported_with_the_plan(tmp_path: Any) -> None:
+    wf.evaluate(values(3) + 1)
+    x = values(100)
+    real = maps.primitive
+    wrong = lambda op, loop, dtype=None: np.add if op == "multiply" else real(op, loop, dtype)  # noqa: E731
+    with mock.patch.object(maps, "primitive", wrong), override(dump=str(tmp_path)):
+        y = x * 3
+        with pytest.raises(wf.VerificationError, match=r"at \(0,\) and \d+ places more") as caught:
+            wf.evaluate(y)
+    assert same_bits(y, np.asarray(x) * 3)  # the plan's results are there
+    report = str(caught.value).split("the plan is in ")[1].split(",")[0]
+    with open(report) as file:
+        text = file.read()
+    assert "map multiply" in text and "kernel" in text and "test_interpret.py" in text
+    (saved,) = tmp_path.glob("*.npz")
+    assert same_bits(np.load(saved)["slot0"], x)
