@@ -24,9 +24,10 @@ import numpy as np
 from weft.fusion import resized
 from weft.fusion.arena import Carve, Take, arrange_memory
 from weft.fusion.explain import announce, launch_note
-from weft.fusion.expr import Expr, contiguous_strides, topological
+from weft.fusion.expr import Expr, topological
 from weft.fusion.graph import Graph, make_graph
 from weft.fusion.group import Group
+from weft.fusion.host_calls import call_host, call_there
 from weft.fusion.join_groups import join_groups
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.kernels import LARGE, Special, obtain_kernels
@@ -467,13 +468,13 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
         table[step] = None
     elif isinstance(step, Call):
         if hasattr(step.node.attrs[0], "enqueue"):
-            _call_there(step, table, device)
+            call_there(step, table, device)
         elif Listening.listeners:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
             note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
-            launch_heard(device, note, partial(_call_host, step, table, device))
+            launch_heard(device, note, partial(call_host, step, table, device))
         else:
-            _call_host(step, table, device)
+            call_host(step, table, device)
 
 
 def _carve(step: Carve, table: list[Any], device: Device) -> None:
@@ -558,54 +559,3 @@ def _take(step: Take, table: list[Any], device: Device) -> bool:
     device.copy(table[step.source], fresh, step.nbytes)
     table[step.place] = fresh
     return False
-
-
-def _call_there(step: Call, table: list[Any], device: Device) -> None:
-    """A call that starts kernels of its own."""
-    ((place, node, window),) = step.operands
-    start = node.attrs[1] * node.dtype.itemsize if window else 0
-    step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
-
-
-def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:
-    """A product of matrices by the device's own library, where it has one."""
-    multiply = getattr(device, "multiply", None)
-    if multiply is None:
-        return False
-    operands = []
-    for place, node, window in step.operands:
-        strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
-        operands.append((table[place].address + offset * node.dtype.itemsize, node.shape, strides))
-    done: bool = multiply(table[step.out], *operands, step.node.dtype)
-    return done
-
-
-def _call_host(step: Call, table: list[Any], device: Device) -> None:
-    node = step.node
-    if node.op == "matmul" and _multiply_there(step, table, device):
-        return
-    lend = getattr(device, "lend", None)
-    # (many of NumPy's functions copy an operand that is read-only)
-    show = device.download if lend is None else lend
-    arrays = []
-    for place, child, window in step.operands:
-        if window and child.size:
-            base = child.operands[0]
-            whole = show(table[place], base.dtype, (base.size,))
-            strides, offset = child.attrs
-            size = base.dtype.itemsize
-            in_bytes = tuple(s * size for s in strides)
-            arrays.append(np.ndarray(child.shape, base.dtype, whole, offset * size, in_bytes))
-        else:
-            arrays.append(show(table[place], child.dtype, child.shape))
-    if lend is not None and node.size:
-        # written where it is wanted
-        out = lend(table[step.out], node.dtype, node.shape)
-        if step.loop is None:
-            node.attrs[0](out, *arrays)
-        else:
-            step.loop.run(node, out, arrays, device.target.threads)
-        return
-    out = np.empty(node.shape, node.dtype)
-    node.attrs[0](out, *arrays)
-    device.write(table[step.out].address, out)
