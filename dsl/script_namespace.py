@@ -47,8 +47,8 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in PLAIN_NAMES or module == "numpy.typing":
         return theirs
-    if module == "numpy.random" and name in _GENERATORS:
-        return _GENERATORS[name]
+    if module == "numpy.random" and name in _generators():
+        return _generators()[name]
     if isinstance(theirs, type):
         return own.get(name, theirs)  # (only `ndarray`)
     if isinstance(theirs, np.ndarray):
@@ -116,14 +116,17 @@ _DISTRIBUTIONS = (
     "uniform vonmises wald weibull zipf choice permutation permuted shuffle random integers rand randn randint random_sample "
     "random_integers tomaxint bytes"
 )
-_Generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
-_RandomState: Any = _make_generator(np.random.RandomState, _DISTRIBUTIONS)
 
 
-def _default_rng(seed: Any = None) -> Any:
-    """As `numpy.random.default_rng`."""
-    made = np.random.default_rng(seed)
-    return made if made is seed else _Generator(made.bit_generator)
+@cache
+def _generators() -> dict[str, Any]:
+    """The names of `numpy.random` that make generators; made here because `numpy.random` takes long to load."""
+    generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
+    def default_rng(seed: Any = None) -> Any:
+        """As `numpy.random.default_rng`."""
+        made = np.random.default_rng(seed)
+        return made if made is seed else generator(made.bit_generator)
 
-_GENERATORS = {"default_rng": _default_rng, "Generator": _Generator, "RandomState": _RandomState}
+    state = _make_generator(np.random.RandomState, _DISTRIBUTIONS)
+    return {"default_rng": default_rng, "Generator": generator, "RandomState": state}

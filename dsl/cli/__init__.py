@@ -5,14 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from weft.dsl.cli.reports import cache, doctor, info, installed_version
 from weft.dsl.cli.run import run
+
+
+class _Version(argparse.Action):
+    """Print the version that is installed."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from weft.dsl.cli.reports import installed_version
+
+        print(f"weft {installed_version('weft')}")
+        parser.exit()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
-    parser.add_argument("--version", action="version", version=f"weft {installed_version('weft')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="run an unmodified NumPy script on weft")
     running.add_argument("--compare", action="store_true", help="run it under NumPy too and print what differs")
@@ -51,15 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
 
     options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    if options.command == "run":
+        _own_options(options)
+        return run(options.script, options.arguments, options.compare, options.explain, options.device)
+    from weft.dsl.cli import reports
+
     match options.command:
-        case "run":
-            _own_options(options)
-            return run(options.script, options.arguments, options.compare, options.explain, options.device)
         case "info":
-            print(info())
+            print(reports.info())
             return 0
         case "doctor":
-            return doctor()
+            return reports.doctor()
         case _:
-            print(cache(options.action))
+            print(reports.cache(options.action))
             return 0
