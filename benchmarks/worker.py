@@ -8,6 +8,7 @@ A suite that uses workers has a function `load(spec)` that returns a `Subject` i
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import importlib
 import json
@@ -22,6 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -58,6 +60,14 @@ class Subject:
     kernel_share: Callable[[list[Any]], float] = field(default=lambda arguments: math.nan)
 
 
+@cache
+def write_byte_code() -> None:
+    """Compile the sources to byte code, as an installation does: a first call does not wait for that."""
+    face = ROOT / "src" / "weft"
+    for folder in (face, ROOT / "benchmarks", *(link.resolve() for link in face.iterdir() if link.is_dir())):
+        compileall.compile_dir(folder, quiet=2)
+
+
 class WorkerError(Exception):
     """A worker failed, died or did not answer in time."""
 
@@ -76,6 +86,8 @@ class Worker:
     """
 
     def __init__(self, spec: Mapping[str, Any], environment: Mapping[str, str], limit: float) -> None:
+        write_byte_code()
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self.limit = limit
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
@@ -84,7 +96,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             cwd=ROOT,
-            env={**os.environ, **environment, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            env={**inherited, **environment, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
             process_group=0,
         )
         self.answers = b""
