@@ -51,6 +51,7 @@ from weft.dsl.own_names import OWN
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS, check_cast, check_power
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
+from weft.runtime import IMMEDIATE
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # NumPy computes these powers by cheaper operations, and its results show it.
@@ -259,16 +260,22 @@ def power(base: Array, exponent: Any) -> Any:
     """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
     if not accepts(exponent):
         return by_numpy("power", PLAIN, base, exponent)
+    found = _power_at_once(base, exponent)
+    return _record_power(base, exponent) if found is MISSED else found
+
+
+def _power_at_once(base: Array, exponent: Any) -> Any:
     short = _short_power(base, exponent)
+    if short is None and type(exponent) in (int, float) and exponent == 0:
+        return MISSED
     number = number_of_scalar(base) if type(base) is Scalar else None
-    operands = (
-        (base if number is None else number,) if short is not None else (base if number is None else number, exponent)
-    )
-    if short is not None or not (type(exponent) in (int, float) and exponent == 0):
-        found = attempt(way_of(find_op(short or "power"), None if short else operator.pow), operands, base.device)
-        if found is not MISSED:
-            return found
-    where = user_location()
+    first = base if number is None else number
+    immediate = way_of(find_op(short or "power"), None if short else operator.pow)
+    return attempt(immediate, (first,) if short is not None else (first, exponent), base.device)
+
+
+def _record_power(base: Array, exponent: Any) -> Any:
+    short, where = _short_power(base, exponent), user_location()
     if short is not None:
         return apply(short, base, location=where)
     check_power(base, exponent)
@@ -276,6 +283,23 @@ def power(base: Array, exponent: Any) -> Any:
         one = constant(1, base.dtype, base.shape)
         return record(one)
     return apply("power", base, exponent, location=where)
+
+
+_recalled_power = recalled(_record_power)
+
+
+def _array_power(self: Array, exponent: Any) -> Any:
+    """As `power`; what is not done at once is found by its call site."""
+    values = self._values
+    if values is not None and values.size <= IMMEDIATE[0] and (short := _short_power(self, exponent)) is not None:
+        return UFUNCS[short](self)
+    if not accepts(exponent):
+        return by_numpy("power", PLAIN, self, exponent)
+    found = _power_at_once(self, exponent)
+    return _recalled_power(self, exponent) if found is MISSED else found
+
+
+_array_power.records = _recalled_power.records  # type: ignore[attr-defined]
 
 
 def _divmod(self: Array, other: Any) -> Any:
@@ -328,7 +352,7 @@ def install() -> None:
             setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
             setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
-    setattr(Array, "__pow__", recalled(power))
+    setattr(Array, "__pow__", _array_power)
     setattr(Scalar, "__pow__", power)
     setattr(Scalar, "__ipow__", power)
     setattr(Array, "__divmod__", _divmod)

@@ -1,4 +1,5 @@
 """``weft run``: a NumPy script, unmodified, on weft."""
+
 from __future__ import annotations
 
 import contextlib
