@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, start
+from weft.dsl.array import Array, convert, evaluate, start
 from weft.dsl.creation import as_dtype, asarray, empty
+from weft.dsl.host_values import values_of
 from weft.dsl.manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, ravel, reshape
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis, settled
+
+# Arrays that are joined by one plan.
+MANY = 64
 
 
 @recalled
@@ -40,13 +44,19 @@ def concatenate(
     kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
     kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
     kind = kind if out is None else out.dtype
-    for a in found:
-        if not np.can_cast(a.dtype, kind, casting):  # type: ignore[arg-type]
-            raise TypeError(f"Cannot cast array data from {a.dtype!r} to {kind!r} according to the rule {casting!r}")
+    for own in dict.fromkeys(a.dtype for a in found):
+        if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")
     shape = list(found[0].shape)
     shape[place] = sum(a.shape[place] for a in found)
     if out is not None and tuple(shape) != out.shape:
         raise ValueError("Output array is the wrong shape")
+    if len(found) > MANY:
+        joined = _join_many(found, place, kind)
+        if out is None:
+            return joined
+        out[...] = joined
+        return out
     result: Any = empty(tuple(shape), kind) if out is None else out
     at = 0
     for a in found:
@@ -56,8 +66,26 @@ def concatenate(
     return result
 
 
+def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
+    """Join more arrays than one plan should write: by NumPy where they lie in the host's memory, else some at a time."""
+    found = [a if a.dtype == kind else a.astype(kind) for a in found]
+    evaluate([a._storage for a in found if a._home is None])
+    device = found[0].device
+    if device.name == "cpu":
+        values = [a.numpy() if (seen := values_of(a)) is None else seen for a in found]
+        return convert(np.concatenate(values, place), device)
+    while len(found) > MANY:
+        groups = [concatenate(found[k : k + MANY], place) for k in range(0, len(found), MANY)]
+        for group in groups:
+            evaluate([group._storage])  # plans of one group fit the others
+        found = groups
+    return concatenate(found, place)
+
+
 def _check_alike(found: Sequence[Array], place: int) -> None:
     first = found[0]
+    if len({(*a.shape[:place], ..., *a.shape[place + 1 :]) for a in found}) == 1:
+        return
     for number, a in enumerate(found[1:], 1):
         if a.ndim != first.ndim:
             raise ValueError(

@@ -1,0 +1,42 @@
+"""Joins of many arrays: NumPy's results, without a plan that writes each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import reset_statistics, statistics
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("count", [64, 65, 300])
+def test_many_parts(count: int, device: str) -> None:
+    values = RNG.standard_normal((count, 5, 3))
+    with wf.device(device):
+        x = wf.asarray(values)
+        for axis in (0, 1, -1, None):
+            parts = [x[k] * 2 if k % 3 else x[k, ::-1] for k in range(count)]
+            wanted = [values[k] * 2 if k % 3 else values[k, ::-1] for k in range(count)]
+            np.testing.assert_array_equal(wf.concatenate(parts, axis), np.concatenate(wanted, axis))
+        np.testing.assert_array_equal(wf.stack(parts, 1), np.stack(wanted, 1))
+        out = wf.zeros((count * 5, 3), np.float32)
+        assert wf.concatenate(parts, out=out) is out
+        np.testing.assert_array_equal(out, np.concatenate(wanted).astype(np.float32))
+        mixed = [part.astype(np.int32) if k % 2 else part for k, part in enumerate(parts)]
+        np.testing.assert_array_equal(
+            wf.concatenate(mixed), np.concatenate([w.astype(np.int32) if k % 2 else w for k, w in enumerate(wanted)])
+        )
+        with pytest.raises(ValueError, match="must match exactly"):
+            wf.concatenate([*parts, x[0, :, :2]])
+
+
+def test_thousands_of_slices_are_copied_and_not_planned() -> None:
+    x = wf.asarray(np.arange(400_000.0))
+    parts = [x[k : k + 20] for k in range(0, 400_000, 20)]
+    reset_statistics()
+    joined = wf.concatenate(parts)
+    assert statistics()["plans"] == 0
+    np.testing.assert_array_equal(joined, x)
