@@ -270,6 +270,7 @@ def quicken(compiling: bool = True) -> None:
             native.check()
         except CompileError:
             return
+        import_module("weft.dsl.native_immediate").quicken(compiling)
         _native.append(native)
         for made in _made:
             _quicken(made)

@@ -219,6 +219,34 @@ def test_functions_stand_for_numpys(xp: Any) -> None:
     assert "einsum" in dir(xp)
 
 
+def test_functions_with_a_method_of_their_name(xp: Any) -> None:
+    host = np.random.default_rng(2).normal(size=(40, 10))
+    x = wf.asarray(host)
+    for program in (
+        "xp.sum(x)",
+        "xp.sum(x, 1)",
+        "xp.sum(x, axis=(0, 1), keepdims=True)",
+        "xp.amax(x, 0)",
+        "xp.mean(x, axis=0, dtype=xp.float32)",
+        "xp.std(x, ddof=1)",
+        "xp.clip(x, -1, 1)",
+        "xp.clip(x, a_min=-1, a_max=None)",
+        "xp.dot(x, x.T)",
+        "xp.take(x, [1, 2], axis=1)",
+        "xp.argsort(x, axis=0)",
+        "xp.nonzero(x > 0)[0]",
+        "xp.transpose(x, (1, 0))",
+        "xp.cumsum(x, 1)",
+        "xp.squeeze(x[:1])",
+        "xp.sum(a=x)",
+    ):
+        found, wanted = eval(program, {"xp": xp, "x": x}), eval(program, {"xp": np, "x": host})
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if "float32" in program else 1e-12, err_msg=program)
+    with pytest.raises(TypeError):
+        xp.sum(x, nothing=1)
+    assert xp.sum(x, axis=0, out=(out := wf.zeros(10))) is out and out[0] == pytest.approx(host[:, 0].sum())
+
+
 def test_a_protocol_of_the_scripts_own(xp: Any) -> None:
     class Own:
         def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
