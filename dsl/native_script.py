@@ -282,7 +282,9 @@ take:
 return:
   ret ptr %result
 own:
-  %first = icmp eq i64 %k, 0
+  %is.first = icmp eq i64 %k, 0
+  %by.place = icmp sgt i64 %count, 0
+  %first = and i1 %is.first, %by.place
   %owner = select i1 %first, ptr {{method}}, ptr {{own}}
   %owns = call ptr {{PyObject_Vectorcall}}(ptr %owner, ptr %given, i64 %count, ptr %names)
   ret ptr %owns
