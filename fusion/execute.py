@@ -17,6 +17,7 @@ from functools import partial
 from importlib import import_module
 from struct import Struct
 from sys import getrefcount
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from weft.fusion.storage import OVERWRITING, Epoch
 from weft.fusion.stored import is_window
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
-from weft.fusion.tiers import try_interpreting
+from weft.fusion.tiers import is_optimizers, note_compiled, rescue, try_interpreting
 from weft.runtime import (
     Buffer,
     Device,
@@ -74,9 +75,20 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     plan = _plans.get(key)
     if plan is None:
         graph = make_graph(versions, epoch.results)
-        if setting("interpret") == "always" and try_interpreting(key, graph, epoch, versions, wanted, settle):
+        price: float | None = 0.0
+        if setting("interpret") != "never" and not setting("verify"):
+            price = try_interpreting(key, graph, epoch, versions, wanted, settle)
+            if price is None:
+                return
+        begin = perf_counter()
+        try:
+            plan = _keep(key, versions, graph, _plan_movable(epoch, graph, wanted))
+            note_compiled(price or 0.0, perf_counter() - begin)
+        except Exception as error:
+            if not is_optimizers(error):
+                raise
+            rescue(error, key, graph, epoch, versions, wanted, settle)
             return
-        plan = _keep(key, versions, graph, _plan_movable(epoch, graph, wanted))
     elif plan.patience:
         plan.patience -= 1
         if not plan.patience:

@@ -19,7 +19,7 @@ from weft.fusion.fold_values import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]
 
-__all__ = ["NeedsKernelError", "Primitive", "map_values", "primitive", "reduce_values", "uses_numpy"]
+__all__ = ["NeedsKernelError", "Primitive", "map_values", "primitive", "reduce_values", "substitute", "uses_numpy"]
 
 # Rows whose NumPy loops have weft's bits, by the kind of their first operand.
 _ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"
@@ -69,6 +69,35 @@ def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = Non
         return True
     kind = dtype_kind(loop[0])
     return op in _NUMPY[kind] and not (op == "fmod" and is_half(loop[0]))
+
+
+def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
+    """Whether the primitive needs nothing to be compiled, now that others have been made."""
+    return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made
+
+
+def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
+    """Return the row's reference instead of its primitive, for programs whose code cannot be compiled. Its bits may differ."""
+    row = None if op == "cast" else find_op(op)
+    if row is not None and row.reference is None and not row.ufunc:
+        raise NeedsKernelError
+
+    def call(*operands: Any, out: Any = None) -> Any:
+        if row is not None:
+            found = (row.reference or getattr(np, row.ufunc))(*operands)
+        elif dtype.kind in "iu" and loop[0].kind == "f":
+            limits = np.iinfo(dtype)
+            number = np.nan_to_num(operands[0].astype(np.longdouble), nan=0, posinf=limits.max, neginf=limits.min)
+            found = np.clip(number, limits.min, limits.max)
+        else:
+            found = operands[0]
+        found = np.asarray(found).astype(dtype)
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    return call
 
 
 def map_values(op: str, operands: Sequence[Any], loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
@@ -122,4 +151,9 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
     # (the compiler loads with the first row that needs it)
     made: Primitive = import_module("weft.fusion.compiled_loops").compile_map(op, loop, dtype)
+    _made.add((op, loop, dtype))
     return made
+
+
+# What was compiled in this process.
+_made: set[tuple[str, tuple[np.dtype, ...], np.dtype]] = set()

@@ -1,42 +1,196 @@
-"""The choice between interpreting and compiling.
+"""The choice between interpreting and compiling, and the net below the optimizer.
 
-In: a graph that no plan in memory is for. Out: whether it was interpreted. Invariant: both give the same bits.
+In: a graph that no plan in memory is for. Out: whether it was interpreted. A form is compiled once interpreting it has lost
+as much time as compiling it is expected to take (ski rental), or at once if a single run would lose that much. Invariant: both
+give the same bits; only below the net, where planning failed, a sum may be in NumPy's order.
 """
 
 from __future__ import annotations
 
+import threading
+import traceback
 from collections import OrderedDict
+from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
+from weft.fusion import resized
 from weft.fusion.expr import Expr
 from weft.fusion.graph import Graph
 from weft.fusion.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
+from weft.fusion.primitives import is_ready
+from weft.fusion.reports import describe, write_report
 from weft.fusion.storage import Epoch
+from weft.runtime import (
+    DeviceLostError,
+    DeviceMismatchError,
+    LaunchNote,
+    Listening,
+    OptimizerWarning,
+    SettingError,
+    launch_heard,
+    setting,
+    warn_user,
+)
 
-# Programs of graphs that were interpreted; None where only a plan has the bits. Bounded.
+# Programs of graphs that were interpreted; None where only a plan has the bits. Bounded, as are the forms.
 _programs: OrderedDict[Any, Program | None] = OrderedDict()
 PROGRAMS_LIMIT = 256
+FORMS_LIMIT = 4096
+# Seconds: to plan a program, an operation of it, and its kernels; to compile a primitive; to interpret a step, an element.
+PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.02, 0.002, 0.05, 0.08
+STEP, ELEMENT = 5e-6, 1e-9
+# Operations that share a kernel, roughly, and the share of an interpreted run that a plan would save.
+TOGETHER = 8
+LOST = 0.75
+# Errors that are the user's to see: no plan would help.
+_OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
+
+
+@dataclass(slots=True)
+class Form:
+    """What is known of programs of one form: seconds lost by interpreting them, seconds that compiling is expected to take."""
+
+    lost: float = 0.0
+    price: float = 0.0
+    broken: bool = False  # planning failed
+
+
+class _Rate:
+    """How long compiling takes, measured against what was expected: less where the disk cache has the code."""
+
+    factor = 1.0
+
+
+_forms: OrderedDict[int, Form] = OrderedDict()
+_lock = threading.RLock()
+
+
+def should_interpret(graph: Graph, epoch: Epoch, wanted: tuple[int, ...] | None) -> tuple[Form | None, bool]:
+    """Return what is known of the graph's form, if anything, and whether the graph should be interpreted."""
+    how = setting("interpret")
+    if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
+        return None, False
+    if how == "auto" and (epoch.device.name != "cpu" or setting("debug") or setting("dump")):
+        return None, False
+    form = resized.find_form(epoch.device.name, graph, wanted)
+    found = _form_of(hash(form.key))
+    if how == "always" or found.broken:
+        return found, True
+    if resized.find(form) is not None:
+        return None, False
+    operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
+    found.price = _Rate.factor * (PLANNING + OPERATION * len(operations) + KERNEL * (1 + len(operations) // TOGETHER))
+    seconds = STEP * len(operations) + ELEMENT * sum(node.size for node in operations)
+    missing = {
+        (node.op, node.attrs, node.dtype)
+        for node in operations
+        if node.kind == "map" and not is_ready(node.op, node.attrs, node.dtype)
+    }
+    due = found.lost + LOST * seconds + PRIMITIVE * _Rate.factor * len(missing)
+    return found, due < found.price
+
+
+def _form_of(key: int) -> Form:
+    with _lock:
+        found = _forms.get(key)
+        if found is None:
+            found = _forms[key] = Form()
+            if len(_forms) > FORMS_LIMIT:
+                _forms.popitem(last=False)
+        return found
+
+
+def note_compiled(form_price: float, seconds: float) -> None:
+    """Learn from how long planning and compiling took."""
+    if form_price > 0:
+        _Rate.factor = min(4.0, max(0.05, 0.7 * _Rate.factor + 0.3 * _Rate.factor * seconds / form_price))
 
 
 def try_interpreting(
     key: Any, graph: Graph, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Any
-) -> bool:
-    """Interpret a graph. Returns whether that was possible."""
+) -> float | None:
+    """Interpret a graph if that is cheaper so far, and possible.
+
+    Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
+    """
+    form, charged = should_interpret(graph, epoch, wanted)
+    if not charged:
+        return form.price if form is not None else 0.0
+    assert form is not None
     program = _programs.get(key, ...)
+    begin = perf_counter()
     if program is ...:
         try:
-            program = make_program(graph, wanted, epoch.device)
+            program = make_program(graph, wanted, epoch.device, any_order=form.broken)
         except NeedsKernelError:
             program = None
-        _programs[key] = program  # type: ignore[assignment]
+        _keep_program(key, program)  # type: ignore[arg-type]
+    if program is None:
+        return form.price
+    try:
+        _run(program, epoch, versions, settle)  # type: ignore[arg-type]
+    except NeedsKernelError:
+        _keep_program(key, None)
+        return form.price
+    form.lost += LOST * (perf_counter() - begin)
+    return None
+
+
+def _keep_program(key: Any, program: Program | None) -> None:
+    with _lock:
+        _programs[key] = program
         if len(_programs) > PROGRAMS_LIMIT:
             _programs.popitem(last=False)
-    if program is None:
-        return False
+
+
+def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> None:
+    made: list[Any] = []
+    if Listening.listeners:
+        note = LaunchNote(f"{len(program.steps)} steps interpreted", nbytes=sum(v.nbytes for v in versions))
+        launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
+    else:
+        made = interpret(program, epoch)
+    settle(Interpreted(program, versions), made)
+
+
+# -- the net ------------------------------------------------------------------------------------
+
+
+def is_optimizers(error: Exception) -> bool:
+    """Whether an error of planning or compiling is the optimizer's own, which interpretation may do without."""
+    return not isinstance(error, _OUTSIDE) and not setting("strict")
+
+
+def rescue(
+    error: Exception,
+    key: Any,
+    graph: Graph,
+    epoch: Epoch,
+    versions: list[Expr],
+    wanted: tuple[int, ...] | None,
+    settle: Any,
+) -> None:
+    """Interpret a graph that could not be planned or compiled, and warn once for its form. Raises `error` if that is not
+    possible either."""
+    if epoch.device.streaming or not hasattr(epoch.device, "lend"):
+        raise error
     try:
-        table = interpret(program, epoch)  # type: ignore[arg-type]
-    except NeedsKernelError:
-        _programs[key] = None
-        return False
-    settle(Interpreted(program, versions), table)  # type: ignore[arg-type]
-    return True
+        form = _form_of(hash(resized.find_form(epoch.device.name, graph, wanted).key))
+    except Exception:  # the search for forms is part of what may have failed
+        form = _form_of(hash(key))
+    try:
+        program = make_program(graph, wanted, epoch.device, any_order=True)
+        _run(program, epoch, versions, settle)
+    except Exception as other:
+        raise error from other
+    _keep_program(key, program)
+    if not form.broken:
+        form.broken = True
+        shown = "".join(traceback.format_exception(error))
+        path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
+        warn_user(
+            f"the optimizer failed ({type(error).__name__}: {error}), so this program is interpreted, which is slower; "
+            f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
+            OptimizerWarning,
+        )

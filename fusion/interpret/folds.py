@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, widened
+from weft.codegen import dtype_kind, find_op, widened
 from weft.fusion.expr import Expr, contiguous_strides
 from weft.fusion.fold_order import plain_tree
 from weft.fusion.fold_values import NeedsKernelError, fold, reduce_values
@@ -37,7 +37,7 @@ def may_fail(node: Expr) -> bool:
 
 def choose_order(node: Expr, orders: Any) -> Any:
     """The tree of a reduction; None where `reduce_values` knows it from the operand's shape."""
-    if not rounds(node):
+    if not rounds(node) or orders.any_order:
         return None
     if orders.for_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
         raise NeedsKernelError
@@ -127,10 +127,19 @@ def run_reduce(frame: Any, values: list[Any], step: Any) -> Any:
         else:
             if rounds(node):
                 array = np.ascontiguousarray(array)
-            found = reduce_values(node.op, array.reshape(node.operands[0].shape), axes, node.dtype)
+            found = _reduce(frame, node, array, axes)
     out = frame.new(node)
     out[...] = np.asarray(found).astype(node.dtype, copy=False).reshape(node.shape)
     return out
+
+
+def _reduce(frame: Any, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
+    try:
+        return reduce_values(node.op, array.reshape(node.operands[0].shape), axes, node.dtype)
+    except NeedsKernelError:
+        if not frame.program.any_order:
+            raise
+        return getattr(np, find_op(node.op).ufunc).reduce(array, axis=axes)
 
 
 def run_scan(frame: Any, values: list[Any], step: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.fusion.expr import Expr, constant_value
-from weft.fusion.primitives import primitive
+from weft.fusion.primitives import primitive, substitute
 from weft.runtime import run_calls
 
 # Elements of a block: a dozen registers of float64 stay in a core's second cache, and NumPy's loops release the interpreter's
@@ -61,18 +61,18 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
     return found
 
 
-def make_cluster(root: Expr, inside: set[Expr]) -> tuple[list[Expr], Cluster]:
-    """The inputs of a value's cluster, and the cluster."""
+def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
+    """The inputs of a value's cluster, and the cluster. With `any_bits` rows that cannot be compiled are NumPy's."""
     inputs: dict[Expr, int] = {}
     members = _members(root, inside)
     last: dict[Expr, int] = {}
     for k, node in enumerate(members):
         for child in node.operands:
             last[child] = k
-    build = _Builder(inputs)
+    build = _Builder(inputs, any_bits)
     for k, node in enumerate(members):
         typed = [build.typed(child, kind, inside) for child, kind in zip(node.operands, node.attrs, strict=True)]
-        call = primitive(node.op, node.attrs, node.dtype)
+        call = build.find(node.op, node.attrs, node.dtype)
         build.emit(node, call, typed, node is root)
         for child in set(node.operands):
             if child in inside and last[child] == k:
@@ -99,13 +99,23 @@ def _members(root: Expr, inside: set[Expr]) -> list[Expr]:
 class _Builder:
     """Gives the values of a cluster registers, which are used again as soon as nothing reads them."""
 
-    def __init__(self, inputs: dict[Expr, int]) -> None:
+    def __init__(self, inputs: dict[Expr, int], any_bits: bool) -> None:
         self.inputs = inputs
+        self.any_bits = any_bits
         self.operations: list[Operation] = []
         self.registers = 0
         self._free: list[int] = []
         self._home: dict[Expr, int] = {}
         self._casts: list[int] = []  # registers of operands of the next operation alone
+
+    def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
+        """A primitive."""
+        try:
+            return primitive(op, loop, dtype)
+        except Exception:
+            if not self.any_bits:
+                raise
+            return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
         """Where a value is in this dtype."""
@@ -114,7 +124,7 @@ class _Builder:
             return place
         register = self._take()
         self._casts.append(register)
-        self.operations.append(Operation(primitive("cast", (node.dtype,), kind), (place,), register, kind))
+        self.operations.append(Operation(self.find("cast", (node.dtype,), kind), (place,), register, kind))
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:

@@ -54,19 +54,20 @@ class Program:
     handed: list[int]
     work: int
     numbers: dict[Expr, int] = field(repr=False)
+    any_order: bool = False
 
 
 class Orders:
     """How the planner would reduce, as far as a program needs to know it; made when the first reduction asks."""
 
-    def __init__(self, order: list[Expr], outputs: list[Expr], graph: Graph, device: Device) -> None:
+    def __init__(self, order: list[Expr], outputs: list[Expr], graph: Graph, device: Device, any_order: bool) -> None:
+        self.any_order = any_order
         self.target = device.target
         self.for_gpu = self.target.scheduled_for.kind == "cuda"
         self.origins = graph.origins
         self._order = order
         self._outputs = outputs
         self._stored: set[Expr] | None = None
-        self.users: dict[Expr, int] = {}
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Values that a plan would keep in memory, and reductions that it may write out."""
@@ -75,8 +76,8 @@ class Orders:
         return self._stored, find_short(self._order, set(self._outputs))
 
 
-def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device) -> Program:
-    """Order a graph. Raises NeedsKernelError where only a plan gives the bits."""
+def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
+    """Order a graph. Raises NeedsKernelError where only a plan gives the bits; with `any_order` sums have NumPy's there."""
     roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
     order = topological(roots)
     needed = set(order)
@@ -89,7 +90,7 @@ def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device) -> 
         for child in set(node.operands):
             users[child].append(node)
     inside = maps.find_inlined(order, users, set(outputs))
-    order_of = Orders(order, outputs, graph, device)
+    order_of = Orders(order, outputs, graph, device, any_order)
     shown = [node for node in order if node not in inside]
     front, back = _split_tail(shown, users)
     numbers = {node: k for k, node in enumerate([*front, *back])}
@@ -112,6 +113,7 @@ def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device) -> 
         [numbers.get(version, -1) if version in needed else -1 for version in graph.versions],
         sum(node.size for node in order if node.kind not in ("leaf", "constant", "scalar", "view", "empty")),
         numbers,
+        any_order,
     )
 
 
@@ -127,17 +129,18 @@ def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[
 def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: Orders) -> Step:
     number = numbers[node]
     if node.kind == "map":
-        inputs, cluster = maps.make_cluster(node, inside)
+        inputs, cluster = maps.make_cluster(node, inside, orders.any_order)
         return Step(node, number, tuple(numbers[n] for n in inputs), maps.run_cluster, cluster)
     operands = tuple([numbers[child] for child in node.operands])
     match node.kind:
         case "reduce":
             return Step(node, number, operands, folds.run_reduce, folds.choose_order(node, orders))
         case "scan":
-            folds.check_scan(node, orders)
+            if not orders.any_order:
+                folds.check_scan(node, orders)
             return Step(node, number, operands, folds.run_scan)
         case "opaque":
-            if hasattr(node.attrs[0], "enqueue"):
+            if hasattr(node.attrs[0], "enqueue") and not orders.any_order:
                 raise NeedsKernelError
             return Step(node, number, operands, moves.run_opaque)
         case kind:

@@ -1,0 +1,152 @@
+"""Programs are interpreted until compiling them pays, and where planning or compiling fails."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.fusion.test_primitives import same_bits
+from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
+from weft.fusion import execute, resized, tiers
+from weft.runtime import override
+
+
+@pytest.fixture
+def plans() -> Any:
+    """How many plans have been made."""
+    wf.reset_statistics()
+    with override(interpret="auto"), mock.patch.object(tiers._Rate, "factor", 1.0):
+        yield lambda: wf.statistics()["plans"]
+
+
+def test_a_form_is_compiled_once_interpreting_has_cost_as_much(plans: Any) -> None:
+    x = wf.asarray(np.arange(300.0))
+    with mock.patch.object(tiers, "LOST", 1e3):
+        results = [np.asarray((x * 2 - 7) / (x + 5)) for _ in range(200) if not plans()]
+    assert 1 < len(results) < 200 and all(same_bits(r, results[0]) for r in results)
+
+
+def test_a_form_that_does_not_come_back_is_not_compiled(plans: Any) -> None:
+    x = wf.asarray(np.ones(9))
+    for n in range(1, 40):
+        y = x
+        for _ in range(n):
+            y = y * 2 - 1
+        wf.evaluate(y)
+    assert plans() == 0
+
+
+def test_one_long_run_is_compiled_first(plans: Any) -> None:
+    with mock.patch.object(tiers, "ELEMENT", 1.0):
+        wf.evaluate(wf.asarray(np.ones(1234)) * 2 - 5)
+    assert plans() == 1
+
+
+def test_a_plan_in_memory_is_run(plans: Any) -> None:
+    x = wf.asarray(np.arange(300.0))
+    compute = lambda: np.asarray(x * 3 - 11)  # noqa: E731
+    with override(interpret="never"):
+        expected = compute()
+    with mock.patch.object(tiers, "make_program", side_effect=AssertionError):
+        assert same_bits(compute(), expected)
+
+
+def test_forms_are_kept_for_a_while(plans: Any) -> None:
+    with mock.patch.object(tiers, "FORMS_LIMIT", 5), mock.patch.object(tiers, "_forms", type(tiers._forms)()):
+        for n in range(1, 20):
+            y = wf.asarray(np.ones(9))
+            for _ in range(n):
+                y = y * 2 - 1
+            wf.evaluate(y)
+        assert len(tiers._forms) == 5
+
+
+# -- the net ------------------------------------------------------------------------------------
+
+BREAKABLE = (
+    "weft.fusion.execute.make_plan",
+    "weft.fusion.execute.schedule_versions",
+    "weft.fusion.execute.join_groups",
+    "weft.fusion.schedule.choose_stored",
+    "weft.fusion.schedule.make_task",
+    "weft.fusion.kernels.lower_group",
+    "weft.fusion.kernels.describe_shapes",
+    "weft.fusion.execute.arrange_memory",
+    "weft.codegen.obtain.print_kernel",
+    "weft.codegen.compile.verify_kernel",
+    "weft.codegen.passes.choose_lanes",
+    "weft.codegen.passes.tile_transposes",
+    "weft.codegen.passes.expand_ops",
+    "weft.codegen.llvm.host.Emitter",
+    "weft.codegen.llvm.host.check_declarations",
+    "weft.codegen.llvm.host._optimised",
+    "weft.fusion.resized.trace_plan",
+    "weft.fusion.resized.find",
+)
+
+
+@pytest.mark.parametrize("name", BREAKABLE)
+def test_whatever_fails_is_interpreted_with_one_warning(name: str) -> None:
+    wf.evaluate(wf.asarray(np.ones(3)) + 1)  # (the compiler is loaded)
+    for seed in range(3):
+        generator = Generator(7000 + 100 * BREAKABLE.index(name) + seed)
+        start = generator.start()
+        with suppress(Abandoned):
+            generator.write(6)
+        wanted = run_numpy(generator.lines, start)
+        with override(strict=False, cache=False), mock.patch(name, side_effect=RuntimeError("broken")):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = run_program(generator.lines, start)
+                again = run_program(generator.lines, start)
+        ours = [w for w in caught if issubclass(w.category, wf.OptimizerWarning)]
+        assert differences(found, wanted, True) == "" and differences(again, wanted, True) == ""
+        reports = [str(w.message).split("report is in ")[1].split(". WEFT")[0] for w in ours]
+        assert len(reports) == len(set(reports)) or "no file" in reports[0]
+
+
+def test_the_report_has_the_program_and_the_error() -> None:
+    x = wf.asarray(np.arange(17.0))
+    with override(strict=False), mock.patch.object(execute, "make_plan", side_effect=ZeroDivisionError("oh")):
+        with pytest.warns(wf.OptimizerWarning, match=r"ZeroDivisionError: oh.*WEFT_STRICT=1") as caught:
+            assert (np.asarray(x * 3 + 2.5) == np.arange(17.0) * 3 + 2.5).all()
+        text = Path(str(caught[0].message).split("report is in ")[1].split(". WEFT")[0]).read_text()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (np.asarray(x * 3 + 2.5) == np.arange(17.0) * 3 + 2.5).all()
+    assert "map multiply" in text and "test_tiers.py" in text and "ZeroDivisionError" in text
+
+
+@pytest.mark.parametrize("error", (RuntimeError, wf.CompileError))
+def test_strict_raises(error: type[Exception]) -> None:
+    y = wf.asarray(np.arange(18.0)) * 3 - 2.5
+    for _ in range(len(error.__name__)):  # (no test before has planned it)
+        y = -y
+    with mock.patch.object(execute, "make_plan", side_effect=error("broken")), pytest.raises(error):
+        wf.evaluate(y)
+    assert abs(float(y[1])) == 0.5
+
+
+@pytest.mark.parametrize("error", (MemoryError, KeyboardInterrupt, wf.DeviceMismatchError))
+def test_errors_that_are_not_the_optimizers_are_raised(error: type[BaseException]) -> None:
+    y = wf.asarray(np.arange(19.0)) * 3 - 2.5
+    for _ in range(len(error.__name__)):
+        y = abs(y)
+    with override(strict=False), mock.patch.object(execute, "make_plan", side_effect=error), pytest.raises(error):
+        wf.evaluate(y)
+    assert abs(float(y[1])) == 0.5
+
+
+def test_sums_have_an_order_of_numpys_below_the_net() -> None:
+    x = wf.asarray(np.random.default_rng(0).standard_normal((3, 50_000)))
+    with override(strict=False), mock.patch.object(resized, "find_form", side_effect=IndexError):
+        with pytest.warns(wf.OptimizerWarning):
+            found = np.asarray(x.var(axis=1))
+    assert np.allclose(found, np.asarray(x).var(axis=1), rtol=1e-12)
