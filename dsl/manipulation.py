@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen import is_bfloat16
 from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, is_writable, record, start, whole, wrap
-from weft.dsl.creation import as_shape, asarray, check_order, eye, zeros
+from weft.dsl.creation import as_shape, asarray, check_order, empty, eye, zeros
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axes, normalize_axis
 from weft.fusion import broadcast_shapes, constant, contiguous_strides
@@ -326,6 +326,33 @@ def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
     return np.broadcast_to(widths, (ndim, 2)).tolist()
 
 
+# Which elements along an axis of so many stand before it and behind it, by mode: slices for these widths.
+_BORDERS: dict[str, Any] = {
+    "edge": lambda n, lo, hi: (slice(0, 1), slice(n - 1, n)),
+    "reflect": lambda n, lo, hi: (slice(lo, 0, -1), slice(n - 2, n - 2 - hi if hi < n - 1 else None, -1)),
+    "symmetric": lambda n, lo, hi: (slice(lo - 1, None, -1), slice(n - 1, n - 1 - hi if hi < n else None, -1)),
+    "wrap": lambda n, lo, hi: (slice(n - lo, n), slice(0, hi)),
+}
+
+
+def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
+    """An array in the middle of a new one whose borders are, axis by axis, copies of what is there already."""
+    start()
+    shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
+    result: Any = empty(shape, array.dtype)
+    inside = [slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)]
+    result[tuple(inside)] = array
+    for k, ((lo, hi), n) in enumerate(zip(widths, array.shape, strict=True)):
+        before = tuple(slice(None) for _ in range(k))
+        behind = tuple(inside[k + 1 :])
+        own = result[(*before, inside[k], *behind)]
+        lead = (slice(None),) * k
+        for width, target, part in zip((lo, hi), (slice(0, lo), slice(lo + n, None)), border(n, lo, hi), strict=True):
+            if width:
+                result[(*before, target, *behind)] = own[(*lead, part)]
+    return result
+
+
 @recalled
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
     """Elements added around an array; modes as in `numpy.pad`."""
@@ -344,7 +371,14 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
             result = record(broadcast_expr(constant(fill, array.dtype), shape))
             result[tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))] = array
             return result
-    elif mode in ("edge", "reflect", "symmetric", "wrap") and not options and all(array.shape):
+    elif mode in _BORDERS and not options and all(array.shape):
+        least = 0 if mode in ("edge", "reflect") else 1
+        # (what is pending is computed where it is read, without memory between)
+        stored = array._storage.buffer is not None and array._storage.device.name == "cpu"
+        if stored and all(
+            mode == "edge" or builtins.max(pair) < n + least for pair, n in zip(widths, array.shape, strict=True)
+        ):
+            return _pad_with_own(array, widths, _BORDERS[mode])
         for k, (lo, hi) in enumerate(widths):
             which = np.pad(np.arange(array.shape[k]), (lo, hi), mode=mode)
             array = array[(slice(None),) * k + (which,)]

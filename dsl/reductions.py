@@ -94,6 +94,11 @@ def reduce(
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
+        plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
+        if plain and axes and node.size and op in ("maximum", "minimum"):
+            from weft.dsl.host_loops import reduce_on_host
+
+            return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
         from weft.dsl.numpy_face import call_numpy
 
         ufunc = getattr(np, find_op(op).ufunc)
@@ -379,10 +384,9 @@ def _position(op: str) -> Any:
         if not axes:
             return _place_out(op, constant(0, np.int64), out)
         if node.dtype.kind == "c":
-            from weft.dsl.numpy_face import call_numpy
+            from weft.dsl.host_loops import reduce_on_host
 
-            found = call_numpy(getattr(np, op), (a,), {"axis": axis, "keepdims": keep})
-            return found if out is None else _place_out(op, expr_of(as_array(found)), out)
+            return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)
         if axis is None and len(node.shape) > 1:
             shape = (1,) * len(node.shape) if keep else ()
             return _place_out(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)

@@ -24,6 +24,8 @@ from weft.runtime import device
 MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
 _FLAT = ((0, (), 0),)
+# NumPy's names for ways of sorting.
+_KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
@@ -101,6 +103,15 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
+        known = order is None and stable is None and (kind is None or kind in _KINDS)
+        if known and not numbered and isinstance(a, Array) and a.size and a.ndim and dtype_kind(a.dtype) in "biufc":
+            from weft.dsl.host_loops import sort_on_host
+
+            location = start()
+            flat = ravel(a) if axis is None else a
+            which = normalize_axis(-1 if axis is None else axis, flat.ndim)
+            with device(a.device):
+                return record(sort_on_host(expr_of(flat), which, kind, location))
         return on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)
     backward = host_argsort if numbered else host_sort
     return on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)

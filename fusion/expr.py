@@ -149,6 +149,10 @@ def iota(shape: tuple[int, ...], axis: int, dtype: Any) -> Expr:
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
 
+# What these rows say of every integer.
+_OF_FLOATS = {"isnan": False, "isinf": False, "isfinite": True}
+
+
 def map_(
     op: str,
     operands: Sequence[Expr],
@@ -169,8 +173,10 @@ def map_(
     if result_is_bool(row.name) and weak is not None and int in weak:
         # a Python int that the other operand's dtype cannot hold still compares by its value
         kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
-    loop, result = resolve_dtypes(row, kinds, dtype)
     shape = broadcast_shapes(*(operand.shape for operand in operands))
+    if row.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
+        return constant(_OF_FLOATS[row.name], np.bool_, shape)
+    loop, result = resolve_dtypes(row, kinds, dtype)
     typed = tuple(
         constant(constant_value(operand).item(), loop[k])
         if operand.kind == "constant" and weak is not None and weak[k] is not None and not operand.shape

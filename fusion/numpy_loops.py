@@ -19,12 +19,10 @@ from weft.fusion.expr import Expr, contiguous_strides, is_number
 from weft.fusion.group import Group
 from weft.fusion.index_map import decode_view
 from weft.fusion.stored import is_window
-from weft.runtime import run_calls
+from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 
 # Elements from which on a row is used: below, a kernel starts sooner.
 LEAST = 1 << 15
-# Bytes that a thread's block has at least: waking a thread costs about as much as moving a fifth of this.
-BLOCK = 1 << 20
 # Elements that a flag is searched for before the rest is divided among threads.
 FIRST = 1 << 16
 
@@ -58,15 +56,6 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 def _in_memory(node: Expr) -> bool:
     """Whether a value may be an operand: whole memory, or a view of some."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
-
-
-def divide(length: int, nbytes: int, threads: int) -> list[slice]:
-    """Blocks of an axis of this length along which so many bytes lie: a few a thread, none of them small."""
-    parts = min(4 * threads, nbytes // BLOCK, length) if threads > 1 else 1
-    if parts < 2:
-        return [slice(None)]
-    edges = [length * k // parts for k in range(parts + 1)]
-    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 # -- copies -------------------------------------------------------------------------------------------------------------------
@@ -154,13 +143,13 @@ def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...],
 def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
     calls: list[Callable[[], None]] = []
     for target, value in pairs:
-        if target.nbytes < 2 * BLOCK or threads < 2:
+        if target.nbytes < 2 * BLOCK_BYTES or threads < 2:
             np.copyto(target, value)
             continue
         # (along the axis whose elements lie farthest apart, if it is long enough)
         axis = max(range(target.ndim), key=lambda k: (target.shape[k] >= 4 * threads, target.strides[k]))
         rows, own = target.swapaxes(axis, 0), value.swapaxes(axis, 0)
-        calls += [partial(np.copyto, rows[b], own[b]) for b in divide(len(rows), target.nbytes, threads)]
+        calls += [partial(np.copyto, rows[b], own[b]) for b in divide_axis(len(rows), target.nbytes, threads)]
     run_calls(calls, threads)
 
 
@@ -214,7 +203,7 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
     (axis,) = axes
     found = out.reshape(value.shape[:axis] + value.shape[axis + 1 :])
     other = 0 if axis else 1  # an axis along which it is divided
-    blocks = divide(value.shape[other], value.nbytes, threads)
+    blocks = divide_axis(value.shape[other], value.nbytes, threads)
     calls = []
     for b in blocks:
         index = (b,) if axis else (slice(None), b)
@@ -287,7 +276,7 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
     assert axis is not None
     target, index = out.reshape(*base.shape[:axis], -1, *base.shape[axis + 1 :]), index.reshape(-1)
     # (only "clip" writes into memory of this dtype without a copy; no index is out of range)
-    blocks = divide(len(target), out.nbytes, threads)
+    blocks = divide_axis(len(target), out.nbytes, threads)
     if axis:
         run_calls([partial(base[b].take, index, axis, target[b], "clip") for b in blocks], threads)
     else:

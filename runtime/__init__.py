@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cpu.native import Builtin, Text, is_kept, python_function
-    from weft.runtime.cpu.python_threads import run_calls
+    from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.ufuncs import make_fold_ufunc, make_map_ufunc
@@ -58,7 +58,7 @@ __getattr__ = lazy_names(
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.native": "Builtin Text is_kept python_function",
         "weft.runtime.cpu.device": "CpuDevice",
-        "weft.runtime.cpu.python_threads": "run_calls",
+        "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
         "weft.runtime.cpu.simt": "SimtDevice",
         "weft.runtime.cpu.slots": "slots_of",
@@ -92,6 +92,7 @@ def set_judge(judged: Any) -> None:
 
 
 __all__ = [
+    "BLOCK_BYTES",
     "IMMEDIATE",
     "Buffer",
     "BuildNote",
@@ -138,6 +139,7 @@ __all__ = [
     "device",
     "devices",
     "disassemble",
+    "divide_axis",
     "disk_cache",
     "find_libdevice",
     "find_tool",

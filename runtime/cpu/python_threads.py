@@ -6,6 +6,7 @@ call is running, so that the memory that they wrote to may be released.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import deque
@@ -104,6 +105,15 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
     job = _Job(calls)
     _workers.offer(job, min(threads, len(calls)) - 1)
     job.finish()
+
+
+def divide_axis(length: int, nbytes: int, threads: int) -> list[slice]:
+    """Return blocks of an axis of this length along which so many bytes lie: a few a thread, none of them small."""
+    parts = min(4 * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
+    if parts < 2:
+        return [slice(None)]
+    edges = [length * k // parts for k in range(parts + 1)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def _after_fork() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import OPS
+from weft.runtime import override
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]
 VALUES: dict[str, Any] = {
@@ -232,3 +233,47 @@ def test_numpy_protocols() -> None:
     assert wf.float32 is np.float32
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(x)[0] = 1
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("shape", [(7,), (5, 6), (3, 4, 5), (1, 4)])
+def test_borders_repeat_what_is_inside(shape: tuple[int, ...], mode: Any) -> None:
+    x = np.arange(np.prod(shape)).reshape(shape)
+    for width in (1, 2, 3, (0, 2), (3, 0), 9):
+        wanted = np.pad(x, width, mode=mode)
+        np.testing.assert_array_equal(np.asarray(wf.pad(wf.asarray(x), width, mode=mode)), wanted, strict=True)
+        doubled = wf.pad(wf.asarray(x) * 2, width, mode=mode) + 1
+        np.testing.assert_array_equal(np.asarray(doubled), wanted * 2 + 1, strict=True)
+
+
+def test_every_integer_is_a_number() -> None:
+    x = wf.asarray(np.arange(6).reshape(2, 3))
+    for name in ("isnan", "isinf", "isfinite"):
+        for value in (x, x > 2, x.astype(np.uint8)):
+            found = getattr(wf, name)(value)
+            np.testing.assert_array_equal(np.asarray(found), getattr(np, name)(value.numpy()), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+def test_complex_extremes_on_several_threads(axis: Any, dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    x = (rng.integers(0, 30, (30, 70, 80)) + 1j * rng.integers(0, 30, (30, 70, 80))).astype(dtype)
+    x[3, 4, 5] = x[20, 60, 70] = complex(np.nan, 1)
+    views: list[Any] = [lambda a: a, lambda a: a[5:20], lambda a: a[..., ::-1], lambda a: a.T]
+    for view in views:
+        for threads in (1, 3):
+            with override(threads=threads):
+                for op in ("max", "min") if isinstance(axis, tuple) else ("max", "min", "argmax", "argmin"):
+                    found, wanted = getattr(wf, op)(view(wf.asarray(x)), axis=axis), getattr(np, op)(view(x), axis=axis)
+                    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted), strict=True)
+
+
+def test_rows_are_sorted_on_several_threads() -> None:
+    x = np.random.default_rng(5).standard_normal((300, 20, 90)).astype(np.float32)
+    for threads in (1, 3):
+        with override(threads=threads):
+            for axis in (0, 1, -1, None):
+                for kind in (None, "stable"):
+                    found = wf.sort(wf.asarray(x)[..., ::2], axis=axis, kind=kind)
+                    np.testing.assert_array_equal(np.asarray(found), np.sort(x[..., ::2], axis=axis), strict=True)

@@ -1,0 +1,90 @@
+"""NumPy's functions for which there are no kernels on the CPU, recorded and called block by block on all threads.
+
+In: expressions. Out: opaque expressions. Always true: the values do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import resolve_target
+from weft.fusion import Expr, Location, opaque
+from weft.runtime import divide_axis, run_calls
+
+
+def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
+    """Return the largest or smallest elements over axes as NumPy finds them, or with `argmax` and `argmin` their places."""
+    shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
+    dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
+    return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
+
+
+def sort_on_host(node: Expr, axis: int, kind: str | None, location: Location) -> Expr:
+    """Return the elements in order along an axis, as NumPy sorts them."""
+    return opaque(_sorter(axis, kind), [node], node.shape, node.dtype, "sort", location)
+
+
+@cache
+def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
+    function: Any = getattr(np, op) if op[:3] == "arg" else getattr(np, op).reduce
+
+    def reduce(out: np.ndarray, values: np.ndarray) -> None:
+        if len(axes) == values.ndim:
+            out[...] = _reduce_all(function, op, values)
+            return
+        kept = [k for k in range(values.ndim) if k not in axes]
+        found = out.reshape([values.shape[k] for k in kept])
+        along = max(range(len(kept)), key=lambda k: values.shape[kept[k]])
+        axis: Any = axes[0] if op[:3] == "arg" else axes
+        calls = []
+        for block in _blocks(values, kept[along]):
+            target = found[(slice(None),) * along + (block,)]
+            own = values[(slice(None),) * kept[along] + (block,)]
+            calls.append(partial(function, own, axis=axis, out=target))
+        run_calls(calls, resolve_target("host").threads)
+
+    return reduce
+
+
+def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
+    """The result for all elements: that of each block, then that of these, which are in order."""
+    flat = values.reshape(-1)
+    blocks = _blocks(flat, 0)
+    found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
+
+    def reduce(k: int) -> None:
+        found[k] = function(flat[blocks[k]])
+
+    run_calls([partial(reduce, k) for k in range(len(blocks))], resolve_target("host").threads)
+    if op[:3] != "arg":
+        return function(found)
+    found += [block.start or 0 for block in blocks]
+    return found[function(flat[found])]
+
+
+@cache
+def _sorter(axis: int, kind: Any) -> Callable[..., None]:
+    def sort(out: np.ndarray, values: np.ndarray) -> None:
+        other = max((k for k in range(out.ndim) if k != axis), key=lambda k: out.shape[k], default=axis)
+        blocks = _blocks(out, other) if other != axis else [slice(None)]
+
+        def sort_block(block: slice) -> None:
+            index = (slice(None),) * other + (block,)
+            np.copyto(out[index], values[index])
+            out[index].sort(axis, kind)
+
+        run_calls([partial(sort_block, block) for block in blocks], resolve_target("host").threads)
+
+    return sort
+
+
+def _blocks(values: np.ndarray, axis: int) -> list[slice]:
+    # (these loops take several times as long for a byte as a copy does)
+    return divide_axis(values.shape[axis], 8 * values.nbytes, resolve_target("host").threads)
+
+
+__all__ = ["reduce_on_host", "sort_on_host"]
