@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from weft.dsl.cli.run import run
+from weft.runtime import override
 
 
 class _Version(argparse.Action):
@@ -27,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     running = commands.add_parser("run", help="run an unmodified NumPy script on weft")
     running.add_argument("--compare", action="store_true", help="run it under NumPy too and print what differs")
     running.add_argument("--explain", action="store_true", help="print each new plan")
+    running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
     running.add_argument("script", help="the program")
     rest = running.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
@@ -48,6 +51,8 @@ def _own_options(options: argparse.Namespace) -> None:
                 options.compare = True
             case "--explain":
                 options.explain = True
+            case "--verify":
+                options.verify = True
             case "--device":
                 options.device = next(given, "")
             case "--":
@@ -63,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
     if options.command == "run":
         _own_options(options)
-        return run(options.script, options.arguments, options.compare, options.explain, options.device)
+        with override(verify=True) if options.verify else nullcontext():
+            return run(options.script, options.arguments, options.compare, options.explain, options.device)
     from weft.dsl.cli import reports
 
     match options.command:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.dsl.cli import main
+from weft.fusion import judge
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = {
@@ -55,6 +56,14 @@ def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "clear"]) == 0
     assert main(["doctor"]) == 0
     assert "target sm_90" in capsys.readouterr().out
+
+
+def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import numpy as np\nx = np.arange(300_000.0) * 3 - 7\nprint(np.exp(-x / 1e5).sum())\n")
+    before = judge.Tally.compared
+    assert main(["run", "--verify", str(script)]) == 0
+    assert judge.Tally.compared > before
 
 
 def test_a_missing_script(capsys: pytest.CaptureFixture[str]) -> None:
