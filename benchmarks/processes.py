@@ -27,7 +27,10 @@ MOST_TIMES = 50
 PAUSE = 0.005  # before a turn: threads of other sides have gone to sleep
 FILLING_CALLS = 3  # by which a process fills the cache for the next one
 FIRST_CALLS = 3  # of weft in the second process, each reported
-WARM_SECONDS = 4.0  # in which weft may go on making plans or compiling before the first turn
+WARM_LEAST = (
+    1.0  # seconds of calls before the first turn: what is interpreted at first has earned its compilation by then
+)
+WARM_SECONDS = 4.0  # in which weft may go on making plans or compiling
 FEWEST_TURNS = 3
 
 Results = Mapping[str, np.ndarray]
@@ -161,15 +164,16 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call each side until it is warm: weft until two calls have made no plan and compiled nothing."""
+        """Call weft until it is warm: for a while, and until two calls have made no plan and compiled nothing."""
         begin, quiet = time.monotonic(), 0
-        while WEFT in self.workers and (len(self.outcome.calls) < FIRST_CALLS or quiet < 2):
-            if len(self.outcome.calls) >= FIRST_CALLS and time.monotonic() - begin > WARM_SECONDS:
+        while WEFT in self.workers:
+            spent = time.monotonic() - begin
+            if len(self.outcome.calls) >= FIRST_CALLS and spent > (WARM_LEAST if quiet >= 2 else WARM_SECONDS):
                 break
             answer = self.attempt(WEFT, 1)
             if answer is not None:
                 self.outcome.calls.append({"seconds": answer["seconds"][0], **answer["counts"]})
-                quiet = 0 if any(answer["counts"].values()) else quiet + 1
+                quiet = quiet + 1 if not any(answer["counts"][n] for n in ("plans", "compilations")) else 0
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
         """Call a side; None where it fails, which ends its part."""

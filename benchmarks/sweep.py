@@ -24,7 +24,7 @@ TURNS = 5
 FILLED = 2e-3  # seconds that a turn lasts at least
 MOST_TIMES = 50
 WARM_CALLS = 3  # of weft, at least, and until two calls have made no plan and compiled nothing
-WARM_SECONDS = 2.0  # but no longer than this
+WARM_LEAST, WARM_SECONDS = 0.3, 2.0  # and for so long: what is interpreted at first has earned its compilation by then
 LIMIT = 30.0  # seconds that a first call may take
 SHOWN = 60  # cases in the table
 TELL_EVERY = 50
@@ -66,7 +66,7 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest
 def warm_up(call: Callable[[], Any]) -> None:
     """Call weft until it makes no plans."""
     begin, calls, quiet = time.perf_counter(), 0, 0
-    while calls < WARM_CALLS or (quiet < 2 and time.perf_counter() - begin < WARM_SECONDS):
+    while calls < WARM_CALLS or time.perf_counter() - begin < (WARM_LEAST if quiet >= 2 else WARM_SECONDS):
         before = wf.statistics()
         call()
         after = wf.statistics()

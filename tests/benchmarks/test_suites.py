@@ -68,8 +68,8 @@ def test_npbench(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not scale["problems"]
     assert set(scale["first"]) == {NUMPY, WEFT, EMPTY_CACHE} | with_jax
     assert set(scale["turns"]) == {NUMPY, WEFT} | with_jax and all(len(t) == 2 for t in scale["turns"].values())
-    assert scale["calls"][0]["plans"] > 0 and scale["calls"][2]["plans"] == 0
-    assert 0 < scale["kernel_share"] <= 1
+    assert len(scale["calls"]) >= 3 and all({"seconds", "plans", "compilations"} <= set(c) for c in scale["calls"])
+    assert scale["calls"][-1]["plans"] == 0 and 0 <= scale["kernel_share"] <= 1
     assert wrong["problems"][EMPTY_CACHE].startswith("wrong: result 0 differs by up to 1")
     assert found["summary"]["failed or wrong on weft"] == "1: wrong"
     assert "| scale |" in capsys.readouterr().out
@@ -136,6 +136,7 @@ def test_ratios_are_drawn_from_one() -> None:
 
 def test_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "FILLED", 1e-4)
+    monkeypatch.setattr(sweep, "WARM_LEAST", 0.0)
     found = run(["--suite", "sweep"], tmp_path)["sweep"]
     assert len(found["results"]) > 40 and not [r for r in found["results"] if r["problem"]]
     assert found["summary"]["cases"] == len(found["results"])
