@@ -84,7 +84,7 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
             return Tree(pieces, (0,), (1,), (n,), CHUNK if cut else 0, first, Level())
         case [True, False]:
             n, columns = pieces
-            length = max(BAND, CHUNK // columns)
+            length = max(BAND, CHUNK // max(1, columns))
             cut = n > max(SHORT_COLUMN, 2 * length)
             return Tree(pieces, (1,), (0,), (n,), length if cut else 0, Level(), Level())
     return None

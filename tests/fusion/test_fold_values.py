@@ -81,6 +81,7 @@ def test_shapes_and_empty_arrays() -> None:
     assert reduce_values("add", np.ones((2, 3, 4)), (0, 2), kind, True).shape == (1, 3, 1)
     assert reduce_values("add", np.ones((0, 3)), (0,), kind).tolist() == [0, 0, 0]
     assert reduce_values("add", np.ones((0, 3)), (1,), kind).shape == (0,)
+    assert reduce_values("add", np.ones((3, 0)), (0,), kind).shape == (0,)
     assert reduce_values("maximum", np.ones((0, 3)), (0,), kind).tolist() == [-np.inf] * 3
     assert not np.signbit(reduce_values("add", np.full(5, -0.0), (0,), kind))
 
