@@ -62,12 +62,18 @@ class Orders:
 
     def __init__(self, order: list[Expr], outputs: list[Expr], graph: Graph, device: Device, any_order: bool) -> None:
         self.any_order = any_order
-        self.target = device.target
-        self.for_gpu = self.target.scheduled_for.kind == "cuda"
+        self._device = device
+        # (asking the CPU for its target loads the compiler where no cache knows the machine)
+        self.for_gpu = device.name != "cpu" and device.target.scheduled_for.kind == "cuda"
         self.origins = graph.origins
         self._order = order
         self._outputs = outputs
         self._stored: set[Expr] | None = None
+
+    @property
+    def target(self) -> Any:
+        """What the device's code is generated for."""
+        return self._device.target
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Values that a plan would keep in memory, and reductions that it may write out."""
