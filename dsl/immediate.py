@@ -152,16 +152,17 @@ def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
     return attempt(way, operands, home) if home.name == "cpu" else MISSED
 
 
-# Calls after which native code takes over: where it is in the disk cache, and where it has to be compiled (some 0.1 s).
-ENOUGH, MANY = 100, 20_000
+# Calls after which native code takes over where it is in the disk cache, after which it is compiled where it is not, and
+# how many there are between two looks at whether it is.
+ENOUGH, COMPILED, BETWEEN = 100, 1000, 500
 _calls = count(1)
 
 
 def _note() -> None:
     """Count what is done in Python."""
     number = next(_calls)
-    if number == ENOUGH or number == MANY:
-        import_module("weft.dsl.native_immediate").quicken(compiling=number == MANY)
+    if number == ENOUGH or not number % BETWEEN:
+        import_module("weft.dsl.native_immediate").quicken(compiling=number >= COMPILED)
 
 
 def attempt_in_place(way: Way, target: Array, other: Any) -> bool:

@@ -7,7 +7,10 @@ small and in host memory, and the Python function otherwise. Invariant: which of
 from __future__ import annotations
 
 import operator
+import os
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from inspect import Parameter, Signature, signature
 from types import FunctionType
 from typing import Any
@@ -19,7 +22,7 @@ from weft.dsl.array import LOOKS, Array
 from weft.dsl.immediate import BASIC, Way, plainly, way_of
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, Mode, immediate_text
 from weft.dsl.ufunc import UFUNCS, UFunc
-from weft.runtime import IMMEDIATE, Builtin, CompileError, is_kept, python_function
+from weft.runtime import IMMEDIATE, Builtin, CompileError, is_kept, native_object, python_function, setting
 
 
 def make_immediate(
@@ -60,13 +63,29 @@ def _signature(function: Callable[..., Any]) -> Signature:
 _METHODS = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy", "dot")
 
 
-def quicken(compiling: bool = True) -> None:
-    """Put native code in the place of what does small work in Python, where it is in the disk cache or may be compiled."""
-    try:
-        if compiling or is_kept(immediate_text()):
-            _install()
-    except CompileError:
+_compiling: list[threading.Thread] = []
+
+
+def quicken(compiling: bool = False) -> None:
+    """Put native code in the place of what does small work in Python, once it is in the disk cache.
+
+    With `compiling` it is compiled where it is not: beside the program, on a machine with more than one core. That takes some 0.1 s.
+    """
+    if not setting("cache") or (_compiling and _compiling[0].is_alive()):
         return
+    try:
+        if is_kept(immediate_text()):
+            _install()
+        elif compiling and not _compiling and (os.cpu_count() or 1) > 1:
+            _compiling.append(threading.Thread(target=_compile, name="weft-compiler"))
+            _compiling[0].start()
+    except (CompileError, RuntimeError):  # (no thread can be started)
+        _compiling.append(threading.current_thread())
+
+
+def _compile() -> None:
+    with suppress(CompileError):
+        native_object(NAME, immediate_text())
 
 
 def _install() -> None:

@@ -24,8 +24,11 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.dsl.array import Array
 from weft.dsl.foreign import has_foreign
-from weft.dsl.immediate import ENOUGH, MANY, hand_out
+from weft.dsl.immediate import ENOUGH, hand_out
 from weft.runtime import IMMEDIATE, CompileError, default_device
+
+
+MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
 
 
 class Kind(IntEnum):

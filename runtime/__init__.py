@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
-    from weft.runtime.cpu.native import Builtin, Text, is_kept, python_function
+    from weft.runtime.cpu.native import Builtin, Text, is_kept, native_object, python_function
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
@@ -56,7 +56,7 @@ __getattr__ = lazy_names(
         "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
-        "weft.runtime.cpu.native": "Builtin Text is_kept python_function",
+        "weft.runtime.cpu.native": "Builtin Text is_kept native_object python_function",
         "weft.runtime.cpu.device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
@@ -150,6 +150,7 @@ __all__ = [
     "make_fold_ufunc",
     "make_map_ufunc",
     "is_kept",
+    "native_object",
     "override",
     "probe",
     "python_function",

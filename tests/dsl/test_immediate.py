@@ -50,7 +50,7 @@ NAMES = [row.name for row in OPS.values() if row.ufunc and not row.name.startswi
 @pytest.mark.parametrize("name", NAMES)
 def test_bits_are_those_of_kernels(name: str, native: bool) -> None:
     if native:
-        native_immediate.quicken()
+        native_immediate._install()
     for code in CODES:
         operands = [wf.asarray(np.roll(values(code), 5 * k)) for k in range(find_op(name).arity)]
         with override(immediate=0):
