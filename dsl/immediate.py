@@ -239,7 +239,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
     if kind in PLAIN:
         return value if kind is not type or _is_common(value) else MISSED
     if kind is Array or kind is Scalar:
-        if not 0 < value.size <= left or not (COMMON >> value.dtype.num) & 1:
+        if value.size > left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
         if value._home is None:
             if value._storage.device.name != "cpu":
@@ -293,6 +293,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             return MISSED
         if key == "descending" or (key == "order" and value not in (None, "C")):
             return MISSED
+    if name in _WARNING and not all(values.size for values, _ in found):
+        return MISSED
     if not found or not _is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
@@ -302,6 +304,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 # Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
+# Functions that warn of empty arrays, on the user's line.
+_WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
 # Functions of arrays that broadcast, and products of matrices.
 _BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 # Functions that take an order of the axes in memory last, and the orders in which results are not made at once.

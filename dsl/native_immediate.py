@@ -21,14 +21,15 @@ from weft.codegen import OPS
 from weft.dsl.array import LOOKS, Array
 from weft.dsl.immediate import BASIC, Way, plainly, way_of
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, Mode, immediate_text
+from weft.dsl.own_names import OWN
 from weft.dsl.ufunc import UFUNCS, UFunc
 from weft.runtime import IMMEDIATE, Builtin, CompileError, is_kept, native_object, python_function, setting
 
 
 def make_immediate(
     mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
-) -> Any:
-    """Return a method that calls NumPy's function where it can, and `slow` elsewhere.
+) -> Builtin:
+    """Return a builtin that calls NumPy's function where it can, and `slow` elsewhere.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def make_immediate(
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode)]
     name = getattr(slow, "__name__", "method")
     text = f"{name}{_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
-    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS), name, text).method()
+    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS), name, text)
 
 
 def _signature(function: Callable[..., Any]) -> Signature:
@@ -63,6 +64,8 @@ def _signature(function: Callable[..., Any]) -> Signature:
 _METHODS = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy", "dot")
 
 
+# Functions of weft's own, done by NumPy's of the same name.
+_NAMES = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "dot", "matmul", "inner")
 _compiling: list[threading.Thread] = []
 
 
@@ -93,7 +96,7 @@ def _install() -> None:
 
     def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
         if isinstance(slow := vars(kind)[name], FunctionType):  # (not twice)
-            made.append((kind, name, make_immediate(mode, way, slow, table)))
+            made.append((kind, name, make_immediate(mode, way, slow, table).method()))
 
     for row in OPS.values():
         name = row.dunder
@@ -118,3 +121,7 @@ def _install() -> None:
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
     for kind, name, method in made:
         setattr(kind, name, method)
+    for name in _NAMES:
+        if isinstance(slow := OWN[name], FunctionType):
+            mode = Mode.PRODUCT if name in ("dot", "matmul", "inner") else Mode.CALL
+            OWN.replace(name, make_immediate(mode, plainly(getattr(np, name)), slow).call)

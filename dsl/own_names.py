@@ -5,6 +5,7 @@ In: a name, or a function of NumPy's. Out: weft's function. Invariant: a name st
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
@@ -78,6 +79,17 @@ class OwnNames(Mapping[str, Any]):
                     found = at_once(found, getattr(np, name), name)
             self._found[name] = found
         return found
+
+    def replace(self, name: str, function: Callable[..., Any]) -> None:
+        """Let a function of the same behaviour stand for a name, also in the public module and in scripts."""
+        old = self._found[name]
+        self._found[name] = function
+        for module in filter(None, map(sys.modules.get, ("weft", "weft.dsl"))):
+            if vars(module).get(name) is old:
+                setattr(module, name, function)
+        scripts = sys.modules.get("weft.dsl.script_function")
+        if scripts is not None:
+            scripts.replace_own(old, function)
 
     def __contains__(self, name: object) -> bool:
         return name in self._origin or name in self._found
