@@ -20,6 +20,7 @@ import numpy as np
 from weft.codegen import OpDef, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, values_of
+from weft.fusion import constant_value
 from weft.fusion.primitives import map_values, primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
 
@@ -372,6 +373,8 @@ def seen(array: Array, result: Any) -> Any:
 def put(array: Array, key: Any, value: Any) -> bool:
     """Set elements of an array in host memory at once; whether that could be done."""
     values = values_of(array)
+    if values is None and IMMEDIATE[0] and type(array) is Array and _is_basic(key) and array._view is None:
+        values = _fill(array, key)
     if values is None or type(array) is not Array or not is_free(array) or not IMMEDIATE[0]:
         return False
     limit, kind = IMMEDIATE[0], type(value)
@@ -409,6 +412,28 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
     values[key] = value
     return True
+
+
+def _fill(array: Array, key: Any) -> np.ndarray | None:
+    """Return the elements of a new array, all alike, that nobody has written to yet, where a few are about to be.
+
+    Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
+    """
+    storage, node = array._storage, array._storage.expr
+    if node is None or node.kind not in ("constant", "empty") or storage.device.name != "cpu" or not array.size:
+        return None
+    if np.broadcast_to(np.False_, storage.shape)[key].size > IMMEDIATE[0]:
+        return None
+    buffer = storage.device.allocate(node.nbytes)
+    buffer.origin = node.location
+    if storage.expr is not node:
+        return None  # another thread has written to it
+    storage.buffer = buffer
+    storage.expr = storage.epoch = None
+    values = values_of(array)
+    if values is not None and node.kind == "constant":
+        values.fill(constant_value(node))
+    return values
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:

@@ -51,6 +51,7 @@ FUNCTIONS = (
     "PyDict_GetItemWithError",
     "PyType_GenericAlloc",
     "PyTuple_Size",
+    "PyUnicode_Compare",
     "Py_IncRef",
 )
 # What is assigned to arrays of a dtype as weft casts it: any number, real ones, integers.
@@ -144,7 +145,9 @@ class _Immediate:
         t.label("protocol")
         t.branch("icmp sgt i64 %count, 3", "protocol.some", "slow")
         t.label("protocol.some")
-        t.branch(f"icmp eq ptr {t.load('%given', 2, 'ptr')}, {known['call']}", "protocol.call", "slow")
+        named = f"ptr {t.load('%given', 2, 'ptr')}, ptr {known['call']}"
+        differs = t.new(f"call i32 {known['PyUnicode_Compare']}({named})")
+        t.branch(f"icmp eq i32 {differs}, 0", "protocol.call", "give.up")
         t.label("protocol.call")
         theirs = t.load("%given", 1, "ptr")
         listed = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {theirs})")
