@@ -38,9 +38,10 @@ _programs: OrderedDict[Any, Program | None] = OrderedDict()
 PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
 # Seconds: to plan a program, an operation of it, and its kernels; to compile a primitive; to interpret a step, an element.
-PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.02, 0.002, 0.05, 0.08
+PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.02, 0.0005, 0.05, 0.08
 STEP, ELEMENT = 5e-6, 1e-9
-# Operations that share a kernel, roughly, and the share of an interpreted run that a plan would save.
+# Different operations that share a kernel, roughly (the iterations of a loop have the same kernels), and the share of an
+# interpreted run that a plan would save.
 TOGETHER = 8
 LOST = 0.75
 # Errors that are the user's to see: no plan would help.
@@ -80,7 +81,9 @@ def should_interpret(graph: Graph, epoch: Epoch, wanted: tuple[int, ...] | None)
     if resized.find(form) is not None:
         return None, False
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
-    found.price = _Rate.factor * (PLANNING + OPERATION * len(operations) + KERNEL * (1 + len(operations) // TOGETHER))
+    different = {(node.kind, node.op, node.dtype, *(each.kind for each in node.operands)) for node in operations}
+    kernels = 1 + len(different) // TOGETHER
+    found.price = _Rate.factor * (PLANNING + OPERATION * len(operations) + KERNEL * kernels)
     seconds = STEP * len(operations) + ELEMENT * sum(node.size for node in operations)
     missing = {
         (node.op, node.attrs, node.dtype)
