@@ -60,6 +60,7 @@ class OwnNames(Mapping[str, Any]):
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = dict(UFUNCS)
+        self.replaced: dict[str, Any] = {}  # what others have taken the place of
         self._origin: dict[str, tuple[str, str]] = {}
         for module, names in _MODULES.items():
             for entry in names.split():
@@ -83,7 +84,7 @@ class OwnNames(Mapping[str, Any]):
     def replace(self, name: str, function: Callable[..., Any]) -> None:
         """Let a function of the same behaviour stand for a name, also in the public module and in scripts."""
         old = self._found[name]
-        self._found[name] = function
+        self._found[name], self.replaced[name] = function, old
         for module in filter(None, map(sys.modules.get, ("weft", "weft.dsl"))):
             if vars(module).get(name) is old:
                 setattr(module, name, function)

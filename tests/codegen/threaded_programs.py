@@ -45,7 +45,7 @@ def checked(kernel: Kernel) -> Kernel:
     return again
 
 
-def obtain_function(device: Any, kernel: Kernel) -> Kernel:
+def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
     """The threaded form of a logical kernel, in place of compiled code."""
     text = print_kernel(kernel)
     if text not in _functions:

@@ -97,7 +97,10 @@ def show_default(parameter: inspect.Parameter) -> str:
 def written() -> str:
     """The text of the file."""
     rows = [name for name, own in sorted(OWN.items()) if isinstance(own, wf.UFunc)]
-    functions = [declare(name, own) for name, own in sorted(OWN.items()) if inspect.isfunction(own)]
+    python = {
+        name: OWN.replaced.get(name, own) for name, own in OWN.items()
+    }  # (native code says less of its arguments)
+    functions = [declare(name, own) for name, own in sorted(python.items()) if inspect.isfunction(own)]
     return HEAD + "".join(f"{name}: _Elementwise\n" for name in rows) + "\n" + "".join(functions)
 
 

@@ -102,7 +102,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         settle(plan, table)
 
     monkeypatch.setattr(execute, "execute", keep)
-    monkeypatch.setattr("tests.fuzz.lengths.obtain_function", lambda device, kernel: print_kernel(kernel))
+    monkeypatch.setattr("tests.fuzz.lengths.obtain_function", lambda device, kernel, digest="": print_kernel(kernel))
     for cache in (execute._plans, resized._known):
         cache.clear()
     return plans

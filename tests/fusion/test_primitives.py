@@ -72,7 +72,8 @@ def test_a_primitive_has_the_bits_of_a_plan(name: str) -> None:
     for loop in loops_of(name):
         operands = [values(kind, 3 * k) for k, kind in enumerate(loop)]
         node = map_(name, [expr_of(wf.asarray(x)) for x in operands])
-        made.append((operands, node.attrs, node.dtype, record(node)))
+        if node.kind == "map":  # (`isnan` of integers is a constant)
+            made.append((operands, node.attrs, node.dtype, record(node)))
     wf.evaluate(*[array for *_, array in made])
     with np.errstate(all="ignore"):
         for operands, loop, dtype, array in made:

@@ -21,7 +21,13 @@ def _run(programs: int, seed: int) -> str:
         "--seed",
         str(seed),
     ]
-    path = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", "WEFT_CACHE": "0"}
+    path = {
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "PATH": "",
+        "WEFT_CACHE": "0",
+        "WEFT_IMMEDIATE": "0",
+        "WEFT_INTERPRET": "never",
+    }
     done = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
