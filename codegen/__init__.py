@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
     from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
     from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
-    from weft.codegen.obtain import Tally, is_loaded, obtain_code, obtain_function
+    from weft.codegen.obtain import Tally, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
     from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
@@ -55,7 +55,7 @@ __getattr__ = lazy_names(
         "weft.codegen.kernel_ir.operation": "Function Kernel Parameter Pointer Type Value",
         "weft.codegen.kernel_ir.text": "parse_kernel print_kernel",
         "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
-        "weft.codegen.obtain": "Tally is_loaded obtain_code obtain_function",
+        "weft.codegen.obtain": "Tally find_function is_loaded kernel_digest obtain_code obtain_function",
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
@@ -100,6 +100,7 @@ __all__ = [
     "describe_shapes",
     "exceeds_caches",
     "find_fold_lanes",
+    "find_function",
     "find_op",
     "flatten_branches",
     "fold",
@@ -113,6 +114,7 @@ __all__ = [
     "is_supported",
     "join_kernels",
     "dtype_kind",
+    "kernel_digest",
     "lower_stages",
     "obtain_code",
     "obtain_function",

@@ -14,7 +14,7 @@ from typing import Any
 from weft.codegen.compile import code_version, compile_kernel, lower_stages
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.runtime import CodeCache, Device, SettingError, building, disk_cache, key_material, setting
+from weft.runtime import CodeCache, Device, SettingError, building, disk_cache, kernel_number, key_material, setting
 
 _functions = CodeCache()
 
@@ -25,25 +25,44 @@ class Tally:
     compiled = 0
 
 
-def is_loaded(device: Device, kernel: Kernel) -> bool:
-    """Whether the kernel's function is in memory."""
-    return _functions.get(_key(device, print_kernel(kernel))) is not None
+def kernel_digest(target: Any, kernel: Kernel) -> str:
+    """What the kernel's code for a target is found by, in memory and on disk."""
+    return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
 
-def _key(device: Device, text: str) -> tuple[str, Any, str]:
-    return device.name, device.target, text
+def is_loaded(device: Device, digest: str) -> bool:
+    """Whether the function of the kernel of this digest is in memory."""
+    return _functions.get((device.name, digest)) is not None
 
 
-def obtain_function(device: Device, kernel: Kernel) -> Any:
-    """The loaded function of `kernel` on `device`."""
-    text = print_kernel(kernel)
+def _key(target: Any, text: str) -> bytes:
+    return key_material(target, f"{code_version()}\n{text}")
+
+
+def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
+    """The loaded function of `kernel` on `device`; its `digest`, if that is known."""
+    digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
-        code = obtain_code(device.target, kernel, text)
-        with building(kernel.name, code.target, "load", hash(text)):
+        code = obtain_code(device.target, kernel, print_kernel(kernel))
+        with building(kernel.name, code.target, "load", kernel_number(digest)):
             return device.load(code)
 
-    return _functions.get_or_build(_key(device, text), build)
+    return _functions.get_or_build((device.name, digest), build)
+
+
+def find_function(device: Device, digest: str) -> Any | None:
+    """The function of the kernel of this digest, from memory or loaded from disk; None where neither has it."""
+
+    def build() -> Any | None:
+        cache = disk_cache()
+        code = cache.find(digest) if cache is not None else None
+        if code is None:
+            return None
+        with building(code.entry, code.target, "load", kernel_number(digest)):
+            return device.load(code)
+
+    return _functions.get_or_build((device.name, digest), build)
 
 
 def show_stages(target: Any, kernel: Kernel, text: str) -> None:
@@ -69,11 +88,11 @@ def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     """The object code of `kernel` for `target`, from the disk cache or made now."""
     show_stages(target, kernel, text)
     cache = disk_cache()
-    key = key_material(target, f"{code_version()}\n{text}")
+    key = _key(target, text)
     code = cache.get(key) if cache is not None else None
     if code is None:
         Tally.compiled += 1
-        with building(kernel.name, target.name, "compile", hash(text)):
+        with building(kernel.name, target.name, "compile", kernel_number(hashlib.sha256(key).hexdigest())):
             code = compile_kernel(kernel, target)
         if cache is not None:
             cache.put(key, code)

@@ -31,7 +31,7 @@ from weft.fusion.expr import (
     with_operand,
 )
 from weft.fusion.record import assign, bind, cut, operand, pending, uncut, write_anew
-from weft.fusion.statistics import reset_statistics, statistics
+from weft.fusion.statistics import reset_statistics, seconds_spent, statistics
 from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -94,6 +94,7 @@ __all__ = [
     "reshape",
     "scan",
     "scatter",
+    "seconds_spent",
     "show_bytes",
     "show_plans",
     "show_seconds",

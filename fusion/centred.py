@@ -44,15 +44,6 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None
     return None
 
 
-def fold_of(node: Expr) -> Expr | None:
-    """Return the reduction that `node` is, or that it divides by a constant."""
-    if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
-        node = node.operands[0]
-        while node.kind == "view":
-            node = node.operands[0]
-    return node if node.kind == "reduce" else None
-
-
 def _distances(task: Task) -> list[int]:
     """The differences that are squared, or raised by, before they are summed up; all in one dtype."""
     body, result = task.body, task.body[task.result]

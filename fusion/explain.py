@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
-from weft.codegen import Kernel, Target, find_op, print_kernel
+from weft.codegen import Kernel, Target, find_op
 from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.crossed import Crossed
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, Location
 from weft.fusion.formulas import LOOPS, Names, formulas_of
 from weft.fusion.graph import make_graph
 from weft.fusion.group import Group
@@ -25,6 +25,7 @@ from weft.fusion.nest import make_nest
 from weft.fusion.numpy_loops import find_numpy_loop
 from weft.fusion.parts import chunk_length
 from weft.fusion.picture import draw_plan, show_html
+from weft.fusion.plan import KernelFacts, Shown
 from weft.fusion.schedule import Schedule
 from weft.fusion.siblings import schedule_versions
 from weft.fusion.speed import arithmetic_rate
@@ -32,7 +33,7 @@ from weft.fusion.storage import Epoch, Storage
 from weft.fusion.stored import base_of
 from weft.fusion.sweep import Sweep
 from weft.fusion.traffic import beside_bytes, least_bytes, traffic
-from weft.runtime import Device, LaunchNote, copy_bandwidth, setting, show_place
+from weft.runtime import Device, copy_bandwidth, setting, show_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,18 +246,14 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
     ]
 
 
-_shown = False
-
-
 def show_plans(on: bool) -> None:
     """Whether every new plan is printed before it runs."""
-    global _shown
-    _shown = on
+    Shown.plans = on
 
 
 def announce(schedule: Schedule) -> None:
     """Print a new plan where that was asked for."""
-    if _shown or "plan" in setting("debug"):
+    if Shown.plans or "plan" in setting("debug"):
         print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
 
@@ -336,7 +333,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
         where = "by NumPy on the host: operands are copied there and the result back"
     return KernelNote(
         f"call {node.op}",
-        (node.op + _line(node),),
+        (node.op + _line(node.location),),
         (f"{names(node)} = {node.op}({arguments})",),
         group.reason,
         (),
@@ -350,12 +347,16 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 def members_of(group: Group) -> tuple[str, ...]:
     """The operations of a kernel, with the user's lines."""
-    members: list[str] = []
+    return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
+
+
+def _members(group: Group) -> list[tuple[str, Location | None]]:
+    members: list[tuple[str, Location | None]] = []
     for p in group.placed:
-        members.extend(i.node.op + _line(i.node) for i in all_instructions(p.task.body) if _is_members(i))
+        members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_members(i))
         if p.task.kind != "map":
-            members.append(f"{p.task.kind} {p.task.node.op}".strip() + _line(p.task.node))
-    return tuple(dict.fromkeys(members)) or ("copy",)
+            members.append((f"{p.task.kind} {p.task.node.op}".strip(), p.task.node.location))
+    return members or [("copy", None)]
 
 
 def _is_members(instruction: Instruction) -> bool:
@@ -394,14 +395,11 @@ def work_of(group: Group) -> int:
     return points * wide
 
 
-def launch_note(group: Group, kernel: Kernel, nbytes: int, work: int) -> LaunchNote:
-    """A kernel of a group, for who listens to launches."""
-    place = next((show_place(p.task.node.location) for p in group.placed if p.task.node.location is not None), "")
-    key = hash(print_kernel(kernel))
-    return LaunchNote(kernel.name, members_of(group), nbytes, instructions_of(group) * work, place, key)
+def facts_of(group: Group) -> KernelFacts:
+    """What profiles tell of a kernel of a group."""
+    place = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
+    return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), place)
 
 
-def _line(node: Expr) -> str:
-    if node.location is None:
-        return ""
-    return f" ({show_place(node.location)})"
+def _line(location: Location | None) -> str:
+    return "" if location is None else f" ({show_place(location)})"

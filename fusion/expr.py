@@ -332,6 +332,15 @@ def opaque(
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 
 
+# Kinds whose value always has memory of its own, but for updates that only put parts together.
+ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
+
+
+def is_window(node: Expr) -> bool:
+    """Whether `node` is a view of a value in memory, which a host function can be handed as it is."""
+    return node.kind == "view" and node.operands[0].kind in ALWAYS_STORED
+
+
 # -- shapes -------------------------------------------------------------------------------
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.fusion.centred import fold_of
 from weft.fusion.expr import Expr, topological
 
 
@@ -27,6 +26,15 @@ class Graph:
 
     versions: list[Expr]
     origins: dict[Expr, Expr] = field(default_factory=dict)
+
+
+def fold_of(node: Expr) -> Expr | None:
+    """Return the reduction that `node` is, or that it divides by a constant."""
+    if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
+        node = node.operands[0]
+        while node.kind == "view":
+            node = node.operands[0]
+    return node if node.kind == "reduce" else None
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> Graph:

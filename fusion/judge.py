@@ -134,7 +134,6 @@ def _save(inputs: dict[str, np.ndarray], report: str) -> str:
 
 
 def _plan_text(plan: Plan, device: Device) -> str:
-    from weft.codegen import print_kernel
     from weft.fusion.plan import Batch, KernelLaunch
 
     launches = [
@@ -142,4 +141,4 @@ def _plan_text(plan: Plan, device: Device) -> str:
         for step in plan.steps
         for launch in (step.launches if isinstance(step, Batch) else [step] if isinstance(step, KernelLaunch) else [])
     ]
-    return "\n\n".join(print_kernel(launch.lowered.kernel) for launch in launches)
+    return "\n\n".join(launch.text() for launch in launches)

@@ -5,7 +5,7 @@ In: a device and a group. Out: its kernels, lowered, with what `Device.load` ret
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from weft.codegen import (
@@ -17,6 +17,7 @@ from weft.codegen import (
     exceeds_caches,
     is_loaded,
     join_kernels,
+    kernel_digest,
     obtain_function,
     print_kernel,
     share_rows,
@@ -25,29 +26,19 @@ from weft.fusion.crossed import Crossed
 from weft.fusion.group import Group
 from weft.fusion.kernel_writer import Lowered
 from weft.fusion.lower import FINISH, lower_group
+from weft.fusion.plan import LARGE, Special
 from weft.fusion.sizes import Size
+from weft.fusion.statistics import STATISTICS
 from weft.fusion.sweep import Sweep
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
-# Bytes a launch moves from where on a faster schedule is worth a compilation, where the launch comes back.
-LARGE = 16 << 20
 # Bytes of a vector. All memory begins at a multiple of it.
 ALIGNED = 16
 # Elements of a row of a sweep's part.
 LONG_ROW = 1 << 10
-
-
-@dataclass(slots=True)
-class Special:
-    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and large ones of a
-    plan that has come `back` often. `made`: how many kernels were compiled."""
-
-    first: bool = True
-    back: bool = False
-    made: int = 0
 
 
 def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
@@ -68,19 +59,25 @@ def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any
         before = trace.mark() if trace is not None else 0
         special = lower_for(device.target, group, special=True)
         worthwhile = large if may.back else skeleton not in _met and (may.first or not on_gpu)
-        if worthwhile or all(is_loaded(device, lowered.kernel) for lowered in special):
+        if worthwhile or all(is_loaded(device, _digest(device, lowered)) for lowered in special):
             chosen = [g if on_gpu and s.kernel.name == FINISH else s for g, s in zip(general, special, strict=True)]
             if trace is not None:
                 trace.alone |= any("exact" in lowered.kernel.attributes for lowered in special)
         elif trace is not None:
             trace.forget(before)  # what it found out about the numbers that it would be for alone
-    may.made += sum(not is_loaded(device, lowered.kernel) for lowered in chosen)
-    functions = [(obtain_function(device, lowered.kernel), lowered) for lowered in chosen]
+    may.made += sum(not is_loaded(device, _digest(device, lowered)) for lowered in chosen)
+    functions = [(obtain_function(device, lowered.kernel, _digest(device, lowered)), lowered) for lowered in chosen]
     if skeleton is not None:  # met from now on: threads that came at the same time wait for the same compilation
         if len(_met) >= _MET_LIMIT:
             _met.clear()
         _met.add(skeleton)
     return functions
+
+
+def _digest(device: Device, lowered: Lowered) -> str:
+    if not lowered.digest:
+        lowered.digest = kernel_digest(device.target, lowered.kernel)
+    return lowered.digest
 
 
 def _skeleton(kernel: Kernel) -> str:
@@ -96,6 +93,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     """
     kind = target.scheduled_for.kind
     found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
+    STATISTICS.lowered += len(found)
     for lowered in found if kind == "cuda" else ():
         _set_alignment(lowered)
     if (

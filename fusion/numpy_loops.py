@@ -11,15 +11,16 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.fusion.expr import Expr, contiguous_strides, is_number
-from weft.fusion.group import Group
+from weft.fusion.expr import Expr, contiguous_strides, is_number, is_window
 from weft.fusion.index_map import decode_view
-from weft.fusion.stored import is_window
 from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
+
+if TYPE_CHECKING:
+    from weft.fusion.group import Group
 
 # Elements from which on a row is used: below, a kernel starts sooner.
 LEAST = 1 << 15
@@ -38,6 +39,8 @@ class NumpyLoop(NamedTuple):
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
     """The row for a group, and what its function takes."""
+    from weft.fusion.group import Group  # (whoever runs a plan from disk needs the table only)
+
     if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task

@@ -5,26 +5,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from weft.fusion.arena import Carve, Take
-from weft.fusion.expr import Expr
-from weft.fusion.group import Group
-from weft.fusion.kernel_writer import Lowered
-from weft.fusion.numpy_loops import NumpyLoop
-from weft.fusion.schedule import Schedule
-from weft.runtime import LaunchNote, Requests
+from weft.fusion.expr import Expr, Location
+from weft.runtime import LaunchNote, Requests, kernel_number, show_place
 from weft.runtime.launches import Launch, Prepared
+
+if TYPE_CHECKING:
+    from weft.fusion.numpy_loops import NumpyLoop
+    from weft.fusion.schedule import Schedule
+
+# Bytes a launch moves from where on a faster schedule is worth a compilation, where the launch comes back.
+LARGE = 16 << 20
+
+
+@dataclass(slots=True)
+class Special:
+    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and large ones of a
+    plan that has come `back` often. `made`: how many kernels were compiled."""
+
+    first: bool = True
+    back: bool = False
+    made: int = 0
+
+
+class Shown:
+    """What is printed of plans: new `plans` before they run."""
+
+    plans = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What profiles tell of a kernel: its operations and where the user wrote them, its instructions an element, its line."""
+
+    members: tuple[tuple[str, Location | None], ...]
+    instructions: int
+    place: Location | None
 
 
 @dataclass(slots=True)
 class KernelLaunch(Launch):
-    """One kernel launch, and what it was made of."""
+    """One kernel launch, and what it was made of.
 
-    lowered: Lowered
-    group: Group
+    Attributes
+    ----------
+    name : str
+    digest : str
+        What the kernel's code is found by, in memory and on disk.
+    exact : bool
+        Whether the kernel is for these sizes alone.
+    facts : callable
+        Gives the `KernelFacts`, which are seldom asked for.
+    text : callable
+        Gives the kernel's text; it is empty where the plan was found on disk.
+    """
+
+    name: str
+    digest: str
+    exact: bool
+    facts: Callable[[], KernelFacts]
+    text: Callable[[], str] = str
     note: LaunchNote | None = None  # made when somebody listens
+
+    def describe(self) -> LaunchNote:
+        """Return what listeners are told."""
+        facts = self.facts()
+        members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
+        place = show_place(facts.place) if facts.place is not None else ""
+        work = facts.instructions * self.work
+        return LaunchNote(
+            self.name, tuple(dict.fromkeys(members)), self.nbytes, work, place, kernel_number(self.digest)
+        )
 
 
 @dataclass(slots=True)
@@ -58,7 +116,7 @@ class Plan:
     steps: list[Step]
     places: int
     outputs: list[tuple[Expr, int]]
-    schedule: Schedule
+    schedule: Schedule | None  # None where the plan was found on disk
     slots: int  # of the epoch, when the plan was made
     scalars: list[int]  # slots that hold numbers which kernels take
     overwrites: bool  # memory that was there before it
@@ -79,3 +137,13 @@ class Plan:
     def __post_init__(self) -> None:
         self.blank = [None] * (self.places - self.slots) + [0]
         self.asks_more = bool(self.scalars) or self.ticket is not None or self.board is not None
+
+
+# (as many bytes as the number has, at the low end of a slot)
+_BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "<I"), (8, "<q"))}
+
+
+def pack_scalar(value: np.generic) -> int:
+    """The bits of a NumPy scalar in the low bytes of a slot."""
+    found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
+    return found

@@ -140,9 +140,10 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
     fresh = recording.epoch = Epoch(epoch.device)
     epoch.ended = True
     if live:
-        plans = STATISTICS.plans
+        # (a plan from disk counts as new: what is learned here is to be alike in every process)
+        plans = STATISTICS.plans + STATISTICS.plans_read
         evaluate_epoch(epoch, live)
-        if found := STATISTICS.plans == plans:
+        if found := STATISTICS.plans + STATISTICS.plans_read == plans:
             fresh.history = []
         else:
             fresh.history = [*epoch.history, *visits_of(recorded)][-HISTORY:]

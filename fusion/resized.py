@@ -9,18 +9,19 @@ same answer for these, or the plan is not used.
 from __future__ import annotations
 
 import threading
-from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from weft.fusion.arena import Carve, Take
+from weft.fusion import plan_store
 from weft.fusion.expr import Expr, topological
 from weft.fusion.graph import Graph
-from weft.fusion.kernels import Special
-from weft.fusion.plan import Call, KernelLaunch, Plan, Step
-from weft.fusion.sizes import Size, Trace, from_bytes
+from weft.fusion.plan import Plan, Special
+from weft.fusion.plan_records import PlanRecord, record_plan
+from weft.fusion.sizes import Trace, from_bytes
+from weft.fusion.statistics import STATISTICS
+from weft.runtime import Device
 
 FORMS_LIMIT = 1024
 # Plans of a form that are kept, each for other answers.
@@ -44,23 +45,18 @@ class Form:
 
 
 @dataclass(slots=True)
-class Template:
-    """A plan without its numbers, and the function that computes them."""
-
-    compute: Callable[[Sequence[int]], tuple[int, ...] | None]
-    build: Callable[[Sequence[int], list[Expr]], Plan]
-
-
-@dataclass(slots=True)
 class Known:
-    """What is known of a form: templates, whether planning could be followed, and how many kernels were compiled for it."""
+    """What is known of a form: plans for some of its sizes, whether planning could be followed, and how many kernels were compiled
+    for it."""
 
-    templates: list[Template] = field(default_factory=list)
+    templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
     kernels: int = 0
 
 
 _known: OrderedDict[Any, Known] = OrderedDict()
+# Forms that nothing is on disk of. Bounded.
+_absent: set[Any] = set()
 _lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
@@ -150,16 +146,37 @@ class Remembering:
         return tuple([self.sizes.get(n, n) for n in numbers])
 
 
-def find(form: Form) -> Plan | None:
-    """A plan for versions of this form."""
+def find(form: Form, device: Device) -> Plan | None:
+    """A plan for versions of this form, from memory; for the first ones of a form, or from disk."""
     known = _known.get(form.key)
     if known is None:
-        return None
+        stored = plan_store.read(form.key, device) if form.key not in _absent else None
+        if not stored:
+            if len(_absent) >= FORMS_LIMIT:
+                _absent.clear()
+            _absent.add(form.key)
+            return None
+        known = _note_form(form, Known(stored))
     for template in known.templates:
-        numbers = template.compute(form.spelling.values)
-        if numbers is not None:
-            return template.build(numbers, form.nodes)
+        plan = template.find(form.spelling.values, form.nodes)
+        if plan is not None:
+            STATISTICS.plans_read += template.read
+            template.read = False
+            return plan
     return None
+
+
+def is_first(form: Form) -> bool:
+    """Whether nothing of this form has been planned in this process, or read."""
+    return form.key not in _known
+
+
+def _note_form(form: Form, known: Known) -> Known:
+    with _lock:
+        _known[form.key] = known
+        if len(_known) > FORMS_LIMIT:
+            _known.popitem(last=False)
+    return known
 
 
 def may_be_special(form: Form, *, back: bool = False) -> Special:
@@ -180,17 +197,14 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     short, the next ones else."""
     known = _known.get(form.key)
     if known is not None:
-        return known.traceable and len(known.templates) < VARIANTS
+        return known.traceable and sum(template.exact is None for template in known.templates) < VARIANTS
     if len(form.nodes) > NODES:
         return False
-    with _lock:
-        _known[form.key] = Known()
-        if len(_known) > FORMS_LIMIT:
-            _known.popitem(last=False)
+    _note_form(form, Known())
     return at_once and len(form.nodes) <= AT_ONCE
 
 
-def trace_plan(form: Form, graph: Graph, make: Callable[[Graph], Plan]) -> Plan | None:
+def trace_plan(form: Form, device: Device, graph: Graph, make: Callable[[Graph], Plan]) -> Plan | None:
     """The plan that ``make(graph)`` gives, made with sizes that remember and kept for others of the form.
 
     None where planning does something with a size that cannot be followed.
@@ -214,91 +228,30 @@ def trace_plan(form: Form, graph: Graph, make: Callable[[Graph], Plan]) -> Plan 
     except (TypeError, ValueError, AttributeError, OverflowError):
         give_up(form)
         return None
-    template = _template(plan, trace, [copies[node] for node in form.nodes])
-    numbers = template.compute(form.spelling.values)
-    assert numbers is not None, "conditions hold for the sizes that they were found with"
-    if not trace.alone:
+    template = record_plan(plan, [copies[node] for node in form.nodes], trace)
+    assert template is not None, "every step is of a node of the graph"
+    found = template.find(form.spelling.values, form.nodes)
+    assert found is not None, "conditions hold for the sizes that they were found with"
+    found.schedule = plan.schedule
+    if trace.alone:
+        template.exact = form.spelling.values
+    else:
         with _lock:
             _known.setdefault(form.key, Known()).templates.append(template)
-    return template.build(numbers, form.nodes)
+    plan_store.keep(form.key, device, template, form.nodes)
+    return found
+
+
+def keep_exact(form: Form, device: Device, plan: Plan) -> None:
+    """Keep a plan for the sizes of this form on disk."""
+    if plan_store.is_open(device):
+        record = record_plan(plan, form.nodes, None)
+        if record is not None:
+            record.exact = form.spelling.values
+            plan_store.keep(form.key, device, record, form.nodes)
 
 
 def give_up(form: Form) -> None:
     """Plan what has this form without following its sizes from now on."""
     with _lock:
         _known.setdefault(form.key, Known()).traceable = False
-
-
-# -- plans without numbers ----------------------------------------------------------------
-
-
-def _template(plan: Plan, trace: Trace, nodes: list[Expr]) -> Template:
-    """What `plan`, made with sizes of `trace` for copies `nodes`, is for other sizes."""
-    sizes: dict[Any, int] = {}
-    results: list[Any] = []
-
-    def at(number: Any) -> int:
-        """Where the function that computes the numbers returns this one."""
-        key = number.name if type(number) is Size else number
-        if key not in sizes:
-            sizes[key] = len(results)
-            results.append(number)
-        return sizes[key]
-
-    where = {node: k for k, node in enumerate(nodes)}
-    makers = [_maker(step, at, where) for step in plan.steps]
-    outputs = [(where[node], place) for node, place in plan.outputs]
-    board = plan.board and (plan.board[0], at(plan.board[1]))
-
-    def build(numbers: Sequence[int], own: list[Expr]) -> Plan:
-        steps = [make(numbers, own) for make in makers]
-        noted = board and (board[0], numbers[board[1]])
-        return replace(plan, steps=steps, outputs=[(own[k], place) for k, place in outputs], board=noted)
-
-    return Template(trace.finish(results), build)
-
-
-def _maker(step: Step, at: Callable[[Any], int], where: dict[Expr, int]) -> Callable[[Sequence[int], list[Expr]], Step]:
-    """What makes a step of the plan from numbers and expressions."""
-    match step:
-        case KernelLaunch():
-            return _launch_maker(step, at)
-        case Call():
-            node, out, loop = where[step.node], step.out, step.loop
-            operands = [(place, where[child], window) for place, child, window in step.operands]
-            return lambda numbers, own: Call(own[node], out, [(p, own[k], w) for p, k, w in operands], loop)
-        case Take(place, source, how, nbytes):
-            n, begin, end = at(nbytes), *map(at, step.except_for)
-            return lambda numbers, own: Take(place, source, how, numbers[n], (numbers[begin], numbers[end]))
-        case Carve(whole, parts):
-            pieces = [(place, at(offset), at(nbytes)) for place, offset, nbytes in parts]
-            return lambda numbers, own: Carve(whole, [(place, numbers[k], numbers[n]) for place, k, n in pieces])
-        case (place, nbytes):
-            n = at(nbytes)
-            return lambda numbers, own: (place, numbers[n])
-        case _:
-            return lambda numbers, own: step
-
-
-def _launch_maker(step: KernelLaunch, at: Callable[[Any], int]) -> Callable[[Sequence[int], list[Expr]], Step]:
-    function, scalars, origin, lowered, group = step.function, step.scalars, step.origin, step.lowered, step.group
-    parallel = [at(n) for n in step.parallel]
-    work, nbytes = at(step.work), at(step.nbytes)
-    slots = [at(n) for n in step.slots]
-    patches = [(slot, place, at(offset)) for slot, place, offset in step.patches]
-
-    def make(numbers: Sequence[int], own: list[Expr]) -> Step:
-        return KernelLaunch(
-            function,
-            tuple([numbers[k] for k in parallel]),
-            numbers[work],
-            array("q", [numbers[k] for k in slots]),
-            [(slot, place, numbers[k]) for slot, place, k in patches],
-            scalars,
-            numbers[nbytes],
-            origin,
-            lowered,
-            group,
-        )
-
-    return make

@@ -11,8 +11,9 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.fusion.centred import centre_of, fold_of
+from weft.fusion.centred import centre_of
 from weft.fusion.expr import Expr, topological
+from weft.fusion.graph import fold_of
 from weft.fusion.group import Group, Placed, needed_values
 from weft.fusion.grouping import Grouping
 from weft.fusion.index_map import Affine

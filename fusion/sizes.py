@@ -32,6 +32,9 @@ _OPERATORS: dict[str, Callable[[int, int], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     "==": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+    "!=": operator.ne,
 }
 for _kind in (np.float32, np.float64):
     _OPERATORS[_kind.__name__] = lambda value, _, kind=_kind: from_bytes(kind(value).tobytes())  # type: ignore[misc]
@@ -149,7 +152,7 @@ class Trace:
         self.alone = False  # whether what is computed with them is for these numbers alone
         self._made: dict[tuple[str, Any, Any], Any] = {}  # (operator, names or numbers of operands) -> result
         self._decided: dict[tuple[str, Any, Any], int] = {}  # the same of comparisons -> which line
-        self._lines: list[tuple[str, str, Any, Any]] = []  # (result, operator, operands); without a result: a condition
+        self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
         """The result of an operator, a size unless it is the same whatever the sizes are."""
@@ -206,28 +209,93 @@ class Trace:
         for key in conditions:
             del self._decided[key]
 
-    def finish(self, results: Sequence[Any]) -> Callable[[Sequence[int]], tuple[int, ...] | None]:
-        """The function from numbers in place of the trace's to those in place of `results`; it gives None where a
-        condition does not hold."""
+    def finish(self, results: Sequence[Any]) -> Computation:
+        """The computation of numbers like `results` from others in place of the trace's sizes."""
         self.open = False
-        needed = {_name(result) for result in results}
-        kept: list[str] = []
-        for name, op, left, right in reversed(self._lines):
-            if name and name not in needed:
-                continue
-            needed |= {left, right}
-            term = f"{left} {op} {right}" if op in _OPPOSITE or not op.isidentifier() else f"{op}({left}, {right})"
-            kept.append(f"    {name} = {term}" if name else f"    if not {term}: return None")
-        names = "".join(f"{size.name}, " for size in self.sizes)
-        head = ["def compute(x):", f"    {names}= x" if names else ""]
-        last = f"    return ({''.join(f'{_name(result)}, ' for result in results)})"
-        space: dict[str, Any] = {name: function for name, function in _OPERATORS.items() if name.isidentifier()}
-        exec("\n".join([*head, *reversed(kept), last]), space)
+        names = [_name(result) for result in results]
+        needed = set(names)
+        kept: list[Line] = []
+        for line in reversed(self._lines):
+            if not line[0] or line[0] in needed:
+                needed.update(line[2:])
+                kept.append(line)
         self._made.clear()
         self._decided.clear()
         self._lines.clear()
+        return Computation(len(self.sizes), kept[::-1], names)
+
+
+# (result, operator, operands); without a result: a condition. An operand is the name of a size, or a number.
+Line = tuple[str, str, Any, Any]
+# Calls of a computation before it becomes a function of its own, which takes as long as some hundred calls.
+FEW = 4
+
+
+class Computation:
+    """Numbers computed from sizes, under conditions.
+
+    Attributes
+    ----------
+    inputs : int
+        How many sizes it takes, which are called x0, x1, ...
+    lines : list of (str, str, operand, operand)
+    results : list of operands
+    """
+
+    def __init__(self, inputs: int, lines: Sequence[Line], results: Sequence[Any]) -> None:
+        self.inputs = inputs
+        self.lines = lines
+        self.results = results
+        self._calls = 0
+        self._function: Callable[[Sequence[int]], tuple[int, ...] | None] = self._interpret
+
+    def __call__(self, values: Sequence[int]) -> tuple[int, ...] | None:
+        """The results for these sizes; None where a condition does not hold."""
+        self._calls += 1
+        if self._calls == FEW:
+            self._function = self._compiled()
+        return self._function(values)
+
+    def _interpret(self, values: Sequence[int]) -> tuple[int, ...] | None:
+        known: dict[Any, Any] = {f"x{k}": value for k, value in enumerate(values)}
+        for name, op, left, right in self.lines:
+            a, b = (known[x] if type(x) is str else x for x in (left, right))
+            found = _OPERATORS[op](a, b)
+            if name:
+                known[name] = found
+            elif not found:
+                return None
+        return tuple([known[result] if type(result) is str else result for result in self.results])
+
+    def _compiled(self) -> Callable[[Sequence[int]], tuple[int, ...] | None]:
+        names = "".join(f"x{k}, " for k in range(self.inputs))
+        text = ["def compute(x):", f"    {names}= x" if names else ""]
+        for name, op, left, right in self.lines:
+            term = f"{op}({left}, {right})" if op.isidentifier() else f"{left} {op} {right}"
+            text.append(f"    {name} = {term}" if name else f"    if not {term}: return None")
+        text.append(f"    return ({''.join(f'{result}, ' for result in self.results)})")
+        space: dict[str, Any] = {name: function for name, function in _OPERATORS.items() if name.isidentifier()}
+        exec("\n".join(text), space)
         compute: Callable[[Sequence[int]], tuple[int, ...] | None] = space["compute"]
         return compute
+
+    def as_data(self) -> list[Any]:
+        """The computation as lists, strings and numbers."""
+        return [self.inputs, [list(line) for line in self.lines], list(self.results)]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Any]) -> Computation:
+        """The computation that `as_data` gave. Raises ValueError for anything else."""
+        inputs, lines, results = data
+        used = [*results, *(operand for line in lines for operand in line[2:])]
+        names = [operand for operand in used if type(operand) is str] + [line[0] for line in lines if line[0]]
+        if (
+            not all(line[1] in _OPERATORS for line in lines)
+            or not all(name[0] in "xt" and name[1:].isdecimal() for name in names)
+            or not all(type(operand) in (str, int, float) for operand in used)
+        ):
+            raise ValueError("this is no computation")
+        return cls(inputs, [tuple(line) for line in lines], results)
 
 
 def _value(number: Any) -> int:

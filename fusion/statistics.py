@@ -10,11 +10,16 @@ import weft.codegen as codegen
 @dataclass(slots=True)
 class Statistics:
     """Since the start of the process or the last reset: kernels launched, bytes they had to move
-    (each element touched once a kernel), kernels compiled, plans made."""
+    (each element touched once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans, and the
+    seconds that the host spent on finding or making plans and on running them (on the CPU, with their kernels)."""
 
     launches: int = 0
     bytes: int = 0
     plans: int = 0
+    plans_read: int = 0
+    lowered: int = 0
+    planning: float = 0.0
+    running: float = 0.0
     compiled_before: int = 0
 
 
@@ -27,7 +32,8 @@ def statistics() -> dict[str, int]:
     Returns
     -------
     dict
-        The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans``.
+        The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` made, ``plans_read`` from disk,
+        kernels ``lowered`` while plans were made.
     """
     s = STATISTICS
     return {
@@ -35,10 +41,19 @@ def statistics() -> dict[str, int]:
         "bytes": s.bytes,
         "compilations": codegen.Tally.compiled - s.compiled_before,
         "plans": s.plans,
+        "plans_read": s.plans_read,
+        "lowered": s.lowered,
     }
+
+
+def seconds_spent() -> dict[str, float]:
+    """Seconds of the host in the same time: ``planning`` (finding plans or making them, compilations included), and ``running``
+    plans, which on the CPU includes their kernels."""
+    return {"planning": STATISTICS.planning, "running": STATISTICS.running}
 
 
 def reset_statistics() -> None:
     """Set every counter to 0."""
-    STATISTICS.launches = STATISTICS.bytes = STATISTICS.plans = 0
+    for name in Statistics.__slots__:
+        setattr(STATISTICS, name, 0)
     STATISTICS.compiled_before = codegen.Tally.compiled

@@ -12,7 +12,7 @@ from math import prod
 from weft.codegen import SHORT_FOLD
 from weft.codegen.ops import find_op
 from weft.fusion.body import window_of
-from weft.fusion.expr import Expr
+from weft.fusion.expr import ALWAYS_STORED, Expr, is_window
 from weft.fusion.index_map import decode_view
 
 # A value is stored rather than computed again at each index map once that would cost more
@@ -31,9 +31,6 @@ BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
 # Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part.
 SMALL_RESULT = 1 << 18
-
-# Kinds whose value always has memory of its own, but for updates that only put parts together.
-ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
 
 
 def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
@@ -99,11 +96,6 @@ def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, 
             return
         stored.add(node)
         inlined[node] = frozenset()
-
-
-def is_window(node: Expr) -> bool:
-    """Whether `node` is a view of a value in memory, which a host function can be handed as it is."""
-    return node.kind == "view" and node.operands[0].kind in ALWAYS_STORED
 
 
 def base_of(node: Expr) -> Expr:

@@ -78,7 +78,7 @@ def should_interpret(graph: Graph, epoch: Epoch, wanted: tuple[int, ...] | None)
     found = _form_of(hash(form.key))
     if how == "always" or found.broken:
         return found, True
-    if resized.find(form) is not None:
+    if resized.find(form, epoch.device) is not None:
         return None, False
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
     different = {(node.kind, node.op, node.dtype, *(each.kind for each in node.operands)) for node in operations}

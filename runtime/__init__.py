@@ -24,7 +24,7 @@ from weft.runtime.errors import (
     warn_user,
 )
 from weft.runtime.lazy_names import lazy_names
-from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, launch_heard
+from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
 from weft.runtime.settings import IMMEDIATE, override, setting
@@ -144,6 +144,7 @@ __all__ = [
     "find_libdevice",
     "find_tool",
     "get_device",
+    "kernel_number",
     "key_material",
     "largest_buffers",
     "launch_heard",

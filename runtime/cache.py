@@ -76,7 +76,10 @@ class DiskCache:
         return True
 
     def _path(self, key: bytes) -> Path:
-        return self.folder / (hashlib.sha256(key).hexdigest() + ".weft")
+        return self._file(hashlib.sha256(key).hexdigest())
+
+    def _file(self, digest: str) -> Path:
+        return self.folder / (digest + ".weft")
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -85,9 +88,13 @@ class DiskCache:
 
     def get(self, key: bytes) -> ObjectCode | None:
         """The entry of `key`, or None."""
+        return self.find(hashlib.sha256(key).hexdigest())
+
+    def find(self, digest: str) -> ObjectCode | None:
+        """The entry of the key that has this digest (SHA-256, in hexadecimal digits), or None."""
         if not self.usable:
             return None
-        path = self._path(key)
+        path = self._file(digest)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -95,7 +102,7 @@ class DiskCache:
         except OSError as error:
             self._warn(f"cannot read the cache entry {path}: {error}")
             return None
-        code = self._verified(data, key)
+        code = self._verified(data, digest)
         if code is None:
             self._warn(f"the cache entry {path} is damaged; it is removed and the kernel compiled again")
             self._remove(path)
@@ -104,14 +111,14 @@ class DiskCache:
         return code
 
     @staticmethod
-    def _verified(data: bytes, key: bytes) -> ObjectCode | None:
+    def _verified(data: bytes, digest: str) -> ObjectCode | None:
         if len(data) < HEADER.size:
             return None
-        magic, key_length, length, key_digest, digest = HEADER.unpack_from(data)
-        if magic != MAGIC or len(data) != HEADER.size + key_length + length:
+        magic, key_length, length, key_digest, payload_digest = HEADER.unpack_from(data)
+        if magic != MAGIC or len(data) != HEADER.size + key_length + length or key_digest.hex() != digest:
             return None
         stored, payload = data[HEADER.size : HEADER.size + key_length], data[HEADER.size + key_length :]
-        if stored != key or hashlib.sha256(key).digest() != key_digest or hashlib.sha256(payload).digest() != digest:
+        if hashlib.sha256(stored).digest() != key_digest or hashlib.sha256(payload).digest() != payload_digest:
             return None
         try:
             return decode(payload)

@@ -91,6 +91,11 @@ class Listening:
             cls.listeners = tuple(other for other in cls.listeners if other is not listener)
 
 
+def kernel_number(digest: str) -> int:
+    """The key that launches and compilations of a kernel tell, from the digest that its code is found by."""
+    return int(digest[:15], 16)
+
+
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
     """Start a kernel with every listener around it."""
     for listener in reversed(Listening.listeners):

@@ -64,6 +64,7 @@ TABLE = (
         'default device: "cpu", "cuda:0", "simt" (a GPU\'s schedules on the CPU), "null"; empty: the GPU if there is one',
     ),
     Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are kept on disk"),
+    Setting("plans", "WEFT_PLANS", _flag, True, "whether plans are kept on disk beside their kernels"),
     Setting("cache_dir", "WEFT_CACHE_DIR", str, "", "folder of the disk cache; empty: weft under the XDG cache folder"),
     Setting("cache_size", "WEFT_CACHE_SIZE", _count, 512 << 20, "bytes that the disk cache may hold"),
     Setting(

@@ -22,9 +22,10 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     folder = (base.parent if hasattr(request.config, "workerinput") else base) / "weft-cache"
     on_gpu = request.node.get_closest_marker("gpu") is not None
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
-    # plans are tested on arrays that are easy to read: nothing of them is done at the call, but where a module says so
+    # plans are tested on arrays that are easy to read: nothing of them is done at the call, but where a module says so; nor are they
+    # read from disk
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
-    with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True):
+    with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False):
         yield
     set_default_device(None)
 

@@ -77,7 +77,7 @@ def interpreted(compute: Any) -> None:
     """Run something that has to be interpreted."""
     with (
         override(verify=False, interpret="always"),
-        mock.patch("weft.fusion.execute.make_plan", side_effect=AssertionError),
+        mock.patch("weft.fusion.planning.make_plan", side_effect=AssertionError),
     ):
         compute()
 

@@ -251,10 +251,10 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
             raise TypeError("an operation that sizes do not have")
         return made(*arguments)
 
-    from weft.fusion import execute
+    from weft.fusion import planning
 
-    made = execute.make_plan
-    monkeypatch.setattr(execute, "make_plan", make)
+    made = planning.make_plan
+    monkeypatch.setattr(planning, "make_plan", make)
     with wf.device("cpu"):
         for k in range(200, 205):
             x = np.arange(float(k))

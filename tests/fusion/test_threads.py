@@ -182,13 +182,13 @@ def test_finalisers_that_write_inside_recordings() -> None:
 
 def test_what_is_evaluated_inside_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a finaliser does it that comes while a plan is made."""
-    from weft.fusion import execute
+    from weft.fusion import planning
 
     x, found = wf.asarray(np.arange(5.0)) + 0, []
     wf.evaluate(x)
     x += 1
     y = x * 3
-    make = execute.make_plan
+    make = planning.make_plan
 
     def interrupted(*given: Any) -> Any:
         plan = make(*given)
@@ -198,7 +198,7 @@ def test_what_is_evaluated_inside_an_evaluation(monkeypatch: pytest.MonkeyPatch)
         return plan
 
     with monkeypatch.context() as patch:
-        patch.setattr(execute, "make_plan", interrupted)
+        patch.setattr(planning, "make_plan", interrupted)
         wf.evaluate(x, y)
     assert np.array_equal(found[0], np.arange(1.0, 6.0) * 3)
     assert np.array_equal(x, np.arange(1.0, 6.0))

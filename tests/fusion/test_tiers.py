@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from tests.fusion.test_primitives import same_bits
 from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
-from weft.fusion import execute, resized, tiers
+from weft.fusion import planning, resized, tiers
 from weft.runtime import override
 
 
@@ -71,14 +71,14 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
 # -- the net ------------------------------------------------------------------------------------
 
 BREAKABLE = (
-    "weft.fusion.execute.make_plan",
-    "weft.fusion.execute.schedule_versions",
-    "weft.fusion.execute.join_groups",
+    "weft.fusion.planning.make_plan",
+    "weft.fusion.planning.schedule_versions",
+    "weft.fusion.planning.join_groups",
     "weft.fusion.schedule.choose_stored",
     "weft.fusion.schedule.make_task",
     "weft.fusion.kernels.lower_group",
     "weft.fusion.kernels.describe_shapes",
-    "weft.fusion.execute.arrange_memory",
+    "weft.fusion.planning.arrange_memory",
     "weft.codegen.obtain.print_kernel",
     "weft.codegen.compile.verify_kernel",
     "weft.codegen.passes.choose_lanes",
@@ -114,7 +114,7 @@ def test_whatever_fails_is_interpreted_with_one_warning(name: str) -> None:
 
 def test_the_report_has_the_program_and_the_error() -> None:
     x = wf.asarray(np.arange(17.0))
-    with override(strict=False), mock.patch.object(execute, "make_plan", side_effect=ZeroDivisionError("oh")):
+    with override(strict=False), mock.patch.object(planning, "make_plan", side_effect=ZeroDivisionError("oh")):
         with pytest.warns(wf.OptimizerWarning, match=r"ZeroDivisionError: oh.*WEFT_STRICT=1") as caught:
             assert (np.asarray(x * 3 + 2.5) == np.arange(17.0) * 3 + 2.5).all()
         text = Path(str(caught[0].message).split("report is in ")[1].split(". WEFT")[0]).read_text()
@@ -129,7 +129,7 @@ def test_strict_raises(error: type[Exception]) -> None:
     y = wf.asarray(np.arange(18.0)) * 3 - 2.5
     for _ in range(len(error.__name__)):  # (no test before has planned it)
         y = -y
-    with mock.patch.object(execute, "make_plan", side_effect=error("broken")), pytest.raises(error):
+    with mock.patch.object(planning, "make_plan", side_effect=error("broken")), pytest.raises(error):
         wf.evaluate(y)
     assert abs(float(y[1])) == 0.5
 
@@ -139,7 +139,7 @@ def test_errors_that_are_not_the_optimizers_are_raised(error: type[BaseException
     y = wf.asarray(np.arange(19.0)) * 3 - 2.5
     for _ in range(len(error.__name__)):
         y = abs(y)
-    with override(strict=False), mock.patch.object(execute, "make_plan", side_effect=error), pytest.raises(error):
+    with override(strict=False), mock.patch.object(planning, "make_plan", side_effect=error), pytest.raises(error):
         wf.evaluate(y)
     assert abs(float(y[1])) == 0.5
 

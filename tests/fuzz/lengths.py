@@ -19,7 +19,7 @@ import numpy as np
 import weft as wf
 from tests.fuzz import children
 from weft.codegen import obtain_function
-from weft.fusion import execute, resized
+from weft.fusion import execute, planning, resized
 from weft.fusion.kernels import lower_for
 from weft.fusion.plan import KernelLaunch, Plan, Step
 
@@ -109,20 +109,20 @@ def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
 @contextmanager
 def compared(trouble: list[str]) -> Iterator[None]:
     """What is found for other sizes is compared with a new plan; differences go to `trouble`."""
-    found_plan, make_plan, keep = resized.find, execute.make_plan, resized.is_worth_keeping
+    found_plan, keep = resized.find, resized.is_worth_keeping
 
     def general(device: Any, group: Any, may: Any) -> list[Any]:
         return [(obtain_function(device, k.kernel), k) for k in lower_for(device.target, group, special=False)]
 
-    def find(form: resized.Form) -> Plan | None:
-        plan = found_plan(form)
+    def find(form: resized.Form, device: Any) -> Plan | None:
+        plan = found_plan(form, device)
         if plan is not None:
             known = resized._known.pop(form.key)
             pending.append((form, plan, known))
         return None
 
-    def trace(form: Any, graph: Any, make: Any) -> Plan | None:
-        plan = traced(form, graph, make)
+    def trace(form: Any, device: Any, graph: Any, make: Any) -> Plan | None:
+        plan = traced(form, device, graph, make)
         if pending and pending[-1][0] is form:
             _, found, known = pending.pop()
             resized._known[form.key] = known
@@ -138,8 +138,7 @@ def compared(trouble: list[str]) -> Iterator[None]:
         mock.patch.object(resized, "trace_plan", trace),
         mock.patch.object(resized, "is_worth_keeping", lambda form, at_once: keep(form, at_once=True)),
         mock.patch.object(resized, "AT_ONCE", resized.NODES),
-        mock.patch.object(execute, "obtain_kernels", general),
-        mock.patch.object(execute, "make_plan", make_plan),
+        mock.patch.object(planning, "obtain_kernels", general),
     ):
         yield
 

@@ -1,0 +1,264 @@
+"""Plans that another process made are found on disk, and only those that would be made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.codegen.obtain import CodeCache
+from weft.fusion import execute, plan_store, resized
+from weft.fusion.sizes import Computation
+from weft.runtime import CacheWarning, disk_cache, override
+
+PLANNER = (
+    "weft.fusion.planning", "weft.fusion.schedule", "weft.fusion.task", "weft.fusion.lower", "weft.fusion.kernels",
+    "weft.fusion.explain", "weft.codegen.passes", "weft.codegen.llvm", "llvmlite", "sympy",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _stored(tmp_path: Path) -> Iterator[None]:
+    with override(plans=True, cache_dir=str(tmp_path / "cache")):
+        yield
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a new process does not know."""
+    monkeypatch.setattr(execute, "_plans", OrderedDict())
+    monkeypatch.setattr(resized, "_known", OrderedDict())
+    monkeypatch.setattr(resized, "_absent", set())
+    monkeypatch.setattr("weft.codegen.obtain._functions", CodeCache())
+
+
+def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
+    """What `work` gives, the plans it made and the plans it read."""
+    before = wf.statistics()
+    found = work()
+    after = wf.statistics()
+    return found, after["plans"] - before["plans"], after["plans_read"] - before["plans_read"]
+
+
+def chain(x: Any, y: Any) -> Any:
+    return wf.sqrt(x * 2 + y) - x / 3.7
+
+
+def rows(x: Any, y: Any) -> Any:
+    return (x * y).sum(axis=1) + (x - x.mean(axis=1, keepdims=True)).std()
+
+
+def stencil(x: Any, y: Any) -> Any:
+    z = x.copy()
+    for _ in range(3):
+        z[1:-1, 1:-1] = 0.25 * (z[2:, 1:-1] + z[:-2, 1:-1] + y[1:-1, 2:] + y[1:-1, :-2])
+    return z
+
+
+def gathered(x: Any, y: Any) -> Any:
+    return wf.where(x > y, x[::-1], -y)[wf.asarray(np.array([3, 1, 2]))].cumsum(axis=1)
+
+
+def product(x: Any, y: Any) -> Any:
+    return (x @ y.T) * 2 + 1
+
+
+def cast(x: Any, y: Any) -> Any:
+    return (x * 9).astype(np.int32) + wf.arange(70) * y.astype(np.float32)
+
+
+def lone_loop(x: Any, y: Any) -> Any:
+    """An operation that NumPy's own loop does."""
+    flags = wf.evaluate(wf.tile(x, (20, 20)) > 0.999)
+    return flags.argmax() + flags.sum()
+
+
+PROGRAMS = [chain, rows, stencil, gathered, product, cast, lone_loop]
+
+
+def arrays(shape: tuple[int, int] = (60, 70)) -> tuple[Any, Any]:
+    source = np.random.default_rng(1)
+    return wf.asarray(source.random(shape)), wf.asarray(source.random(shape))
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_plan_is_found_again(
+    program: Callable[[Any, Any], Any], device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with wf.device(device):
+        forget(monkeypatch)
+        first, made, read = counts(lambda: np.array(program(*arrays())))
+        assert made and not read
+        forget(monkeypatch)
+        again, made, read = counts(lambda: np.array(program(*arrays())))
+        assert (made, bool(read)) == (0, True)
+        assert first.tobytes() == again.tobytes()
+
+
+def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with wf.device("cpu"):
+        forget(monkeypatch)
+        np.asarray(chain(*arrays()))
+        np.asarray(rows(*arrays()))
+        forget(monkeypatch)
+        for shape in ((50, 80), (61, 70), (200, 33)):
+            x, y = arrays(shape)
+            a, b = np.asarray(x), np.asarray(y)
+            found, made, _ = counts(lambda x=x, y=y: np.array(chain(x, y)))  # type: ignore[misc]
+            assert made == 0
+            assert np.array_equal(found, np.sqrt(a * 2 + b) - a / 3.7)
+
+
+def test_plans_for_some_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long programs are planned first: found for their sizes, planned for others."""
+    monkeypatch.setattr(resized, "AT_ONCE", 0)
+    with wf.device("cpu"):
+        for shape, wanted in (((60, 70), 1), ((60, 70), 0), ((50, 70), 1), ((50, 70), 0), ((60, 70), 0)):
+            forget(monkeypatch)
+            _, made, _ = counts(lambda shape=shape: np.array(chain(*arrays(shape))))  # type: ignore[misc]
+            assert made == wanted
+
+
+def test_nothing_stale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with wf.device("cpu"):
+        forget(monkeypatch)
+        first = np.array(chain(*arrays()))
+        for part in ("code_version", "planner_version"):
+            forget(monkeypatch)
+            with monkeypatch.context() as patch:
+                patch.setattr(plan_store, part, lambda: "another one")
+                if part == "code_version":
+                    patch.setattr("weft.codegen.obtain.code_version", lambda: "another one")
+                    plan_store.planner_version.cache_clear()
+                plan_store._place.cache_clear()
+                found, made, read = counts(lambda: np.array(chain(*arrays())))
+            plan_store.planner_version.cache_clear()
+            plan_store._place.cache_clear()
+            assert (made, read) == (1, 0), part
+            assert found.tobytes() == first.tobytes()
+    with override(threads=3), wf.device("cpu"):
+        forget(monkeypatch)
+        _, made, read = counts(lambda: np.array(chain(*arrays())))
+        assert (made, read) == (1, 0)
+
+
+def test_a_plan_whose_kernel_is_gone_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    with wf.device("cpu"):
+        forget(monkeypatch)
+        first = np.array(chain(*arrays()))
+        cache = disk_cache()
+        assert cache is not None
+        for path in cache.folder.glob("*.weft"):
+            code = cache.find(path.stem)
+            if code is not None and code.kind == "object":
+                path.unlink()
+        forget(monkeypatch)
+        found, made, read = counts(lambda: np.array(chain(*arrays())))
+        assert (made, read) == (1, 0)
+        assert found.tobytes() == first.tobytes()
+
+
+def test_a_damaged_plan_is_removed_and_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    with wf.device("cpu"):
+        forget(monkeypatch)
+        first = np.array(chain(*arrays()))
+        cache = disk_cache()
+        assert cache is not None
+        for path in cache.folder.glob("*.weft"):
+            code = cache.find(path.stem)
+            if code is not None and code.kind == "plan":
+                path.write_bytes(path.read_bytes()[:-1] + b"!")
+        forget(monkeypatch)
+        with pytest.warns(CacheWarning, match="damaged"):
+            found, made, read = counts(lambda: np.array(chain(*arrays())))
+        assert (made, read) == (1, 0)
+        assert found.tobytes() == first.tobytes()
+
+
+def test_a_users_function_has_no_name_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program() -> Any:
+        x, _ = arrays()
+        f = wf.vectorize(lambda v: v * 3 + 1)
+        return np.array(f(x))
+
+    with wf.device("cpu"):
+        forget(monkeypatch)
+        first = program()
+        forget(monkeypatch)
+        again, _, read = counts(program)
+        assert not read
+        assert first.tobytes() == again.tobytes()
+
+
+def test_profiles_tell_of_plans_that_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with wf.device("cpu"):
+        notes = []
+        for _ in range(2):
+            forget(monkeypatch)
+            with wf.profile() as p:
+                np.asarray(rows(*arrays()))
+            notes.append([launch.note for launch in p.launches])
+        assert notes[0] == notes[1]
+        assert any("test_plan_store.py" in member for note in notes[1] for member in note.members)
+
+
+def test_a_computation_is_data() -> None:
+    lines = [["t0", "*", "x0", "x1"], ["", "<", "t0", 100], ["t1", "gcd", "t0", 12], ["", "!=", "x1", 0]]
+    text = json.loads(json.dumps([2, lines, ["t1", 7, "x0"]]))
+    for _ in range(6):  # as it is read, then as a function
+        computation = Computation.from_data(text)
+        for _ in range(6):
+            assert computation([4, 9]) == (12, 7, 4)
+            assert computation([40, 9]) is None
+            assert computation([4, 0]) is None
+    for wrong in (
+        [["t0", "import", "x0", 1]],
+        [["t0; f()", "+", "x0", 1]],
+        [["t0", "+", "__name__", 1]],
+        [["t0", "+", [], 1]],
+    ):
+        with pytest.raises(ValueError):
+            Computation.from_data([1, wrong, []])
+
+
+SCRIPT = """
+import sys
+import numpy as np, weft as wf
+x = wf.asarray(np.arange(90_000.0).reshape(300, 300))
+r = (wf.sqrt(x * 2 + 1) - x / 3).sum(axis=1)
+s = wf.where(x > 5, x[::-1], -x).std()
+print(np.asarray(r).tobytes().hex()[:64], float(s))
+print(wf.statistics()["plans"], sorted(set(sys.modules) & set({planner})))
+"""
+
+
+def test_a_new_process_loads_no_planner(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("{planner}", repr(PLANNER)))
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": source,
+        "WEFT_CACHE_DIR": str(tmp_path / "cache"),
+        "WEFT_DEVICE": "cpu",
+        "WEFT_INTERPRET": "never",
+    }
+    printed = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, check=True, env=environment
+        )
+        printed.append(done.stdout.splitlines())
+    (first, cold), (second, warm) = printed
+    assert first == second
+    assert not cold.startswith("0 ")
+    assert warm == "0 []"
