@@ -285,7 +285,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) ->
     """Why a task may not stand with those of the group: it would change the order in which one of them, or it, sums up.
 
     The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
-    else is computed. (What `needs` a value that is made here has the loops that it was made in.)
+    else is computed, and in whatever tier.
     """
     if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
         return ""
@@ -295,7 +295,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) ->
     trial.placed.append(own)
     nest = make_nest(trial)
     sums = [p for p in trial.placed if p.task.rounds()]
-    if not needs and any(_fold_order(p, nest) != _order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
+    if any(_fold_order(p, nest) != _order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
         return "its sums would be folded in another order"
     if for_gpu:
         # which of its threads share a sum depends on what the kernel reads side by side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -155,3 +156,21 @@ def test_a_difference_is_reported_with_the_plan(tmp_path: Any) -> None:
     assert "map multiply" in text and "kernel" in text and "test_interpret.py" in text
     (saved,) = tmp_path.glob("*.npz")
     assert same_bits(np.load(saved)["slot0"], x)
+
+
+def _kept_and_averaged(value: wf.Array) -> list[wf.Array]:
+    return [value, value.mean()]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda new: _kept_and_averaged(new(33, 13) * new(33, 1)),
+        lambda new: _kept_and_averaged(wf.stack([new(33, 1)] * 2)),
+        lambda new: _kept_and_averaged(new(33, 13) + wf.roll(new(13), 1)),
+    ],
+)
+def test_sums_of_what_the_same_plan_keeps_are_those_of_values_in_memory(program: Callable[..., Any]) -> None:
+    for seed in range(12):
+        numbers = np.random.default_rng(seed)
+        wf.evaluate(*program(lambda *shape: wf.asarray(numbers.standard_normal(shape))))  # noqa: B023 - called here
