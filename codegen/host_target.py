@@ -6,22 +6,32 @@ kernels are all in the cache does not load LLVM to ask again.
 
 from __future__ import annotations
 
-import os
 import platform
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 
-from weft.codegen.target import Target
-from weft.runtime import ObjectCode, disk_cache, key_material, setting
+from weft.codegen.target import MASKS, Target
+from weft.runtime import ObjectCode, disk_cache, key_material, thread_count
 
 _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
 def host_target() -> Target:
     """This machine's CPU, with as many threads as the settings say."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return _with_threads(setting("threads") or usable)
+    return _with_threads(thread_count())
+
+
+def is_host_described() -> bool:
+    """Whether `host_target` needs no LLVM: it was asked for before, or the disk cache knows this machine."""
+    return bool(_describe.cache_info().currsize) or _known() is not None
+
+
+@lru_cache(maxsize=1)
+def host_has_masks() -> bool:
+    """`Target.has_masks` of this machine. Where Linux lists what the CPU has, LLVM is not loaded to say so."""
+    listed = _system_description().partition("\nflags")[2].split()
+    return MASKS <= set(listed) if listed else host_target().has_masks
 
 
 @lru_cache(maxsize=8)
@@ -35,17 +45,26 @@ def _with_threads(threads: int) -> Target:
 @lru_cache(maxsize=1)
 def _describe() -> tuple[str, str, str]:
     """LLVM's triple, CPU name and features of this machine."""
-    cpu, cache = _system_description(), disk_cache()
-    key = key_material("the host's CPU", cpu)
-    found = cache.get(key) if cpu and cache is not None else None
+    found = _known()
     if found is None:
+        cpu, cache = _system_description(), disk_cache()
         triple, arch, features = import_module("weft.codegen.llvm.host").describe_host()
         found = ObjectCode("facts", "", b"", "host", (), (), {"triple": triple, "arch": arch, "features": features})
         if cpu and cache is not None:
-            cache.put(key, found)
+            cache.put(_key(cpu), found)
     return found.launch["triple"], found.launch["arch"], found.launch["features"]
 
 
+def _known() -> ObjectCode | None:
+    cpu, cache = _system_description(), disk_cache()
+    return cache.get(_key(cpu)) if cpu and cache is not None else None
+
+
+def _key(cpu: str) -> bytes:
+    return key_material("the host's CPU", cpu)
+
+
+@lru_cache(maxsize=1)
 def _system_description() -> str:
     """What Linux says of the first processor on an x86 machine; empty on others, whose lines do not tell all."""
     try:

@@ -24,6 +24,8 @@ ARCHITECTURES = {
     "sm_120": 87,
     "sm_121": 88,
 }
+# What x86 calls the features by which vectors are read and written under masks.
+MASKS = {"avx512f", "avx512bw", "avx512vl"}
 CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 
@@ -79,7 +81,7 @@ class Target:
     @property
     def has_masks(self) -> bool:
         """Whether vectors are read and written under masks at the cost of whole ones."""
-        return self.kind == "cpu" and {"+avx512f", "+avx512bw", "+avx512vl"} <= set(self.features.split(","))
+        return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
     def compute_capability(self) -> int:

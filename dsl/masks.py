@@ -120,7 +120,7 @@ def select(array: Array, mask: Array) -> Array | None:
         values[block].reshape(-1, *rest).take(places, axis=0, out=out[begin:end], mode="clip")
 
     calls = [partial(copy, block, end - n, end) for block, n, end in zip(blocks, counts, ends, strict=True) if n]
-    runtime.run_calls(calls, device.target.threads)
+    runtime.run_calls(calls, runtime.thread_count())
     return wrap(storage)
 
 
@@ -152,7 +152,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
         values = mask.numpy()
         if values.size <= SMALL:
             return np.nonzero(values)
-        flat_positions = convert(_positions(values, device.target.threads), device)
+        flat_positions = convert(_positions(values, runtime.thread_count()), device)
         return _along_axes(expr_of(flat_positions), mask.shape) if mask.ndim > 1 else (flat_positions,)
     shape = (_count(mask),)
     if not shape[0]:

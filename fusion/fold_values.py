@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import weft.codegen as codegen  # (what reads the disk cache loads when it is used)
 from weft.codegen import (
     FOLD_LANES,
     dtype_kind,
@@ -23,7 +24,6 @@ from weft.codegen import (
     widened,
 )
 from weft.fusion.fold_order import CHUNK, Level, Tree, plain_tree
-from weft.runtime import get_device
 
 # Sums of packed rows after which they are worth a compiled loop.
 OFTEN = 32
@@ -125,15 +125,10 @@ def _compiler() -> Any:
     return import_module("weft.fusion.compiled_loops")
 
 
-@cache
-def _has_masks() -> bool:
-    return bool(get_device("cpu").target.has_masks)
-
-
 def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
     """The order in which a plan reduces an array that lies in memory with these strides."""
     if values.flags.c_contiguous:
-        found = plain_tree(values.shape, axes, _has_masks())
+        found = plain_tree(values.shape, axes, codegen.host_has_masks())
         if found is not None:
             return found
     key = op, kind, values.shape, values.strides, axes

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.fusion.expr import contiguous_strides
 from weft.fusion.plan import Call
-from weft.runtime import Device
+from weft.runtime import Device, thread_count
 
 
 def call_there(step: Call, table: list[Any], device: Device) -> None:
@@ -59,7 +59,7 @@ def call_host(step: Call, table: list[Any], device: Device) -> None:
         if step.loop is None:
             node.attrs[0](out, *arrays)
         else:
-            step.loop.run(node, out, arrays, device.target.threads)
+            step.loop.run(node, out, arrays, thread_count())
         return
     out = np.empty(node.shape, node.dtype)
     node.attrs[0](out, *arrays)

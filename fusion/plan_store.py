@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, Target, code_version, exceeds_caches, find_function
+import weft.codegen as codegen  # (what it names loads when it is used)
 from weft.fusion.expr import Expr
 from weft.fusion.plan import Shown
 from weft.fusion.plan_records import PlanRecord
@@ -43,7 +43,7 @@ def is_open(device: Device) -> bool:
 @lru_cache(maxsize=1)
 def planner_version() -> str:
     """A digest of the source text of the planner and of the code generator."""
-    digest = hashlib.sha256(code_version().encode())
+    digest = hashlib.sha256(codegen.code_version().encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -51,13 +51,14 @@ def planner_version() -> str:
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
     """Return the records of a form, newest first; those whose kernels are no longer on disk are left out."""
-    if not is_open(device):
+    # (a machine whose CPU is not described on disk has no plans there, and to ask LLVM takes longer than most first runs)
+    if not is_open(device) or not (device.streaming or codegen.is_host_described()):
         return []
     entry = _entry(form, device)
     found = []
     for exact, text in reversed(_texts(entry)) if entry is not None else ():
         try:
-            record = PlanRecord.from_text(text, exact, lambda digest: find_function(device, digest))
+            record = PlanRecord.from_text(text, exact, lambda digest: codegen.find_function(device, digest))
         except (ValueError, TypeError, KeyError):
             continue
         if record is not None:
@@ -110,9 +111,9 @@ def _key(form: Any, device: Device) -> bytes | None:
 
 
 @lru_cache(maxsize=16)
-def _place(device: str, target: Target) -> bytes:
+def _place(device: str, target: codegen.Target) -> bytes:
     """What the keys of a device begin with."""
-    caches = [exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (no part of the target)
+    caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (no part of the target)
     return key_material(target, f"plans {planner_version()} {device} {caches} ")
 
 
@@ -133,7 +134,7 @@ def _spell(form: Any) -> str:
     for kind, op, operands, attrs, shape, dtype in parts:
         if kind in _PLAIN:
             told = repr(attrs)
-        elif kind == "map" and (op == "cast" or op in OPS):  # (others are users' functions)
+        elif kind == "map" and (op == "cast" or op in codegen.OPS):  # (others are users' functions)
             told = ",".join([_dtype_name(kind) for kind in attrs])
         elif kind == "opaque":
             told = _spell_function(*attrs)

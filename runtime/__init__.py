@@ -27,7 +27,7 @@ from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
-from weft.runtime.settings import IMMEDIATE, override, setting
+from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
 from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ __all__ = [
     "show_file",
     "show_place",
     "slots_of",
+    "thread_count",
     "undisturbed",
+    "usable_cores",
     "warn_user",
     "watching",
 ]

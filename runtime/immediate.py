@@ -22,6 +22,7 @@ from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import warn_user
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
+from weft.runtime.settings import usable_cores
 
 # Programs ask for features by compute capability: the CPU has those of this one.
 CAPABILITY = (9, 0)
@@ -204,7 +205,7 @@ class Immediate:
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
         """A grid for every core, and a block that the usual programs use."""
-        return _cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
+        return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 
     def profile(self, on: bool) -> None:
         """No profiler listens to these devices."""
@@ -213,10 +214,6 @@ class Immediate:
     def reset(self) -> None:
         """Give back memory that no array holds."""
         self.memory.empty()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor_name() -> str:
@@ -257,7 +254,7 @@ def _attributes() -> dict[str, int]:
         "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
         "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
         "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
-        "MULTIPROCESSOR_COUNT": _cores(),
+        "MULTIPROCESSOR_COUNT": usable_cores(),
         "CLOCK_RATE": 1_000_000,
         "MEMORY_CLOCK_RATE": 1_000_000,
         "GLOBAL_MEMORY_BUS_WIDTH": 64,

@@ -150,5 +150,15 @@ def override(**values: Any) -> Iterator[None]:
         IMMEDIATE[0] = setting("immediate")
 
 
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def thread_count() -> int:
+    """Threads of the CPU device."""
+    return setting("threads") or usable_cores()
+
+
 # The setting `immediate` as a word, which native code reads at every call.
 IMMEDIATE = array("q", [setting("immediate")])

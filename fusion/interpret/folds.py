@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, find_op, widened
-from weft.fusion.expr import Expr, contiguous_strides
+from weft.codegen import dtype_kind, find_op, host_has_masks, widened
+from weft.fusion.expr import ALWAYS_STORED, Expr, contiguous_strides
 from weft.fusion.fold_order import plain_tree
 from weft.fusion.fold_values import NeedsKernelError, fold, reduce_values
 from weft.fusion.primitives import primitive
-from weft.fusion.stored import ALWAYS_STORED
 
 # Rows of scans longer than this are shared by threads (twice `lower.SCAN_CHUNK`).
 SHARED_SCAN = 1 << 16
@@ -54,7 +53,7 @@ def choose_order(node: Expr, orders: Any) -> Any:
 def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Any) -> bool:
     if tree is not None:
         return bool(tree.chunk)
-    tree = plain_tree(operand.shape, node.attrs[0], orders.target.has_masks)
+    tree = plain_tree(operand.shape, node.attrs[0], host_has_masks())
     return tree is None or bool(tree.chunk)
 
 

@@ -7,7 +7,6 @@ is raised.
 
 from __future__ import annotations
 
-import os
 from sys import getrefcount
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from weft.fusion.expr import Expr
 from weft.fusion.interpret.program import Program, Step
 from weft.fusion.storage import OVERWRITING, Epoch
-from weft.runtime import Buffer, setting
+from weft.runtime import Buffer, thread_count
 
 
 class Interpreted:
@@ -69,10 +68,6 @@ def _count_unshared() -> int:
 _UNSHARED = _count_unshared()
 
 
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Frame:
     """The values of a run, and whose memory they lie in.
 
@@ -91,7 +86,7 @@ class Frame:
         self.epoch = epoch
         self.device: Any = epoch.device
         self.slots = epoch.slots
-        self.threads: int = setting("threads") or _usable_cores()
+        self.threads: int = thread_count()
         self.values: list[Any] = [None] * count
         self.home = [-1] * count
         self.left = program.uses[:]

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.fusion.expr import Expr, constant_value, contiguous_strides
+from weft.fusion.expr import Expr, constant_value, contiguous_strides, is_window
 from weft.fusion.primitives import primitive
-from weft.fusion.stored import is_window
 
 
 def run_leaf(frame: Any, values: list[Any], step: Any) -> Any:

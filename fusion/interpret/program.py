@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from weft.fusion.expr import Expr, topological
 from weft.fusion.fold_values import NeedsKernelError
 from weft.fusion.graph import Graph
 from weft.fusion.interpret import folds, maps, moves
-from weft.fusion.stored import choose_stored, find_short
 from weft.runtime import Device
 
 
@@ -77,9 +77,10 @@ class Orders:
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Values that a plan would keep in memory, and reductions that it may write out."""
+        rules = import_module("weft.fusion.stored")  # (it loads the code generator)
         if self._stored is None:
-            self._stored = choose_stored(self._order, self._outputs)
-        return self._stored, find_short(self._order, set(self._outputs))
+            self._stored = rules.choose_stored(self._order, self._outputs)
+        return self._stored, rules.find_short(self._order, set(self._outputs))
 
 
 def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:

@@ -22,6 +22,7 @@ from weft.runtime.device import Buffer, Requests
 from weft.runtime.immediate import Immediate
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.settings import thread_count
 
 
 class CpuDevice(Immediate):
@@ -95,7 +96,7 @@ class CpuDevice(Immediate):
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes."""
-        threads = self.target.threads if nbytes >= 2 * COPY_GRAIN else 1  # (asking takes longer than a short copy)
+        threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (asking takes longer than a short copy)
         copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
@@ -112,8 +113,7 @@ class CpuDevice(Immediate):
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end."""
-        # (short kernels ask for no target)
-        threads = self.target.threads if work >= 2 * GRAIN else 1
+        threads = thread_count() if work >= 2 * GRAIN else 1
         launch(function, *divide(function, parallel, work, threads), slots)
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared | None:
@@ -140,7 +140,7 @@ class CpuDevice(Immediate):
         entry, given = guarded(function, [*slots, *hidden_slots(grid, block, shared_bytes, fault)], fault)
         packed = array("q", given)
         address = packed.buffer_info()[0]
-        parts, chunk = divide_blocks(function, blocks, block, self.target.threads)
+        parts, chunk = divide_blocks(function, blocks, block, thread_count())
         if parts > 1:
             workers().split(entry, address, blocks, parts, chunk)
         else:

@@ -16,6 +16,7 @@ from weft.runtime.cpu.launch_code import kernel_words
 from weft.runtime.cpu.launches import runner
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.pool import CHUNKS, Entry, workers
+from weft.runtime.settings import thread_count
 
 Triple = tuple[int, int, int]
 
@@ -83,7 +84,7 @@ class PreparedGrid:
     def run(self, items: list[int], stream: Any = None) -> None:
         """Run it to its end; streams have no meaning here. Raises `KernelFault` where threads wait for each other for ever."""
         function = self._function
-        if self._wide and (threads := self._device.target.threads) != self._threads:
+        if self._wide and (threads := thread_count()) != self._threads:
             self._spare = []
             self._threads = threads
         spare = self._spare  # (of this number of threads)

@@ -18,6 +18,7 @@ from weft.runtime.cpu.native import Builtin
 from weft.runtime.cpu.pool import CHUNKS, GRAIN, MOST_PARTS, ROUND, split_address, workers
 from weft.runtime.errors import CompileError
 from weft.runtime.launches import Launch
+from weft.runtime.settings import thread_count
 
 # Elements from which on Python's lock is let go.
 LET_GO = 1 << 12
@@ -95,7 +96,7 @@ class Prepared:
         if table[-1]:
             self._run_singly(table)
             return
-        threads = self._device.target.threads if self._long else 1
+        threads = thread_count() if self._long else 1
         if threads != self._threads:
             if not self._runs or runner() is None:
                 self._runs = 1
@@ -127,7 +128,7 @@ class Prepared:
                 slots[slot] = table[place].address + offset
             for slot, place in k.scalars:
                 slots[slot] = table[place]
-            threads = self._device.target.threads if k.work >= 2 * GRAIN else 1
+            threads = thread_count() if k.work >= 2 * GRAIN else 1
             launch(k.function, *divide(k.function, k.parallel, k.work, threads), slots, table)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft import codegen
 from weft.codegen.obtain import CodeCache
 from weft.fusion import execute, plan_store, resized
 from weft.fusion.sizes import Computation
@@ -132,11 +133,11 @@ def test_nothing_stale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with wf.device("cpu"):
         forget(monkeypatch)
         first = np.array(chain(*arrays()))
-        for part in ("code_version", "planner_version"):
+        for home, part in ((codegen, "code_version"), (plan_store, "planner_version")):
             forget(monkeypatch)
             with monkeypatch.context() as patch:
-                patch.setattr(plan_store, part, lambda: "another one")
-                if part == "code_version":
+                patch.setattr(home, part, lambda: "another one")
+                if home is codegen:
                     patch.setattr("weft.codegen.obtain.code_version", lambda: "another one")
                     plan_store.planner_version.cache_clear()
                 plan_store._place.cache_clear()
