@@ -271,7 +271,7 @@ def _is_common(dtype: Any) -> bool:
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
     """Return a NumPy function of small arrays, whatever they hold; `MISSED` where they are not small."""
-    limit = GROWN if name in GROWING else IMMEDIATE[0]
+    limit = _limit_of(name, arguments, options)
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(arguments, found, limit)
     if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
@@ -302,6 +302,21 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     return hand_out(function(*given, **named), found[0][1].device, found)
 
 
+def _limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    """Return how many elements a function's arguments may have for it to be little work."""
+    if name in GROWING:
+        return GROWN
+    if name in _EXACT and len(arguments) == 1 and not options and type(arguments[0]) is Array:
+        values = values_of(arguments[0])
+        if values is not None and values.dtype.kind in "biu" and values.flags.c_contiguous:
+            return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
+    return IMMEDIATE[0]
+
+
+# Reductions to one number that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands for there:
+# NumPy goes through that many sooner than a kernel starts.
+_EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
+_EXACT_BYTES = 64
 # Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128

@@ -239,7 +239,7 @@ def check_power(base: Any, exponent: Any) -> None:
     """Raise NumPy's error where integers are to have negative powers that are known by now."""
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return
-    kept = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
+    kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
     # (a negative power of what has no sign is a float's, but for Python's numbers)
     whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
     if whole.kind in "biu" and np.any(np.less(exponent, 0)):

@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion.expr import Expr, constant_value
+from weft.fusion.expr import Expr
 from weft.fusion.primitives import primitive, substitute
-from weft.runtime import run_calls
+from weft.runtime import BLOCK_BYTES, run_calls
 
-# Elements of a block: a dozen registers of float64 stay in a core's second cache, and NumPy's loops release the interpreter's
-# lock for long enough.
-BLOCK = 1 << 15
-# Blocks of a run that are worth another thread.
-BLOCKS = 4
+# Bytes of a block: a dozen registers stay in a core's second cache, and NumPy's loops release the interpreter's lock for long
+# enough.
+BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,21 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Elementwise operations over the same shape, in order."""
+    """Elementwise operations over the same shape, in order.
+
+    Attributes
+    ----------
+    operations : tuple of Operation
+    registers : int
+    shape : tuple of int
+    casts : tuple of (int, callable)
+        Inputs of one element that operations take in another dtype, and what makes it of them.
+    """
 
     operations: tuple[Operation, ...]
     registers: int
     shape: tuple[int, ...]
+    casts: tuple[tuple[int, Callable[..., Any]], ...] = ()
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
@@ -63,7 +71,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
     """The inputs of a value's cluster, and the cluster. With `any_bits` rows that cannot be compiled are NumPy's."""
-    inputs: dict[Expr, int] = {}
+    inputs: dict[tuple[Expr, np.dtype], int] = {}
     members = _members(root, inside)
     last: dict[Expr, int] = {}
     for k, node in enumerate(members):
@@ -77,7 +85,8 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
         for child in set(node.operands):
             if child in inside and last[child] == k:
                 build.release(child)
-    return list(inputs), Cluster(tuple(build.operations), build.registers, root.shape)
+    casts = [(k, build.find("cast", (node.dtype,), kind)) for (node, kind), k in inputs.items() if node.dtype != kind]
+    return [node for node, _ in inputs], Cluster(tuple(build.operations), build.registers, root.shape, tuple(casts))
 
 
 def _members(root: Expr, inside: set[Expr]) -> list[Expr]:
@@ -99,7 +108,7 @@ def _members(root: Expr, inside: set[Expr]) -> list[Expr]:
 class _Builder:
     """Gives the values of a cluster registers, which are used again as soon as nothing reads them."""
 
-    def __init__(self, inputs: dict[Expr, int], any_bits: bool) -> None:
+    def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
         self.inputs = inputs
         self.any_bits = any_bits
         self.operations: list[Operation] = []
@@ -119,8 +128,12 @@ class _Builder:
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
         """Where a value is in this dtype."""
-        place = self._home[node] if node in inside else self.inputs.setdefault(node, len(self.inputs))
-        if node.dtype == kind:
+        if node not in inside:
+            own = kind if node.size == 1 else node.dtype
+            place = self.inputs.setdefault((node, own), len(self.inputs))
+        else:
+            own, place = node.dtype, self._home[node]
+        if own == kind:
             return place
         register = self._take()
         self._casts.append(register)
@@ -156,41 +169,45 @@ def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
     if not out.size:
         return out
     arrays = [values[k] for k in step.operands]
+    for place, cast in cluster.casts:
+        arrays[place] = np.asarray(cast(arrays[place].reshape(())))
     shape = cluster.shape
     if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
         arrays = [a.reshape(-1) if a.size > 1 else a.reshape(()) for a in arrays]
         flat = out.reshape(-1)
-        pieces: list[Any] = [slice(k, k + BLOCK) for k in range(0, out.size, BLOCK)]
     else:
         arrays = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape) for a in arrays]
         flat = out
-        pieces = list(_blocks(shape))
-    if len(pieces) == 1:
-        _run_blocks(cluster, arrays, flat, [...])
-        return out
-    threads = min(frame.threads, len(pieces) // BLOCKS)
-    if threads < 2:
-        _run_blocks(cluster, arrays, flat, pieces)
+    length = BLOCK // max(operation.dtype.itemsize for operation in cluster.operations)
+    if not cluster.registers:
+        length = max(length, -(-out.size // frame.threads))  # (nothing but the result has to stay in the cache)
+    pieces: list[Any] = list(_blocks(flat.shape, length))
+    threads = min(frame.threads, out.nbytes // BLOCK_BYTES)
+    if threads < 2 or len(pieces) < 2:
+        _run_blocks(cluster, arrays, flat, pieces, length)
         return out
     share = -(-len(pieces) // (2 * threads))
     parts = [pieces[k : k + share] for k in range(0, len(pieces), share)]
-    run_calls([lambda part=part: _run_blocks(cluster, arrays, flat, part) for part in parts], threads)  # type: ignore[misc]
+    run_calls([lambda part=part: _run_blocks(cluster, arrays, flat, part, length) for part in parts], threads)  # type: ignore[misc]
     return out
 
 
-def _blocks(shape: tuple[int, ...]) -> Iterator[Any]:
-    """Indices of blocks: whole inner axes, and a range of the axis around them."""
+def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
+    """Indices of blocks of up to so many elements: whole inner axes, and a range of the axis around them."""
+    if prod(shape) <= most:
+        yield ...
+        return
     axis = len(shape) - 1
-    while axis > 0 and prod(shape[axis:]) <= BLOCK:
+    while axis > 0 and prod(shape[axis:]) <= most:
         axis -= 1
-    length = max(1, BLOCK // prod(shape[axis + 1 :]))
+    length = max(1, most // prod(shape[axis + 1 :]))
     for outer in np.ndindex(*shape[:axis]):
         for k in range(0, shape[axis], length):
             yield (*outer, slice(k, k + length))
 
 
-def _run_blocks(cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any]) -> None:
-    memory = [np.empty(min(out.size, BLOCK), np.complex128) for _ in range(cluster.registers)]
+def _run_blocks(cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any], length: int) -> None:
+    memory = [np.empty(min(out.size, length), np.complex128) for _ in range(cluster.registers)]
     with np.errstate(all="ignore"):
         for piece in pieces:
             target = out[piece]
@@ -205,8 +222,3 @@ def _run_blocks(cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any]
                 kind = operation.dtype
                 register = memory[-operation.result - 1].view(kind)[:size].reshape(shape)
                 registers[operation.result] = operation.call(*operands, out=register)
-
-
-def constant_array(node: Expr) -> Any:
-    """A constant over its shape."""
-    return np.broadcast_to(constant_value(node), node.shape)

@@ -172,3 +172,17 @@ def test_orders_in_memory() -> None:
     assert x.T.flags["F_CONTIGUOUS"] and (x.T + 1).flags["C_CONTIGUOUS"]
     assert x.copy("F").flags["F_CONTIGUOUS"] and x.ravel("F").tolist() == [0, 3, 1, 4, 2, 5]
     assert x.strides == (24, 8) and x[:, 1].strides == (24,)
+
+
+@pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "ptp"])
+def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> None:
+    numbers = np.random.default_rng(0).integers(0, 100, 1 << 20).astype(np.uint8)
+    x, longer = wf.asarray(numbers), wf.asarray(np.append(numbers, numbers[:1]))
+    wf.evaluate(x, longer)
+    before = wf.statistics()
+    found = getattr(wf, name)(x)
+    assert not isinstance(found, wf.Array)
+    assert wf.statistics() == before
+    assert found == getattr(np, name)(numbers)
+    assert isinstance(getattr(wf, name)(longer), wf.Array)
+    assert isinstance(getattr(wf, name)(x, axis=0), wf.Array)

@@ -49,9 +49,9 @@ def values(*shape: int, dtype: Any = float) -> Any:
     return wf.asarray(np.random.default_rng(0).standard_normal(shape).astype(dtype))
 
 
-@pytest.mark.parametrize("block", [7, 64, maps.BLOCK])
+@pytest.mark.parametrize("block", [100, 1000, maps.BLOCK])
 def test_chains_over_blocks(block: int) -> None:
-    with mock.patch.object(maps, "BLOCK", block), mock.patch.object(maps, "BLOCKS", 1), override(threads=3):
+    with mock.patch.object(maps, "BLOCK", block), override(threads=3):
         x, y = values(40, 33), values(33, dtype=np.float32)
         wf.evaluate(wf.exp(x.T)[:, ::2] * 2 + wf.maximum(x.T[:, ::2], 0) / (1 + y[:, None] ** 2))
         wf.evaluate((x * y - x.mean(axis=1, keepdims=True)).astype(np.int32) // 3 + (x > y))
