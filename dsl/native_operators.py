@@ -18,7 +18,7 @@ from weft.dsl.array import Array, Scalar
 from weft.dsl.indexing import element
 from weft.dsl.ufunc import UFunc
 from weft.dsl.windows import WINDOWS
-from weft.fusion import INTERNED, Epoch, Expr, Storage, keep_apart_natively, limits, recording
+from weft.fusion import INTERNED, Epoch, Expr, Storage, limits, recording
 from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 
 NAME = "weft_record_again"
@@ -88,7 +88,6 @@ def quicken_all() -> None:
                 if recorded is not None:
                     op, way, does = recorded
                     setattr(kind, name, quicken(op, way, does, function))
-        keep_apart_natively()
     except CompileError:
         return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.fusion.collecting import keep_apart, keep_apart_natively
+from weft.fusion.collecting import keep_apart
 from weft.fusion.evaluate import evaluate, realise
 from weft.fusion.exclusive import exclusive, flush, free_memory
 from weft.fusion.expr import (
@@ -79,7 +79,6 @@ __all__ = [
     "free_memory",
     "gather",
     "iota",
-    "keep_apart_natively",
     "kernels_of",
     "limits",
     "map_",

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import _thread
 import gc
-import operator
 import sys
-import weakref
 from collections.abc import Iterator
 
 import pytest
 
-import weft as wf
-from weft.fusion import collecting, current_epoch, keep_apart_natively, recording
+from weft.fusion import collecting, current_epoch, recording
 
 
-@pytest.fixture(params=["python", "native"], autouse=True)
-def told(request: pytest.FixtureRequest) -> Iterator[tuple]:
+@pytest.fixture(autouse=True)
+def _told() -> Iterator[None]:
     """Only these are called."""
-    keep_apart_natively()
-    before, native = gc.callbacks[:], collecting._told
-    made = native if request.param == "native" else (collecting._begin, collecting._end)
-    collecting._told, gc.callbacks[:] = made, made
-    yield made
-    collecting._told, gc.callbacks[:] = native, before
+    before, gc.callbacks[:] = gc.callbacks[:], (collecting._begin, collecting._end)
+    yield
+    gc.callbacks[:] = before
 
 
 class Finalised:
@@ -51,15 +44,15 @@ def test_a_thread_that_has_recorded_nothing() -> None:
     assert recording.epoch is None and recording.interrupted is None
 
 
-def test_calls_that_do_not_belong_together_change_nothing(told: tuple) -> None:
+def test_calls_that_do_not_belong_together_change_nothing() -> None:
     epoch = current_epoch()
-    begin, end = told
+    begin, end = gc.callbacks
     for call, phase in ((begin, "stop"), (end, "start"), (end, "stop")):
         assert call(phase, {}) is None
         assert recording.epoch is epoch and recording.interrupted is None
 
 
-def test_it_is_the_last_to_be_called(told: tuple) -> None:
+def test_it_is_the_last_to_be_called() -> None:
     def other(phase: str, info: dict) -> None:
         if recording.interrupted is None:
             seen.append(phase)
@@ -68,7 +61,7 @@ def test_it_is_the_last_to_be_called(told: tuple) -> None:
     gc.callbacks.append(other)
     gc.collect()
     assert not seen
-    assert gc.callbacks == [told[0], other, told[1]]
+    assert gc.callbacks == [collecting._begin, other, collecting._end]
 
 
 def test_nothing_is_left_behind() -> None:
@@ -78,32 +71,3 @@ def test_nothing_is_left_behind() -> None:
     for _ in range(100):
         gc.collect(0)
     assert sys.getrefcount(epoch) == before
-
-
-class Cycle:
-    """The collector finds it, and calls nobody."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-class Interrupting(weakref.ref):
-    """Interrupts the program in the middle of a collection, without a function of Python's own."""
-
-    interrupt = staticmethod(_thread.interrupt_main)
-
-
-@pytest.mark.parametrize("told", ["native"], indirect=True)
-def test_an_interrupt_while_garbage_is_collected_is_raised_behind_it() -> None:
-    gc.disable()  # (a collection of its own accord would be interrupted out here)
-    try:
-        epoch, garbage = current_epoch(), Cycle()
-        watched = Interrupting(garbage, operator.methodcaller("interrupt"))
-        del garbage
-        with pytest.raises(KeyboardInterrupt):
-            gc.collect()
-    finally:
-        gc.enable()
-    assert watched() is None
-    assert recording.epoch is epoch and recording.interrupted is None
-    assert float(wf.ones(3).sum()) == 3
