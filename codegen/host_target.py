@@ -10,6 +10,7 @@ import platform
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from weft.codegen.target import MASKS, Target
 from weft.runtime import ObjectCode, disk_cache, key_material, thread_count
@@ -57,7 +58,13 @@ def _describe() -> tuple[str, str, str]:
 
 def _known() -> ObjectCode | None:
     cpu, cache = _system_description(), disk_cache()
-    return cache.get(_key(cpu)) if cpu and cache is not None else None
+    return _read(cpu, cache) if cpu and cache is not None else None
+
+
+@lru_cache(maxsize=4)
+def _read(cpu: str, cache: Any) -> ObjectCode | None:
+    found: ObjectCode | None = cache.get(_key(cpu))
+    return found
 
 
 def _key(cpu: str) -> bytes:

@@ -93,7 +93,7 @@ def _find_or_make(
         if plan is None:
             if setting("interpret") != "never" and not setting("verify"):
                 tiers = import_module("weft.fusion.tiers")
-                price = tiers.try_interpreting(key, graph, epoch, versions, wanted, settle)
+                price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
                 if price is None:
                     return None
             start = perf_counter()

@@ -7,6 +7,7 @@ numbers is combined as the kernel combines it; where NumPy's own reduction has t
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from math import prod
@@ -27,7 +28,7 @@ from weft.fusion.fold_order import CHUNK, Level, Tree, plain_tree
 
 # Sums of packed rows after which they are worth a compiled loop.
 OFTEN = 32
-# Orders of arrays that are neither packed nor reduced along their first or last axes. Bounded.
+# Orders of reductions that `plain_tree` does not know. Bounded.
 _trees: OrderedDict[Any, Tree] = OrderedDict()
 TREES_LIMIT = 1024
 # Compiled loops by row and dtype, and how often each would have served before it was made.
@@ -132,9 +133,14 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
         if found is not None:
             return found
     key = op, kind, values.shape, values.strides, axes
+    return known_tree(key, lambda: _compiler().tree_of_array(op, values, axes, kind))
+
+
+def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
+    """The order that was found for an equal key before, or is found now."""
     known = _trees.get(key)
     if known is None:
-        known = _trees[key] = _compiler().tree_of_array(op, values, axes, kind)
+        known = _trees[key] = find()
         if len(_trees) > TREES_LIMIT:
             _trees.popitem(last=False)
     return known

@@ -67,19 +67,16 @@ _forms: OrderedDict[int, Form] = OrderedDict()
 _lock = threading.RLock()
 
 
-def should_interpret(graph: Graph, epoch: Epoch, wanted: tuple[int, ...] | None) -> tuple[Form | None, bool]:
-    """Return what is known of the graph's form, if anything, and whether the graph should be interpreted."""
+def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, bool]:
+    """Return what is known of a graph's form, if anything, and whether the graph should be interpreted: no plan was found."""
     how = setting("interpret")
     if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
         return None, False
     if how == "auto" and (epoch.device.name != "cpu" or setting("debug") or setting("dump")):
         return None, False
-    form = resized.find_form(epoch.device.name, graph, wanted)
     found = _form_of(hash(form.key))
     if how == "always" or found.broken:
         return found, True
-    if resized.find(form, epoch.device) is not None:
-        return None, False
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
     different = {(node.kind, node.op, node.dtype, *(each.kind for each in node.operands)) for node in operations}
     kernels = 1 + len(different) // TOGETHER
@@ -111,13 +108,19 @@ def note_compiled(form_price: float, seconds: float) -> None:
 
 
 def try_interpreting(
-    key: Any, graph: Graph, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Any
+    key: Any,
+    kind: resized.Form,
+    graph: Graph,
+    epoch: Epoch,
+    versions: list[Expr],
+    wanted: tuple[int, ...] | None,
+    settle: Any,
 ) -> float | None:
     """Interpret a graph if that is cheaper so far, and possible.
 
     Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
     """
-    form, charged = should_interpret(graph, epoch, wanted)
+    form, charged = should_interpret(kind, epoch)
     if not charged:
         return form.price if form is not None else 0.0
     assert form is not None

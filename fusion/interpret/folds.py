@@ -6,15 +6,17 @@ not known, or is not the CPU's, the graph needs a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op, host_has_masks, widened
-from weft.fusion.expr import ALWAYS_STORED, Expr, contiguous_strides
+from weft.fusion.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
 from weft.fusion.fold_order import plain_tree
-from weft.fusion.fold_values import NeedsKernelError, fold, reduce_values
+from weft.fusion.fold_values import NeedsKernelError, fold, known_tree, reduce_values
+from weft.fusion.index_map import decode_view
 from weft.fusion.primitives import primitive
 
 # Rows of scans longer than this are shared by threads (twice `lower.SCAN_CHUNK`).
@@ -44,10 +46,37 @@ def choose_order(node: Expr, orders: Any) -> Any:
     tree = None
     if not is_regular(operand, node.attrs[0]):
         stored, short = orders.stored()
-        tree = import_module("weft.fusion.compiled_loops").find_tree(node, stored - {node}, short, orders.target)
+        key = _outline(node, stored, short)
+        tree = known_tree(key, lambda: _compiler().find_tree(node, stored - {node}, short, orders.target))
     if may_be_centred(node, orders.origins) and _is_cut(operand, node, tree, orders):
         raise NeedsKernelError
     return tree
+
+
+def _compiler() -> Any:
+    # (it loads for operands that are not regular)
+    return import_module("weft.fusion.compiled_loops")
+
+
+def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
+    """A key of how a reduction's operand is computed from stored values, but for where in these a view of one begins.
+
+    Equal keys have equal orders: iterations of a loop that reduces one window after another make one kernel.
+    """
+    numbers: dict[Expr, int] = {}
+    parts: list[Any] = []
+    for one in topological([node], lambda other: other is not node and other in stored):
+        held = one is not node and one in stored
+        attrs = one.attrs
+        if held:
+            attrs = ()
+        elif one.kind == "view" and one.operands[0] in stored:
+            place = decode_view(one.operands[0].shape, one.shape, *attrs)
+            attrs = attrs[0], None if place is None else tuple([terms for _, terms in place])
+        operands = () if held else tuple([numbers[child] for child in one.operands])
+        numbers[one] = len(parts)
+        parts.append((held, one in short, one.kind, one.op, operands, attrs, one.shape, one.dtype))
+    return tuple(parts)
 
 
 def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Any) -> bool:

@@ -68,7 +68,7 @@ class Orders:
         self.origins = graph.origins
         self._order = order
         self._outputs = outputs
-        self._stored: set[Expr] | None = None
+        self._rules: tuple[set[Expr], set[Expr]] | None = None
 
     @property
     def target(self) -> Any:
@@ -77,10 +77,11 @@ class Orders:
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Values that a plan would keep in memory, and reductions that it may write out."""
-        rules = import_module("weft.fusion.stored")  # (it loads the code generator)
-        if self._stored is None:
-            self._stored = rules.choose_stored(self._order, self._outputs)
-        return self._stored, rules.find_short(self._order, set(self._outputs))
+        if self._rules is None:
+            rules = import_module("weft.fusion.stored")  # (it loads the code generator)
+            short = rules.find_short(self._order, set(self._outputs))
+            self._rules = rules.choose_stored(self._order, self._outputs), short
+        return self._rules
 
 
 def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:

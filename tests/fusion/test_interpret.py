@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -13,8 +14,8 @@ import pytest
 import weft as wf
 from tests.fusion.test_primitives import same_bits
 from tests.fuzz import graphs, layouts, programs, rows
-from weft.fusion import judge, tiers
-from weft.fusion.interpret import maps
+from weft.fusion import fold_values, judge, tiers
+from weft.fusion.interpret import folds, maps
 from weft.runtime import override
 
 
@@ -63,6 +64,31 @@ def test_sums_of_what_lies_otherwise() -> None:
     wf.evaluate((x + y.T).sum(), (x * v[:, None]).sum(axis=0), (x * v[:, None]).sum(), (y.T * 2).sum(axis=1))
     wf.evaluate((x[::2, ::-1] * 3).sum(axis=1), (x[:, None, :] * y.T[:, :, None]).sum(axis=(0, 2)))
     wf.evaluate(x.var(axis=1), x.std(), wf.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1))
+
+
+def test_an_order_is_found_once_for_the_windows_of_a_loop() -> None:
+    x, w = values(4, 20, 21, 3), values(5, 4, 3, 6)
+    found: list[bool] = []
+
+    def checked(key: Any, find: Callable[[], Any]) -> Any:
+        known = key in fold_values._trees
+        tree = fold_values.known_tree(key, find)
+        assert tree == find()
+        found.append(known)
+        return tree
+
+    with mock.patch.object(folds, "known_tree", checked), mock.patch.object(fold_values, "_trees", OrderedDict()):
+        with override(interpret="always", verify=False):
+            out, padded = wf.zeros((4, 16, 18, 6)), wf.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+            for i in range(16):
+                for j in range(18):
+                    out[:, i, j] = (x[:, i : i + 5, j : j + 4, :, None] * w[None]).sum(axis=(1, 2, 3))
+            windows = [padded[:, i : i + 5, i : i + 4, :, None] * w[None] for i in range(17)]
+            wf.evaluate(out, *[window.sum(axis=(1, 2, 3)) for window in windows])
+        first = found.count(False)
+        assert 0 < first < 12 and len(found) > 250
+        for seed in range(5200, 5210):
+            assert programs.check(seed, "cpu") == ""
 
 
 def test_memory_is_overwritten_only_where_nothing_else_needs_it() -> None:
