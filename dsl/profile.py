@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import weft.runtime as runtime
-from weft.fusion import flush, show_bytes, show_seconds
+from weft.fusion import flush, seconds_spent, show_bytes, show_host_work, show_seconds, statistics
 from weft.runtime import BuildNote, LaunchNote, Listening
 
 SHOWN = 40  # rows of a printed table
@@ -135,9 +135,12 @@ class Profile:
     compilations : list of CompileTime
     seconds : float
         From the begin to the end.
+    counts : dict
+        What `weft.statistics` and the host's seconds (``planning``, ``running``) grew by.
     """
 
     def __init__(self) -> None:
+        self.counts: dict[str, Any] = {}
         self.launches: list[LaunchTime] = []
         self.compilations: list[CompileTime] = []
         self.seconds = 0.0
@@ -148,6 +151,7 @@ class Profile:
 
     def __enter__(self) -> Profile:
         flush()
+        self.counts = {**statistics(), **seconds_spent()}
         self._begin = time.perf_counter_ns()
         Listening.add(self)
         return self
@@ -161,6 +165,8 @@ class Profile:
             if kind is None:
                 self._resolve()
             self.seconds = (time.perf_counter_ns() - self._begin) * 1e-9
+            now = {**statistics(), **seconds_spent()}
+            self.counts = {name: now[name] - before for name, before in self.counts.items()}
 
     # -- listening ------------------------------------------------------------------------------
 
@@ -230,7 +236,7 @@ class Profile:
             spent = sum(one.seconds for one in self.compilations)
             count = len({(one.note.key, one.note.target) for one in self.compilations})
             text += f"; {show_seconds(spent)} compiling and loading {count} kernel{'s' if count > 1 else ''}"
-        return text
+        return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table: a row a kernel, behind the row of its heads."""

@@ -31,7 +31,7 @@ from weft.fusion.expr import (
     with_operand,
 )
 from weft.fusion.record import assign, bind, cut, operand, pending, uncut, write_anew
-from weft.fusion.statistics import reset_statistics, seconds_spent, statistics
+from weft.fusion.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -95,6 +95,7 @@ __all__ = [
     "scatter",
     "seconds_spent",
     "show_bytes",
+    "show_host_work",
     "show_plans",
     "show_seconds",
     "statistics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import weft.codegen as codegen
@@ -10,7 +11,7 @@ import weft.codegen as codegen
 @dataclass(slots=True)
 class Statistics:
     """Since the start of the process or the last reset: kernels launched, bytes they had to move
-    (each element touched once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans, and the
+    (each element touched once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans, programs interpreted, and the
     seconds that the host spent on finding or making plans and on running them (on the CPU, with their kernels)."""
 
     launches: int = 0
@@ -18,6 +19,7 @@ class Statistics:
     plans: int = 0
     plans_read: int = 0
     lowered: int = 0
+    interpreted: int = 0
     planning: float = 0.0
     running: float = 0.0
     compiled_before: int = 0
@@ -33,7 +35,7 @@ def statistics() -> dict[str, int]:
     -------
     dict
         The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` made, ``plans_read`` from disk,
-        kernels ``lowered`` while plans were made.
+        kernels ``lowered`` while plans were made, programs ``interpreted``.
     """
     s = STATISTICS
     return {
@@ -43,13 +45,22 @@ def statistics() -> dict[str, int]:
         "plans": s.plans,
         "plans_read": s.plans_read,
         "lowered": s.lowered,
+        "interpreted": s.interpreted,
     }
 
 
 def seconds_spent() -> dict[str, float]:
     """Seconds of the host in the same time: ``planning`` (finding plans or making them, compilations included), and ``running``
-    plans, which on the CPU includes their kernels."""
+    plans and interpreted programs, which on the CPU includes their kernels."""
     return {"planning": STATISTICS.planning, "running": STATISTICS.running}
+
+
+def show_host_work(counts: Mapping[str, float]) -> str:
+    """Say what the host did beside running kernels; `counts` are those of `statistics` and `seconds_spent`."""
+    return (
+        f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
+        f"{counts['interpreted']} programs interpreted, {1e3 * counts['planning']:.1f} ms finding and making plans"
+    )
 
 
 def reset_statistics() -> None:

@@ -20,6 +20,7 @@ from weft.fusion.graph import Graph
 from weft.fusion.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.primitives import is_ready
 from weft.fusion.reports import describe, write_report
+from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import Epoch
 from weft.runtime import (
     DeviceLostError,
@@ -152,11 +153,14 @@ def _keep_program(key: Any, program: Program | None) -> None:
 
 def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> None:
     made: list[Any] = []
+    begin = perf_counter()
     if Listening.listeners:
         note = LaunchNote(f"{len(program.steps)} steps interpreted", nbytes=sum(v.nbytes for v in versions))
         launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
     else:
         made = interpret(program, epoch)
+    STATISTICS.interpreted += 1
+    STATISTICS.running += perf_counter() - begin
     settle(Interpreted(program, versions), made)
 
 

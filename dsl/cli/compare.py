@@ -23,7 +23,7 @@ from weft.dsl.array import Array
 from weft.dsl.cli.run import execute, with_arguments
 from weft.dsl.plans import evaluate
 from weft.dsl.script_namespace import script_module
-from weft.fusion import reset_statistics, statistics
+from weft.fusion import reset_statistics, seconds_spent, show_host_work, statistics
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -39,6 +39,7 @@ class Outcome:
     kernels: int = 0
     bytes: int = 0
     compilations: int = 0
+    host: str = ""
 
 
 def _outcome(path: Path, arguments: list[str], on_weft: bool, saved: dict[str, np.ndarray]) -> Outcome:
@@ -53,10 +54,14 @@ def _outcome(path: Path, arguments: list[str], on_weft: bool, saved: dict[str, n
         }
         evaluate(*[v for v in left.values() if isinstance(v, Array)])
     seconds = time.perf_counter() - begin
-    counts = statistics()
+    counts = {**statistics(), **seconds_spent()}
+    host = (
+        f"{show_host_work(counts)}, {1e3 * (seconds - counts['planning'] - counts['running']):.1f} ms outside of plans"
+    )
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
-    return Outcome(seconds, status, text.getvalue(), arrays, counts["kernels"], counts["bytes"], counts["compilations"])
+    made = (counts["kernels"], counts["bytes"], counts["compilations"])
+    return Outcome(seconds, status, text.getvalue(), arrays, *made, host)
 
 
 @contextlib.contextmanager
@@ -115,6 +120,8 @@ def compare(path: Path, arguments: list[str]) -> int:
     print(
         f"{ours.kernels} kernels launched, {ours.bytes / 1e6:.1f} MB moved, {cold.compilations} kernels compiled (0 with a warm cache)"
     )
+    for name, one in (("cold", cold), ("warm", ours)):
+        print(f"{name}: {one.host}")
     same = all(good for _, _, good in rows) and reference.status == ours.status
     return ours.status or int(not same)
 

@@ -28,6 +28,10 @@ def test_examples_give_numpys_results(name: str, capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     assert "NumPy against weft" in text
     assert re.search(r"printed +(\d+) of \1 lines equal", text) or "numbers differ" in text
+    for name in ("cold", "warm"):
+        assert re.search(
+            rf"^{name}: \d+ plans made and \d+ read, \d+ kernels printed, .* ms outside of plans$", text, re.MULTILINE
+        )
 
 
 def test_errors_name_the_scripts_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
