@@ -306,11 +306,15 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
+    if not put(array, key, value):
+        assign_recorded(array, key, value)
+
+
+def assign_recorded(array: Array, key: Any, value: Any) -> None:
+    """Record ``array[key] = value``, however small it is: functions that are recorded make their results so."""
     if isinstance(value, Array) and value.device is not array.device:
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
-    if put(array, key, value):
-        return
     shown = _shown(array, key)
     if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:

@@ -14,6 +14,7 @@ import numpy as np
 from weft.dsl.array import Array, convert, evaluate, start
 from weft.dsl.creation import as_dtype, asarray, empty
 from weft.dsl.host_values import values_of
+from weft.dsl.indexing import assign_recorded
 from weft.dsl.manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, ravel, reshape
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis, settled
@@ -61,7 +62,7 @@ def concatenate(
     at = 0
     for a in found:
         index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
-        result[index] = a
+        assign_recorded(result, index, a)
         at += a.shape[place]
     return result
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from weft.codegen import is_bfloat16
 from weft.dsl.array import Array, ReadOnly, Scalar, as_operand, expr_of, is_writable, record, start, whole, wrap
-from weft.dsl.creation import as_shape, asarray, check_order, empty, eye, zeros
+from weft.dsl.creation import as_shape, asarray, check_order
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axes, normalize_axis
-from weft.fusion import broadcast_shapes, constant, contiguous_strides
-from weft.fusion import broadcast_to as broadcast_expr
+from weft.fusion import broadcast_shapes, contiguous_strides
 from weft.fusion import reshape as reshape_expr
 
 
@@ -311,85 +310,6 @@ def tile(A: Any, reps: Any) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
 
 
-def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
-    """How many elements each axis gets before and behind: numbers, pairs, or a dict of these by axis."""
-    if isinstance(given, dict):
-        by_axis: list[Any] = [(0, 0)] * ndim
-        for axis, width in given.items():
-            by_axis[normalize_axis(axis, ndim)] = width if isinstance(width, (tuple, list)) else (width, width)
-        given = by_axis
-    widths = np.asarray(given)
-    if widths.dtype.kind not in "iu":
-        raise TypeError("`pad_width` must be of integral type.")
-    if (widths < 0).any():
-        raise ValueError("index can't contain negative values")
-    return np.broadcast_to(widths, (ndim, 2)).tolist()
-
-
-# Which elements along an axis of so many stand before it and behind it, by mode: slices for these widths.
-_BORDERS: dict[str, Any] = {
-    "edge": lambda n, lo, hi: (slice(0, 1), slice(n - 1, n)),
-    "reflect": lambda n, lo, hi: (slice(lo, 0, -1), slice(n - 2, n - 2 - hi if hi < n - 1 else None, -1)),
-    "symmetric": lambda n, lo, hi: (slice(lo - 1, None, -1), slice(n - 1, n - 1 - hi if hi < n else None, -1)),
-    "wrap": lambda n, lo, hi: (slice(n - lo, n), slice(0, hi)),
-}
-
-
-def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """An array in the middle of a new one whose borders are, axis by axis, copies of what is there already."""
-    start()
-    shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
-    result: Any = empty(shape, array.dtype)
-    inside = [slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)]
-    result[tuple(inside)] = array
-    for k, ((lo, hi), n) in enumerate(zip(widths, array.shape, strict=True)):
-        before = tuple(slice(None) for _ in range(k))
-        behind = tuple(inside[k + 1 :])
-        own = result[(*before, inside[k], *behind)]
-        lead = (slice(None),) * k
-        for width, target, part in zip((lo, hi), (slice(0, lo), slice(lo + n, None)), border(n, lo, hi), strict=True):
-            if width:
-                result[(*before, target, *behind)] = own[(*lead, part)]
-    return result
-
-
-@recalled
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
-    """Elements added around an array; modes as in `numpy.pad`."""
-    given, array = array, asarray(array)
-    widths = _pad_widths(pad_width, array.ndim)
-    if mode == "constant":
-        values = np.broadcast_to(np.asarray(options.pop("constant_values", 0)), (array.ndim, 2))
-        if options:
-            raise ValueError(f"unsupported keyword arguments for mode '{mode}': {set(options)}")
-        start()
-        shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
-        if (values == values.flat[0]).all() if values.size else True:
-            fill = values.flat[0] if values.size else 0
-            if isinstance(fill, np.integer) and array.dtype.kind == "i":
-                fill = array.dtype.type(int(fill))  # (raises for what it cannot hold; others wrap around)
-            result = record(broadcast_expr(constant(fill, array.dtype), shape))
-            result[tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))] = array
-            return result
-    elif mode in _BORDERS and not options and all(array.shape):
-        least = 0 if mode in ("edge", "reflect") else 1
-        # (what is pending is computed where it is read, without memory between)
-        stored = array._storage.buffer is not None and array._storage.device.name == "cpu"
-        if stored and all(
-            mode == "edge" or builtins.max(pair) < n + least for pair, n in zip(widths, array.shape, strict=True)
-        ):
-            return _pad_with_own(array, widths, _BORDERS[mode])
-        for k, (lo, hi) in enumerate(widths):
-            which = np.pad(np.arange(array.shape[k]), (lo, hi), mode=mode)
-            array = array[(slice(None),) * k + (which,)]
-        return array
-    from weft.dsl.numpy_face import call_numpy
-
-    if mode == "constant":
-        options["constant_values"] = values
-    return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})
-
-
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """A diagonal of two axes as the last axis; a view."""
     offset = operator.index(offset)
@@ -434,20 +354,6 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 @recalled
-def diag(v: Any, k: int = 0) -> Array:
-    """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
-    array, k = asarray(v), operator.index(k)
-    if array.ndim == 2:
-        return diagonal(array, k)
-    if array.ndim != 1:
-        raise ValueError("Input must be 1- or 2-d.")
-    n = array.shape[0] + abs(k)
-    entries = pad(array, (0, abs(k)))
-    along = expand_dims(entries, 1 if k >= 0 else 0)
-    return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))
-
-
-@recalled
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
     if x is None and y is None:
@@ -461,16 +367,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     test: Any = asarray(condition)
     if test.dtype.kind != "b":
         test = test != 0
-    return apply("where", test, _wrapped(x, y), _wrapped(y, x))
-
-
-def _wrapped(value: Any, other: Any) -> Any:
-    """A Python int that the other value's dtype cannot hold wraps around, here as in NumPy."""
-    kind = getattr(other, "dtype", None)
-    if type(value) is not int or kind is None or kind.kind not in "iu":
-        return value
-    top = 1 << 8 * kind.itemsize - 1
-    return (value + top) % (2 * top) - top if kind.kind == "i" else value % (2 * top)
+    return apply("where", test, x, y)
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:

@@ -24,8 +24,9 @@ _MODULES = {
     "creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
     "indices fromfunction meshgrid tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
     "manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
-    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile pad diagonal trace diag "
+    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace "
     "where clip",
+    "padding": "diag pad",
     "joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
     "row_stack=vstack",
     "reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "

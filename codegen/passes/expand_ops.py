@@ -62,7 +62,7 @@ def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
     moved = b.op("where", test("equal", size, number(np.inf)), number(65504), moved)
     moved = b.op("copysign", moved, x)
     moved = b.op("where", test("equal", x, number(0)), b.op("copysign", number(2.0**-24), y), moved)
-    moved = b.op("where", test("equal", x, y), x, moved)
+    moved = b.op("where", test("equal", x, y), y, moved)
     numbers = b.op("bitwise_and", test("equal", x, x), test("equal", y, y))
     return b.op("where", numbers, moved, number(np.nan))
 

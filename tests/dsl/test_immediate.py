@@ -186,3 +186,11 @@ def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> N
     assert found == getattr(np, name)(numbers)
     assert isinstance(getattr(wf, name)(longer), wf.Array)
     assert isinstance(getattr(wf, name)(x, axis=0), wf.Array)
+
+
+def test_parts_of_a_recorded_function_are_recorded_however_small() -> None:
+    x = wf.asarray(np.random.default_rng(0).random((200, 200)))
+    wf.evaluate(x)
+    made = wf.roll(x, (1, -1), (0, 1)) + wf.concatenate([x[:1], x[1:]])
+    assert len(wf.explain(made).kernels) == 1
+    np.testing.assert_array_equal(made, np.roll(np.asarray(x), (1, -1), (0, 1)) + np.asarray(x))
