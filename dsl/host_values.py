@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion import Storage, contiguous_strides
-from weft.runtime import Buffer, Device
+from weft.fusion import Storage, contiguous_strides, end_small_run
+from weft.runtime import IMMEDIATE, Buffer, Device
 
 DATA = 16  # offset of the data pointer in NumPy's array objects, which its ABI fixes
 
@@ -94,6 +94,14 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
     buffer = Buffer(device, address_of(values), values.nbytes, values)
     buffer.values = values
     return Storage(values.shape, values.dtype, device, buffer)
+
+
+def settled_values(array: Any) -> np.ndarray | None:
+    """As `values_of`; a small array at the end of a run of small operations is evaluated."""
+    values = values_of(array)
+    if values is None and array.size <= IMMEDIATE[0] and end_small_run():
+        return values_of(array)
+    return values
 
 
 def is_free(array: Any) -> bool:

@@ -19,8 +19,8 @@ import numpy as np
 
 from weft.codegen import OpDef, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
-from weft.dsl.host_values import is_free, overlaps, values_of
-from weft.fusion import constant_value
+from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
+from weft.fusion import constant_value, end_small_run
 from weft.fusion.primitives import map_values, primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
 
@@ -99,7 +99,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray:
-            values = values_of(value) if kind is Array else value
+            values = settled_values(value) if kind is Array else value
             if values is None or values.size > limit or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
@@ -170,14 +170,14 @@ def attempt_in_place(way: Way, target: Array, other: Any) -> bool:
     """Apply an in-place operator to an array in host memory; whether that could be done."""
     if type(target) is not Array or not IMMEDIATE[0]:
         return False
-    values = values_of(target)
+    values = settled_values(target)
     if values is None or values.size > IMMEDIATE[0] or not (way.types >> values.dtype.num) & 1 or not is_free(target):
         return False
     kind = type(other)
     if kind is Array:
         if target.device is not other.device:
             return False
-        other = values_of(other)
+        other = settled_values(other)
         if other is None:
             return False
     elif kind is not np.ndarray and kind not in NUMBERS:
@@ -390,9 +390,15 @@ def put(array: Array, key: Any, value: Any) -> bool:
     values = values_of(array)
     if values is None and IMMEDIATE[0] and type(array) is Array and _is_basic(key) and array._view is None:
         values = _fill(array, key)
-    if values is None or type(array) is not Array or not is_free(array) or not IMMEDIATE[0]:
-        return False
     limit, kind = IMMEDIATE[0], type(value)
+    if not limit or type(array) is not Array:
+        return False
+    if values is None or not is_free(array):
+        if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
+            return False
+        values = values_of(array)
+        if values is None or not is_free(array):
+            return False
     if kind is list or kind is tuple:
         value = take_host(value, [], limit)
         if value is MISSED:
@@ -402,7 +408,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     if kind is Array:
         if (array._home or array._storage.device) is not (value._home or value._storage.device):
             return False
-        value = values_of(value)
+        value = settled_values(value)
         if value is None or value.size > limit:
             return False
     elif kind is np.ndarray:
@@ -412,21 +418,41 @@ def put(array: Array, key: Any, value: Any) -> bool:
         return False
     if not _casts(value, values.dtype):
         return False
-    if values.size > limit:
-        if not _is_basic(key):
+    if not _is_basic(key):
+        key = take_host(key, [], limit)
+        if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
             return False
+    elif values.size > limit:
         part = values[key]
         if type(part) is np.ndarray:
             if part.size > limit:
                 return False
             part[...] = value
             return True
-    elif not _is_basic(key):
-        key = take_host(key, [], limit)
-        if key is MISSED:
-            return False
     values[key] = value
     return True
+
+
+def pick(array: Array, key: Any) -> Any:
+    """Return ``array[key]`` of an index with arrays in it, where it takes few elements; else `MISSED`."""
+    limit = IMMEDIATE[0]
+    found: list[tuple[np.ndarray, Array]] = []
+    values = take_host(array, found, limit) if array.size <= limit else values_of(array)
+    if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
+        return MISSED
+    taken = take_host(key, found, limit)
+    if taken is MISSED or (values.size > limit and _picked(values.shape, taken) > limit):
+        return MISSED
+    LOOKS[0] += 1
+    return hand_out(values[taken], array.device, ((values, array),))
+
+
+def _picked(shape: tuple[int, ...], key: Any) -> int:
+    """Count the elements that an index takes."""
+    if type(key) is np.ndarray and key.dtype.kind in "iu" and shape:
+        return key.size * prod(shape[1:])
+    # (elements without bytes)
+    return int(np.ndarray(shape, "V0")[key].size)
 
 
 def _fill(array: Array, key: Any) -> np.ndarray | None:

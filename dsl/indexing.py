@@ -32,7 +32,7 @@ from weft.dsl.array import (
     wrap,
     write,
 )
-from weft.dsl.immediate import MISSED, call_small, put, show
+from weft.dsl.immediate import MISSED, pick, put, show
 from weft.dsl.kept_code import keep_code
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true, select
@@ -194,7 +194,7 @@ def getitem(array: Array, key: Any) -> Array:
         if at_once is not MISSED:
             return at_once
         if IMMEDIATE[0]:
-            at_once = call_small(operator.getitem, (array, key), {})
+            at_once = pick(array, key)
             if at_once is not MISSED:
                 return at_once
     shown = _shown(array, key)

@@ -30,7 +30,7 @@ from weft.fusion.expr import (
     view,
     with_operand,
 )
-from weft.fusion.record import assign, bind, cut, operand, pending, uncut, write_anew
+from weft.fusion.record import assign, bind, cut, end_small_run, operand, pending, uncut, write_anew
 from weft.fusion.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
@@ -71,6 +71,7 @@ __all__ = [
     "current_epoch",
     "cut",
     "empty",
+    "end_small_run",
     "entries_of",
     "evaluate",
     "exclusive",

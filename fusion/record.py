@@ -19,6 +19,7 @@ from weft.fusion.storage import (
     HELD_BYTES,
     LIMITS_LIMIT,
     SHORT_LIMIT,
+    SMALL_RUN,
     SOFT_LIMIT,
     TURN_LIMIT,
     Epoch,
@@ -27,7 +28,7 @@ from weft.fusion.storage import (
     limits,
     recording,
 )
-from weft.runtime import Buffer, DeviceMismatchError
+from weft.runtime import IMMEDIATE, Buffer, DeviceMismatchError
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 
@@ -131,18 +132,16 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         epoch.begin(location)
     if recording.held:
         return epoch
-    at_head = count >= epoch.limit and location is not None and _is_head(epoch, location, count)
+    at_head = count >= epoch.soft and location is not None and _is_head(epoch, location, count)
     if not at_head and count < HARD_LIMIT and epoch.bytes_held < HELD_BYTES:
+        if epoch.limit <= count < epoch.soft:
+            epoch.limit = min(2 * count, epoch.soft)
         return epoch
-    live = epoch.live()
     recorded = _expressions(epoch)
-    # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
-    fresh = recording.epoch = Epoch(epoch.device)
-    epoch.ended = True
+    # (a plan from disk counts as new: what is learned here is to be alike in every process)
+    plans = STATISTICS.plans + STATISTICS.plans_read
+    fresh, live = _end(epoch)
     if live:
-        # (a plan from disk counts as new: what is learned here is to be alike in every process)
-        plans = STATISTICS.plans + STATISTICS.plans_read
-        evaluate_epoch(epoch, live)
         if found := STATISTICS.plans + STATISTICS.plans_read == plans:
             fresh.history = []
         else:
@@ -151,6 +150,45 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
             _note_search(site_of(location), fresh.history, found)  # type: ignore[arg-type]
     fresh.begin(location)
     return fresh
+
+
+def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
+    """Evaluate what is pending. Returns the epoch to go on in, and what was evaluated."""
+    live = epoch.live()
+    # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
+    fresh = recording.epoch = Epoch(epoch.device)
+    epoch.ended = True
+    if live:
+        evaluate_epoch(epoch, live)
+    if not epoch.pending:
+        epoch.forget()  # (arrays in memory that it read still name it)
+    return fresh, live
+
+
+def end_small_run() -> bool:
+    """Evaluate what is pending where the last operations were small, and recorded only because large arrays are pending.
+
+    What follows is done at the call. Whether that was so. It is looked at only where twice as much has been recorded as the last
+    time, which costs little, and so what is recorded at most doubles.
+    """
+    epoch, limit = recording.epoch, IMMEDIATE[0]
+    if epoch is None or recording.held or not epoch.limit <= (count := len(epoch.pending)) < epoch.soft:
+        return False
+    epoch.limit = min(2 * count, epoch.soft)
+    recorded = _expressions(epoch)
+    if any(node is None or _work(node) > limit for node in recorded[-SMALL_RUN:]):
+        return False
+    if all(node is None or node.size <= limit for node in recorded):
+        return False
+    _end(epoch)
+    return True
+
+
+def _work(node: Expr) -> int:
+    """Elements that an operation reads or writes."""
+    if node.kind in ("update", "scatter"):
+        return node.operands[1].size
+    return node.size if node.kind in ("map", "gather") else max([node.size, *[each.size for each in node.operands]])
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:

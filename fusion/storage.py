@@ -23,7 +23,7 @@ import numpy as np
 
 from weft.fusion.expr import INTERNED, Expr, Location, leaf, scalar
 from weft.fusion.loops import Site, site_of
-from weft.runtime import Buffer, Device, default_device
+from weft.runtime import IMMEDIATE, Buffer, Device, default_device
 
 # Recording is cut at the head of a loop (`loops.py`) once so many operations are pending, at HARD_LIMIT anywhere, and when the
 # leaves hold more than HELD_BYTES.
@@ -35,6 +35,8 @@ SHORT_LIMIT = 16
 TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
+# Small operations in a row beside large pending arrays after which these are evaluated: what follows is done at the call.
+SMALL_RUN = 8
 
 
 class Storage:
@@ -100,6 +102,7 @@ class Epoch:
         "results",
         "slot_of",
         "slots",
+        "soft",
         "stage",
         "taken",
         "withdrawn",
@@ -114,7 +117,9 @@ class Epoch:
         self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
         self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
         self.first: Location | None = None  # where recording began
-        self.limit = self.look = SOFT_LIMIT  # operations from which on it is cut, or searched for a loop
+        self.soft = self.look = SOFT_LIMIT  # operations from which on it is cut, or searched for a loop
+        # operations from which on it is looked at at all
+        self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
         self.head: Site | None = None  # the line where it is cut
         self.history: list[Site | None] = []  # visits to lines before it, as far back as no plan was found
         self.taken: set[Expr] = set()  # expressions of this recording that may be part of others
@@ -132,7 +137,8 @@ class Epoch:
             site = site_of(where)
             known = limits.get(site)
             if known is not None:
-                self.head, self.limit, self.look = site, min(known, SOFT_LIMIT), 2 * SOFT_LIMIT
+                self.head, self.soft, self.look = site, min(known, SOFT_LIMIT), 2 * SOFT_LIMIT
+                self.limit = min(self.limit, self.soft)
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
         """The leaf that stands for `buffer`."""

@@ -194,3 +194,65 @@ def test_parts_of_a_recorded_function_are_recorded_however_small() -> None:
     made = wf.roll(x, (1, -1), (0, 1)) + wf.concatenate([x[:1], x[1:]])
     assert len(wf.explain(made).kernels) == 1
     np.testing.assert_array_equal(made, np.roll(np.asarray(x), (1, -1), (0, 1)) + np.asarray(x))
+
+
+def smoothed(xp: Any, image: np.ndarray, rows: int) -> Any:
+    """Rows of a new array, each of rows of a large pending one."""
+    given = xp.asarray(image)
+    sharp = (given + given) * 0.25
+    made = xp.empty_like(given)
+    made[0] = sharp[0]
+    for k in range(1, rows):
+        made[k] = sharp[k] * 0.5 + sharp[k - 1] * 0.25 + made[k - 1] * 0.125
+    return made
+
+
+def test_small_work_beside_large_pending_arrays_is_done_at_the_call() -> None:
+    image = np.random.default_rng(0).normal(size=(300, 200))
+    made = smoothed(wf, image, 300)
+    assert made._storage.buffer is not None  # (nothing is pending any more)
+    assert np.array_equal(np.asarray(made), smoothed(np, image, 300))
+    with override(immediate=0):
+        assert np.array_equal(np.asarray(smoothed(wf, image, 300)), np.asarray(made))
+
+
+@pytest.mark.parametrize("walls", [2, 6])
+def test_few_small_writes_between_large_operations_stay_recorded(walls: int) -> None:
+    def steps(xp: Any) -> Any:
+        x = xp.asarray(np.arange(40_000.0).reshape(200, 200))
+        for _ in range(6):
+            x = (x + 1) * 0.5 - x * 0.25
+            for k in range(walls):
+                x[k] = k
+        return x
+
+    made = steps(wf)
+    assert made._storage.buffer is None
+    assert np.array_equal(np.asarray(made), steps(np))
+
+
+def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> None:
+    values = np.arange(60_000.0).reshape(300, 200)
+    x, plain = wf.asarray(values), values.copy()
+    wf.evaluate(x)
+    before = wf.statistics()
+    rows, columns = np.array([3, 299, 3]), np.array([[0], [1], [199]])
+    for key in (
+        rows,
+        (rows, 5),
+        (rows, slice(2, 9)),
+        (rows[:, None], columns.T),
+        (..., rows % 200),
+        wf.asarray(rows),
+        [7, 8],
+    ):
+        own = key if not isinstance(key, wf.Array) else rows
+        taken = x[key]
+        assert taken._home is not None and np.array_equal(np.asarray(taken), plain[own])
+        x[key] = 2.5
+        plain[own] = 2.5
+    assert x._storage.buffer is not None and np.array_equal(np.asarray(x), plain)
+    assert wf.statistics() == before
+    assert x[np.arange(300)]._home is None  # (as many as there are)
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[np.array([300])]
