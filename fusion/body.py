@@ -38,7 +38,8 @@ class Instruction:
 
     ``read``: element `index` of the stored `node`. ``gather``: the same plus the values of operands times
     `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without
-    operands of its own computes an index). ``choose``: the first of `branches` where its operand holds, else the second.
+    operands of its own computes an index). ``choose``: the first of `branches` where its operand holds, which is `likely` where
+    that branch is for most indices, else the second.
     """
 
     kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
@@ -47,6 +48,7 @@ class Instruction:
     operands: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
     branches: tuple[Branch, ...] = ()
+    likely: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +427,8 @@ class BodyBuilder:
             self._branch(node.operands[1], self._inside(node, window, at), conditions),
             self._branch(node.operands[0], at, [_opposite(*conditions[0])] if len(conditions) == 1 else []),
         )
-        return self._emit(Instruction("choose", node, ZERO, (holds,), (), branches))
+        likely = all(2 * (b - a + 1) >= n for a, b, n in zip(window.first, window.last, node.shape, strict=True))
+        return self._emit(Instruction("choose", node, ZERO, (holds,), (), branches, likely))
 
     def _test(self, op: str, form: Affine, bound: int) -> int:
         kind = self._dtype(self.bounds(form))

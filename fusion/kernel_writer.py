@@ -188,7 +188,7 @@ class KernelWriter:
         outside, branching = self.values, self.branching
         self.values, self.branching = dict(outside), depth
         with self.builder.at(depth) if branching is None else nullcontext():
-            with self.builder.if_(holds, [choice.node.dtype]) as taken:
+            with self.builder.if_(holds, [choice.node.dtype], choice.likely) as taken:
                 taken.yield_(self._branch(choice.branches[0], made, placed))
             self.values = dict(outside)
             with self.builder.else_() as other:

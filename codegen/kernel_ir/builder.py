@@ -232,14 +232,17 @@ class KernelBuilder:
         )
 
     @contextmanager
-    def if_(self, condition: Value, types: Sequence[Type] = ()) -> Iterator[Branch]:
+    def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[Branch]:
         """Run what is appended inside the ``with`` where `condition` holds; `else_` right behind it gives the rest.
 
-        With `types` it has results: both regions say theirs through `Branch.yield_`.
+        With `types` it has results: both regions say theirs through `Branch.yield_`. `likely`: whether the condition mostly
+        holds, where that is known.
         """
         branch = Branch(tuple(self.fresh(type) for type in types))
         block, other = Block(), Block()
-        attributes = {} if self.line is None else {"line": self.line}
+        attributes: dict[str, Any] = {} if self.line is None else {"line": self.line}
+        if likely is not None:
+            attributes["likely"] = likely
         with self._open(block):
             yield branch
         self._close(block, branch.yielded)

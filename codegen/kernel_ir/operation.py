@@ -161,7 +161,7 @@ STRUCTURAL: dict[str, str] = {
         "the body may run for so many consecutive indices at once. "
         "role reduce: carried values are folded with the rows named in `combine`, in any order"
     ),
-    "if": "(condition) region, region -> *results; both regions end in `yield`",
+    "if": "(condition) {likely} region, region -> *results; both regions end in `yield`. `likely`: whether it mostly holds",
     "yield": "(*values) ends a region",
     "transposed": (
         "(pointer, index, stride, rows, columns, all) {size} -> pointer to local memory, the same each time it comes by, "

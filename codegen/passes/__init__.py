@@ -28,6 +28,7 @@ from weft.codegen.passes.fetch_rows import fetch_rows
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import launch_data, map_axes
+from weft.codegen.passes.split_borders import split_borders
 from weft.codegen.passes.tile_transposes import tile_transposes
 from weft.codegen.passes.unroll_folds import unroll_folds
 from weft.codegen.passes.watch_schedule import watch_schedule
@@ -53,7 +54,7 @@ def run_passes(kernel: Kernel, target: Target) -> Kernel:
 
 def _for_host(kernel: Kernel, target: Target) -> Kernel:
     kernel = settle_scatters(choose_lanes(cut_scatters(kernel), target))
-    return tile_transposes(fetch_rows(keep_rows(kernel)))
+    return split_borders(tile_transposes(fetch_rows(keep_rows(kernel))))
 
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "launch_data",
     "map_axes",
     "run_passes",
+    "split_borders",
     "tile_transposes",
     "unroll_folds",
     "watch_schedule",

@@ -1,0 +1,200 @@
+"""Loops over what is put together of parts: the middle, where each choice of a part is known, by itself.
+
+In: a logical kernel with lanes, for a CPU; choices (`if`) by where a parallel loop's index lies, with the attribute ``likely``.
+Out: the same, where a loop with others inside asks once for its index whether all choices are the likely ones, and an innermost
+one goes over the indices before those, over these without a choice, and over those behind them. Invariant: each index is gone
+over once, in order, and the choices that are left out are those that would have been made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.passes.index_steps import program_order
+
+# Operations of a loop's body up to which it is written again: what it takes to compile grows with them.
+MOST = 400
+_COMPARISONS = ("greater_equal", "less_equal")
+
+
+def split_borders(kernel: Kernel) -> Kernel:
+    """The kernel with the middles of its loops by themselves."""
+    if not any("likely" in o.attributes for o in kernel.walk()):
+        return kernel
+    return _Splitter(kernel).run()
+
+
+class _Splitter:
+    """Writes a kernel again."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
+        self.builder.after(kernel)
+        self.made = {v: o for o in kernel.walk() for v in o.results}
+        self.map: dict[Value, Value] = {}
+        self.known: dict[Value, bool] = {}  # conditions of which it is known here whether they hold
+        self.split = True  # whether loops are: not again where one around could not be
+
+    def run(self) -> Kernel:
+        """The new kernel."""
+        self.block(self.kernel.body)
+        self.kernel.body = self.builder.kernel.body
+        return self.kernel
+
+    # -- copies -----------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> tuple[Value, ...]:
+        """The operations of a block, once more, into the open one; what its `yield` gives."""
+        for operation in block.operations:
+            if operation.opcode == "yield":
+                return tuple(map(self.new, operation.operands))
+            if operation.opcode == "if" and (holds := self.holds(operation.operands[0])) is not None:
+                self.map.update(zip(operation.results, self.block(operation.regions[not holds]), strict=True))
+            elif operation.opcode == "for" and self.split and (likely := self.likely(operation)):
+                self.loop(operation, likely)
+            else:
+                self.copy(operation)
+        return ()
+
+    def new(self, value: Value) -> Value:
+        """What stands for a value."""
+        return self.map.get(value, value)
+
+    def holds(self, value: Value) -> bool | None:
+        """Whether a condition holds, if that is known."""
+        found = self.known.get(value)
+        made = self.made.get(value)
+        if found is None and made is not None and made.opcode in ("logical_and", "bitwise_and"):
+            first, second = map(self.holds, made.operands)
+            return False if first is False or second is False else first and second
+        return found
+
+    def copy(self, operation: Operation, operands: tuple[Value, ...] | None = None, **attributes: Any) -> None:
+        """The same operation, with results of its own; on other operands where these are given."""
+        regions = []
+        for region in operation.regions:
+            parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
+            self.map.update(zip(region.parameters, parameters, strict=True))
+            regions.append(self.region(region, parameters))
+        types = [v.type for v in operation.results]
+        operands = tuple(map(self.new, operation.operands)) if operands is None else operands
+        made = self.builder.emit(
+            operation.opcode, operands, types, tuple(regions), **{**operation.attributes, **attributes}
+        )
+        self.map.update(zip(operation.results, made, strict=True))
+
+    def region(self, region: Block, parameters: tuple[Value, ...] = ()) -> Block:
+        """A region's operations in a block of their own."""
+        block = Block(parameters)
+        self.builder.blocks.append(block)
+        ends = self.block(region)
+        block.operations.append(Operation("yield", ends))
+        self.builder.blocks.pop()
+        return block
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    def likely(self, loop: Operation) -> dict[Value, bool]:
+        """The comparisons of a parallel loop's index by which its choices are made, and whether each is likely to hold."""
+        inside = list(program_order(loop.regions[0].operations))
+        if loop.attributes["role"] != "parallel" or len(inside) > MOST:
+            return {}
+        if any(o.opcode == "for" and o.attributes["role"] != "parallel" for o in inside):
+            return {}  # (a fold has its order from what it reads)
+        own = {v for o in inside for v in o.results if o.opcode != "constant"}
+        found: dict[Value, bool] = {}
+        for operation in inside:
+            likely = operation.attributes.get("likely") if operation.opcode == "if" else None
+            if likely is None:
+                continue
+            tests = self.tests(operation.operands[0])
+            for test in tests if likely or len(tests) == 1 else ():
+                index, bound = self.made[test].operands
+                if index is loop.regions[0].parameters[0] and bound not in own:
+                    found[test] = likely
+        return found
+
+    def tests(self, condition: Value) -> list[Value]:
+        """The comparisons that a condition asks for all together."""
+        made = self.made.get(condition)
+        if made is None:
+            return []
+        if made.opcode in ("logical_and", "bitwise_and"):
+            return [test for operand in made.operands for test in self.tests(operand)]
+        return [condition] if made.opcode in _COMPARISONS else []
+
+    def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
+        """A loop whose choices are known where the comparisons of its index hold as is likely."""
+        if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
+            self.asking(operation, likely)
+        elif operation in self.kernel.body.operations:
+            self.copy(operation)  # (threads share its indices, wherever these are cut)
+        else:
+            self.in_three(operation, likely)
+
+    def asking(self, operation: Operation, likely: dict[Value, bool]) -> None:
+        """A loop with others inside: its index decides which of two bodies is run."""
+        (region,) = operation.regions
+        parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
+        self.map.update(zip(region.parameters, parameters, strict=True))
+        body = Block(parameters)
+        self.builder.blocks.append(body)
+        low, high = self.bounds(likely)
+        index = self.new(region.parameters[0])
+        condition = None
+        for name, bound in (("greater_equal", low), ("less", high)):
+            if bound is not None:
+                test = self.builder.op(name, index, bound, dtype=np.bool_)
+                condition = (
+                    test if condition is None else self.builder.op("bitwise_and", condition, test, dtype=np.bool_)
+                )
+        assert condition is not None
+        outside, self.known = self.known, {**self.known, **likely}
+        middle = self.region(region)
+        self.known, self.split = outside, False
+        border = self.region(region)
+        self.split = True
+        self.builder.emit("if", (condition,), (), (middle, border))
+        body.operations.append(Operation("yield", ()))
+        self.builder.blocks.pop()
+        start, stop = map(self.new, operation.operands)
+        self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
+
+    def in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
+        """An innermost loop: before, in and behind the middle."""
+        b, (start, stop) = self.builder, map(self.new, operation.operands)
+        low, high = self.bounds(likely)
+        begin = start if low is None else b.op("minimum", b.op("maximum", low, start), stop)
+        end = stop if high is None else b.op("maximum", b.op("minimum", high, stop), begin)
+        pieces: list[Any] = [(start, begin, {}, {"lanes": 0, "rolled": True})] if low is not None else []
+        pieces.append((begin, end, likely, {}))
+        pieces += [(end, stop, {}, {"lanes": 0, "rolled": True})] if high is not None else []
+        for one, other, known, attributes in pieces:
+            outside, self.known = self.known, {**self.known, **known}
+            self.copy(operation, (one, other), role="serial", **attributes)
+            self.known = outside
+
+    def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
+        """From where on, and up to where, a loop's comparisons are as is likely; None: they all are."""
+        b, low, high = self.builder, None, None
+        for test, holds in likely.items():
+            from_there = self.made[test].opcode == "greater_equal"
+            bound = self.bound(self.made[test].operands[1])
+            bound = bound if from_there else b.op("add", bound, b.constant(1))
+            if from_there == holds:
+                low = bound if low is None else b.op("maximum", low, bound)
+            else:
+                high = bound if high is None else b.op("minimum", high, bound)
+        return low, high
+
+    def bound(self, value: Value) -> Value:
+        """A comparison's other operand, where the loop begins."""
+        made = self.made.get(value)
+        if made is not None and made.opcode == "constant":
+            return self.builder.constant(made.attributes["value"], value.type)
+        return self.new(value)

@@ -1,0 +1,105 @@
+"""Loops over what is put together of parts have a middle without choices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.codegen.kernels import HOST
+from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
+from weft.codegen.kernel_ir.operation import Operation, program_order
+from weft.codegen.passes import choose_lanes, split_borders
+
+
+def rolled() -> Kernel:
+    """``out[i, j] = (x[i - 1, j] if i >= first else y[j]) + (x[i, j] if j <= last else y[i])``"""
+    b = KernelBuilder("rolled")
+    rows, columns, first, last = (b.scalar(name) for name in ("rows", "columns", "first", "last"))
+    x, y = (b.pointer(name, np.float64, noalias=True) for name in "xy")
+    out = b.pointer("out", np.float64, writable=True, noalias=True)
+    with b.loop(rows, "parallel") as i:
+        below = b.op("greater_equal", i.index, first, dtype=np.bool_)
+        line = b.op("multiply", i.index, columns)
+        with b.loop(columns, "parallel") as j:
+            at = b.op("add", line, j.index)
+            with b.if_(below, [np.dtype(float)], True) as one:
+                one.yield_(b.load(x, b.op("subtract", at, columns)))
+            with b.else_() as other:
+                other.yield_(b.load(y, j.index))
+            before = b.op("less_equal", j.index, last, dtype=np.bool_)
+            with b.if_(before, [np.dtype(float)], True) as two:
+                two.yield_(b.load(x, at))
+            with b.else_() as other:
+                other.yield_(b.load(y, i.index))
+            b.store(out, at, b.op("add", one.results[0], two.results[0]))
+    return b.finish()
+
+
+def loops(kernel: Kernel) -> list[Operation]:
+    return [o for o in kernel.walk() if o.opcode == "for"]
+
+
+def test_the_middle_has_no_choices() -> None:
+    kernel = split_borders(choose_lanes(rolled(), HOST))
+    verify_kernel(kernel)
+    outer, middle, behind, border = loops(kernel)
+    inside = [o.opcode for o in program_order(middle.regions[0].operations)]
+    assert "if" not in inside and middle.attributes["lanes"]
+    assert [o.opcode for o in program_order(behind.regions[0].operations)].count("if") == 1
+    assert [o.opcode for o in program_order(border.regions[0].operations)].count("if") == 2
+    assert border.attributes["lanes"] and not behind.attributes["lanes"] and outer.attributes["role"] == "parallel"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (4, 70)])
+@pytest.mark.parametrize("first", [0, 1, 3, 9])
+@pytest.mark.parametrize("last", [-1, 0, 1, 50, 99])
+def test_each_index_is_gone_over_once(size: tuple[int, int], first: int, last: int) -> None:
+    rows, columns = size
+    rng = np.random.default_rng(0)
+    x, y = rng.random((rows + 1) * columns), rng.random(max(size))
+    found = []
+    for kernel in (rolled(), split_borders(choose_lanes(rolled(), HOST))):
+        out = np.full(rows * columns, np.nan)
+        with np.errstate(all="ignore"):
+            interpret_kernel(kernel, [rows, columns, max(first, 1), last, x, y, out])
+        found.append(out)
+    assert not np.isnan(found[0]).any()
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_fold_keeps_its_loops() -> None:
+    """Its order must not depend on how what it reads is put together."""
+    b = KernelBuilder("folded")
+    rows, columns, first = (b.scalar(name) for name in ("rows", "columns", "first"))
+    x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)
+    with b.loop(rows, "parallel") as i:
+        below = b.op("greater_equal", i.index, first, dtype=np.bool_)
+        with b.loop(columns, "reduce", initial=[b.constant(0, np.float64)], combine=("add",)) as j:
+            with b.if_(below, [np.dtype(float)], True) as one:
+                one.yield_(b.load(x, j.index))
+            with b.else_() as other:
+                other.yield_(b.load(x, i.index))
+            j.yield_(b.op("add", j.carried[0], one.results[0]))
+        b.store(out, i.index, j.results[0])
+    assert len(loops(split_borders(choose_lanes(b.finish(), HOST)))) == 2
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (2, 2), (17, 33), (40, 7), (3, 5, 70)])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8])
+def test_rolls_and_joins_of_every_size(shape: tuple[int, ...], dtype: Any) -> None:
+    def program(xp: Any, x: Any) -> list[Any]:
+        last = x.ndim - 1
+        return [
+            xp.roll(x, 1, 0) + xp.roll(x, -1, last),
+            xp.roll(x, (1, -2), (0, last)) - x,
+            xp.concatenate([x[..., -1:], x, x[..., :1]], last) + 1,
+            xp.concatenate([x, x + 1, x * 2], last) + xp.concatenate([x * 3, x, x], last),
+            xp.pad(x, 1) + xp.pad(x, 1, mode="edge"),
+        ]
+
+    x = (np.random.default_rng(1).random(shape) * 100).astype(dtype)
+    for found, wanted in zip(program(wf, wf.asarray(x)), program(np, x), strict=True):
+        np.testing.assert_array_equal(np.asarray(found), wanted)
