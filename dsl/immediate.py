@@ -20,6 +20,7 @@ import numpy as np
 from weft.codegen import OpDef, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
+from weft.dsl.products import multiply
 from weft.fusion import constant_value, end_small_run
 from weft.fusion.primitives import map_values, primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
@@ -271,6 +272,8 @@ def _is_common(dtype: Any) -> bool:
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
     """Return a NumPy function of small arrays, whatever they hold; `MISSED` where they are not small."""
+    if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
+        return product
     limit = _limit_of(name, arguments, options)
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(arguments, found, limit)
@@ -328,6 +331,7 @@ _BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"
 _ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
 _ORDERS = ("F", "A", "K", "f", "a", "k")
 _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
+_BY_BLAS = frozenset({"dot", "matmul"})
 MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
 
 

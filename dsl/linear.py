@@ -18,25 +18,11 @@ from weft.codegen import is_bfloat16, widened
 from weft.dsl.array import Array, expr_of, record, start
 from weft.dsl.creation import asarray
 from weft.dsl.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
+from weft.dsl.products import is_fused, multiply_into
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis, settled
 from weft.dsl.ufunc import deliver
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
-
-# A sum of so few products moves more bytes than it computes with; so do matrices this small, many at once.
-SHORT_SUM = 8
-SMALL_MATRIX = 8
-
-
-def _is_fused(array: Array, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Whether a product of matrices, on the device of `array`, is a sum of products in a kernel."""
-    known = "efdFD" if array.device.name.startswith("cuda") else "fdFD"  # a GPU's library has half precision
-    if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
-        return True
-    if 1 in (rows, columns):
-        # a matrix and a vector: on the host BLAS is faster by half, and is handed them where they lie
-        return array.device.name != "cpu"
-    return batch > 1 and max(rows, columns, length) <= SMALL_MATRIX
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
@@ -47,10 +33,6 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
     for factor in factors[1:]:
         product = map_(times, [product, cast(factor, wide)], location=location)
     return reduce_(plus, product, axes, kind, False, location) if axes else cast(product, kind)
-
-
-def _matmul(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    np.matmul(a, b, out=out)
 
 
 @recalled
@@ -76,7 +58,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
     kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
     kind = widened(kind) if is_bfloat16(kind) else kind  # which NumPy has no loop for
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
-    if _is_fused(x, kind, rows, columns, inner, _product(lead)):
+    if is_fused(x.device, kind, rows, columns, inner, _product(lead)):
         left, right = x, y
         if y.ndim > 1:
             left = expand_dims(x, -2)
@@ -85,7 +67,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
             left = left if x.ndim > 1 else reshape(x, (1, inner))
         node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
     else:
-        node = opaque(_matmul, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
+        node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
     return deliver("multiply", node, out)
 
 
@@ -301,7 +283,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
         first, second = set(terms[0]), set(terms[1])
         parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
         rows, columns, length, batch = (_product(tuple(sizes[letter] for letter in part)) for part in parts)
-        if not _is_fused(found[0], kind, rows, columns, length, batch):
+        if not is_fused(found[0].device, kind, rows, columns, length, batch):
             return None
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
     factors = []

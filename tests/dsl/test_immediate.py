@@ -256,3 +256,21 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
     assert x[np.arange(300)]._home is None  # (as many as there are)
     with pytest.raises(IndexError, match="out of bounds"):
         x[np.array([300])]
+
+
+@pytest.mark.parametrize("code", "fdFD")
+@pytest.mark.parametrize(("rows", "columns"), [(300, 0), (0, 300), (300, 200)])
+def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, rows: int, columns: int) -> None:
+    """With the bits of the recorded ones, also of parts of a matrix."""
+    matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])
+    wf.evaluate(matrix)
+    other = matrix.T[:, :columns] if columns else matrix[:, 7]
+    first = matrix[:rows, ::2] if rows else matrix[3, ::2]
+    other = other[::2]
+    with override(immediate=0):
+        wanted = np.asarray(first @ other)
+    for found in (first @ other, wf.dot(first, other)):
+        assert found._home is not None or found._storage.buffer is not None
+        assert same(found, wanted)
+    pending = matrix[:, ::2] * 2
+    assert (pending @ other)._storage.buffer is None
