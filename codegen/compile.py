@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, undisturbed
+from weft.runtime import CompileError, ObjectCode, load_llvm, undisturbed
 
 # Whose schedules device `simt` runs where it is not said.
 SIMT_ARCHITECTURE = "sm_90"
@@ -22,6 +22,7 @@ SIMT_ARCHITECTURE = "sm_90"
 
 def _backend(kind: str) -> Any:
     # the seam that keeps llvmlite out of `import weft`
+    load_llvm()
     return import_module("weft.codegen.llvm.host" if kind == "cpu" else "weft.codegen.llvm.nvptx")
 
 

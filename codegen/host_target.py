@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.codegen.target import MASKS, Target
-from weft.runtime import ObjectCode, disk_cache, key_material, thread_count
+from weft.runtime import ObjectCode, disk_cache, key_material, load_llvm, thread_count
 
 _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
@@ -49,6 +49,7 @@ def _describe() -> tuple[str, str, str]:
     found = _known()
     if found is None:
         cpu, cache = _system_description(), disk_cache()
+        load_llvm()
         triple, arch, features = import_module("weft.codegen.llvm.host").describe_host()
         found = ObjectCode("facts", "", b"", "host", (), (), {"triple": triple, "arch": arch, "features": features})
         if cpu and cache is not None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cpu.llvm_library import load_llvm
     from weft.runtime.cpu.native import Builtin, Text, is_kept, native_object, python_function
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
@@ -56,6 +57,7 @@ __getattr__ = lazy_names(
         "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
+        "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "Builtin Text is_kept native_object python_function",
         "weft.runtime.cpu.device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
@@ -148,6 +150,7 @@ __all__ = [
     "key_material",
     "largest_buffers",
     "launch_heard",
+    "load_llvm",
     "make_fold_ufunc",
     "make_map_ufunc",
     "is_kept",

@@ -7,9 +7,12 @@ that one.
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import os
 import threading
 from collections.abc import Callable, Hashable
+from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
@@ -26,7 +29,7 @@ class _Work(Generic[Result]):
 
     def _run(self) -> None:
         if not self._begun.acquire(blocking=False):
-            return  # an interrupt came while the first thread was started
+            return  # another thread does it
         try:
             self._outcome.append(self._work())
         except BaseException as error:  # raised again where it was asked for
@@ -38,9 +41,14 @@ class _Work(Generic[Result]):
         """What comes of it; an interrupt ends the waiting alone."""
         if not self._begun.locked():
             try:
-                threading.Thread(target=self._run, name="weft-undisturbed").start()
-            except RuntimeError:
-                self._run()  # the interpreter is shutting down, and starts no threads any more
+                _thread.start_new_thread(self._run, ())
+            except (RuntimeError, MemoryError):
+                self._run()  # the interpreter is shutting down, or there is no memory for a thread
+            # (a thread without memory ends before it begins, and what `threading` has for starting one waits for it for ever)
+            end = monotonic() + PATIENCE
+            while not self._begun.locked() and monotonic() < end:
+                sleep(1e-4)
+            self._run()
         with self._ended:
             pass
         if len(self._outcome) > 1:
@@ -49,13 +57,16 @@ class _Work(Generic[Result]):
         return result
 
 
+# Seconds that a new thread may take to begin.
+PATIENCE = 1.0
+
 # Work that goes on by itself, by what it is called.
 _left: dict[Hashable, _Work[Any]] = {}
 
 
 def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
     """What `work` returns or raises; or, where an interrupt came while the same `name` was worked on, what that does."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.get_ident() != threading.main_thread().ident:
         return work()  # Python handles signals on the main thread alone
     under_way = _left.pop(name, None) or _Work(work)
     try:
@@ -63,6 +74,15 @@ def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
     except KeyboardInterrupt:
         _left[name] = under_way
         raise
+
+
+@atexit.register
+def _wait() -> None:
+    """Let what an interrupt left behind end: LLVM's library is not taken down while it works."""
+    for work in [*_left.values()]:
+        if not work._begun.acquire(blocking=False):
+            with work._ended:
+                pass
 
 
 if hasattr(os, "register_at_fork"):

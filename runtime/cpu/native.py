@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from weft.runtime.cache import disk_cache, key_material
+from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.cpu.loader import load_object
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
@@ -90,6 +91,7 @@ def _key_of(text: str) -> bytes:
 
 def _compile(text: str) -> bytes:
     """An object file for any processor of this machine's kind."""
+    load_llvm()
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

@@ -11,6 +11,7 @@ import platform
 from importlib import import_module
 
 from weft.runtime.cache import disk_cache, key_material
+from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.object_code import ObjectCode
 
 RUN, THREAD, COPY = "weft_pool_run", "weft_pool_thread", "weft_pool_copy"
@@ -345,6 +346,7 @@ def object_code() -> ObjectCode:
     key = key_material("worker threads", f"{platform.machine()} {platform.system()}\n{source}")
     found = cache.get(key) if cache is not None else None
     if found is None:
+        load_llvm()
         data = import_module("weft.runtime.cpu.mcjit").compile_text(source)
         found = ObjectCode("object", RUN, data, "host", (), SYMBOLS)
         if cache is not None:

@@ -6,9 +6,9 @@ call is running, so that the memory that they wrote to may be released.
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -81,10 +81,11 @@ class _Workers:
         """Let up to `threads` workers take part in a job."""
         try:
             while self._count < threads:
-                threading.Thread(target=self._serve, name="weft-blocks", daemon=True).start()
+                # (`threading` would wait for the thread to begin, for ever where there is no memory for that)
+                _thread.start_new_thread(self._serve, ())
                 self._count += 1
-        except RuntimeError:
-            return  # the interpreter is shutting down: the caller does it alone
+        except (RuntimeError, MemoryError):
+            return  # the interpreter is shutting down, or there is no memory: the caller does it alone
         for _ in range(threads):
             self._jobs.put(job)
 

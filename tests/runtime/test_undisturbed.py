@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import random
 import signal
+import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 
-from weft.runtime import CodeCache, undisturbed
+from weft.runtime import CodeCache, run_calls, undisturbed
+
+work_alone = sys.modules["weft.runtime.undisturbed"]  # (the package has the function under the module's name)
 
 
 def test_results_and_errors_come_back() -> None:
@@ -41,6 +45,24 @@ def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
     assert undisturbed(lambda: 4, "work") == 3
     assert done.is_set()
     assert undisturbed(lambda: 4, "work") == 4
+
+
+def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory a thread may start and end before it runs anything, or not start at all."""
+    monkeypatch.setattr(work_alone, "PATIENCE", 0.05)
+    monkeypatch.setattr(work_alone._thread, "start_new_thread", lambda *_: 1)
+    assert undisturbed(lambda: 5, "five") == 5
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(work_alone._thread, "start_new_thread", refuse)
+    assert undisturbed(lambda: 6, "six") == 6
+    before = len(threading.enumerate())
+    done: list[int] = []
+    calls = [partial(done.append, k) for k in range(9)]
+    run_calls(calls, 40)
+    assert sorted(done) == [*range(9)] and len(threading.enumerate()) == before
 
 
 def test_nobody_waits_for_a_build_that_was_interrupted() -> None:

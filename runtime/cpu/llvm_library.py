@@ -1,0 +1,30 @@
+"""LLVM's library, which loads late: more than a hundred megabytes of address space.
+
+Invariant: no process is forked while a thread is inside the library. The child would wait for its locks for ever.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+
+# How the loader says that there is no room: the C library's words.
+_NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
+
+
+@cache
+def load_llvm() -> None:
+    """Load the library. Raises MemoryError where the address space has no room for it; a later call tries again."""
+    try:
+        ffi = import_module("llvmlite.binding.ffi")
+        lock = ffi.lib._lock  # (held around every call; a fork waits for the call that is under way)
+        import_module("llvmlite.binding")
+    except OSError as error:
+        told = f"{error} {error.__context__}"
+        if any(words in told for words in _NO_ROOM):
+            raise MemoryError("the address space that is left has no room for LLVM, which compiles kernels") from error
+        raise
+    if hasattr(os, "register_at_fork"):
+        leave = lock.__exit__
+        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
