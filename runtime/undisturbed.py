@@ -8,7 +8,6 @@ that one.
 from __future__ import annotations
 
 import _thread
-import atexit
 import os
 import threading
 from collections.abc import Callable, Hashable
@@ -74,15 +73,6 @@ def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
     except KeyboardInterrupt:
         _left[name] = under_way
         raise
-
-
-@atexit.register
-def _wait() -> None:
-    """Let what an interrupt left behind end: LLVM's library is not taken down while it works."""
-    for work in [*_left.values()]:
-        if not work._begun.acquire(blocking=False):
-            with work._ended:
-                pass
 
 
 if hasattr(os, "register_at_fork"):

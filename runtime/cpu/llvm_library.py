@@ -1,10 +1,12 @@
 """LLVM's library, which loads late: more than a hundred megabytes of address space.
 
-Invariant: no process is forked while a thread is inside the library. The child would wait for its locks for ever.
+Invariant: no process is forked, and none ends, while a thread is inside the library. A child would wait for its locks for ever; at
+exit it is taken down. So a fork and the exit wait for the call that is under way, and at exit no other thread begins a new one.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 from functools import cache
 from importlib import import_module
@@ -18,13 +20,14 @@ def load_llvm() -> None:
     """Load the library. Raises MemoryError where the address space has no room for it; a later call tries again."""
     try:
         ffi = import_module("llvmlite.binding.ffi")
-        lock = ffi.lib._lock  # (held around every call; a fork waits for the call that is under way)
+        lock = ffi.lib._lock  # (held around every call)
         import_module("llvmlite.binding")
     except OSError as error:
         told = f"{error} {error.__context__}"
         if any(words in told for words in _NO_ROOM):
             raise MemoryError("the address space that is left has no room for LLVM, which compiles kernels") from error
         raise
+    atexit.register(lock.__enter__)
     if hasattr(os, "register_at_fork"):
         leave = lock.__exit__
         os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,31 +92,36 @@ def chain(x, k):
 """
 
 
-def test_a_forked_child_computes_while_others_compile(tmp_path: Path) -> None:
-    """A fork at any time while another thread plans and compiles gives a child that plans and compiles."""
-    found = run(
-        CHAIN
-        + """
-import threading, time, warnings
-warnings.simplefilter("ignore", DeprecationWarning)  # (of forking with threads)
-os.environ["WEFT_INTERPRET"] = "never"
+COMPILE_ON = (
+    CHAIN
+    + """
+import threading, time
 x = wf.asarray(np.linspace(0, 1, 100_000))
-wanted = np.asarray(x + 3)
 stop = threading.Event()
 
 def compile_on():
-    k = 2
+    k = 20
     while not stop.is_set():
         wf.evaluate(chain(x, k))
         k += 1
+"""
+)
 
+
+def test_a_forked_child_computes_while_others_compile(tmp_path: Path) -> None:
+    """A fork at any time while another thread plans and compiles gives a child that plans and compiles."""
+    found = run(
+        COMPILE_ON
+        + """
+import signal, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # (of forking with threads)
+wanted = np.asarray(x + 3)
 other = threading.Thread(target=compile_on)
 other.start()
 for k in range(8):
     time.sleep(0.03 * k)
     child = os.fork()
     if not child:
-        import signal
         signal.alarm(60)
         good = np.array_equal(np.asarray(x + 3), wanted) and np.isfinite(np.asarray(wf.cos(x) * (k + 2))).all()
         os._exit(0 if good else 1)
@@ -124,5 +130,110 @@ stop.set()
 other.join()
 """,
         tmp_path,
+        WEFT_INTERPRET="never",
     )
     assert found.split() == ["0"] * 8
+
+
+@pytest.mark.parametrize("milliseconds", [5, *range(200, 800, 75)])
+def test_a_process_ends_while_a_thread_compiles(milliseconds: int, tmp_path: Path) -> None:
+    found = run(
+        COMPILE_ON
+        + f"""
+threading.Thread(target=compile_on, daemon=True).start()
+time.sleep({milliseconds} / 1000)
+print("end")
+""",
+        tmp_path,
+        WEFT_INTERPRET="never",
+    )
+    assert found.split() == ["end"]
+
+
+@linux
+@pytest.mark.parametrize("again", [True, False])
+def test_an_interrupt_is_raised_while_a_kernel_is_compiled(again: bool, tmp_path: Path) -> None:
+    """The program goes on with right results, or ends."""
+    found = run(
+        CHAIN
+        + f"""
+import _thread, signal, time
+x = wf.asarray(np.linspace(0, 1, 100_000))
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+for k in range(2, 14):
+    signal.setitimer(signal.ITIMER_REAL, 0.02 * k)
+    y = chain(x, k)
+    try:
+        wf.evaluate(y)
+        time.sleep(1)
+    except KeyboardInterrupt:
+        print("interrupt")
+        if {again}:
+            wanted = np.linspace(0, 1, 100_000)
+            for _ in range(k):
+                wanted = np.exp(wanted * 0.5) - np.sin(wanted)
+            assert np.allclose(y, wanted)
+        elif k == 9:
+            break
+""",
+        tmp_path,
+        WEFT_INTERPRET="never",
+    )
+    assert found.split() == ["interrupt"] * (12 if again else 8)
+
+
+FORMS = """
+import random
+def used():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) / 1024
+
+x, y = wf.asarray(np.linspace(0.1, 1, 20_000)), wf.asarray(np.linspace(1, 2, 20_000))
+wf.evaluate(x + y)
+before = used()
+for k in range(1000):
+    z = x
+    for bit in bin(k + 1)[2:]:
+        z = z + x if bit == "1" else z * y
+    wf.evaluate(z)
+print(wf.statistics()["plans"], wf.statistics()["compilations"], used() - before)
+"""
+
+
+@linux
+def test_forms_that_do_not_come_back_compile_nothing_and_keep_little(tmp_path: Path) -> None:
+    run(FORMS, tmp_path)  # (the first process of a machine compiles what the runtime itself runs natively)
+    plans, compilations, megabytes = run(FORMS, tmp_path).split()
+    assert (plans, compilations) == ("0", "0") and float(megabytes) < 50
+
+
+PROGRAM = """
+x = wf.asarray(np.linspace(0, 1, 100_000))
+for _ in range(3):
+    found = np.asarray(wf.exp(x) * 2 + wf.sqrt(x).sum())
+print(np.allclose(found, np.exp(np.asarray(x)) * 2 + np.sqrt(np.asarray(x)).sum()))
+"""
+
+
+@linux
+@pytest.mark.parametrize("bytes_of_a_file", [0, 1000, 5000])
+def test_a_cache_folder_that_takes_no_long_files(bytes_of_a_file: int, tmp_path: Path) -> None:
+    text = f"""
+import resource, warnings
+warnings.simplefilter("always")
+resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes_of_a_file}, resource.RLIM_INFINITY))
+"""
+    found = run(text + PROGRAM, tmp_path)
+    assert found.split() == ["True"]
+    assert not [path for path in tmp_path.iterdir() if path.suffix != ".weft"]
+    assert run(PROGRAM, tmp_path).split() == ["True"]
+
+
+def test_a_cache_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(PROGRAM, tmp_path / "file" / "folder").split() == ["True"]
+
+
+def test_processes_with_one_empty_folder_at_a_time(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda _: run(PROGRAM, tmp_path), range(4))]
+    assert found == ["True\n"] * 4
