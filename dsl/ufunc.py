@@ -29,17 +29,22 @@ from weft.dsl.array import (
 )
 from weft.dsl.creation import as_dtype
 from weft.dsl.foreign import has_foreign
-from weft.dsl.immediate import MISSED, attempt_here, way_of
+from weft.dsl.immediate import MISSED, attempt_here, call_small, way_of
 from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import ForeignOperandError, UnsupportedDtypeError
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of ufuncs, or NumPy's for foreign arguments and for dtypes that weft has no arrays of."""
+    """A method of ufuncs, or NumPy's for little work, foreign arguments, and dtypes that weft has no arrays of."""
+    folds = method.__name__ != "outer"
 
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
+        if folds and arguments and type(arguments[0]) is Array and (self.immediate.types >> arguments[0].dtype.num) & 1:
+            found = call_small(getattr(self.immediate.function, method.__name__), arguments, options)
+            if found is not MISSED:
+                return found
         if not has_foreign((*arguments, *options.values())):
             try:
                 return method(self, *arguments, **options)

@@ -274,3 +274,20 @@ def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, ro
         assert same(found, wanted)
     pending = matrix[:, ::2] * 2
     assert (pending @ other)._storage.buffer is None
+
+
+@pytest.mark.parametrize(
+    "fold",
+    [
+        lambda xp, x: xp.minimum.accumulate((x * 9).astype(int)),
+        lambda xp, x: xp.add.reduce(x, axis=1),
+        lambda xp, x: xp.multiply.reduceat(x, [0, 2], axis=0),
+        lambda xp, x: xp.logical_or.reduce(x > 1, axis=None),
+    ],
+)
+def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
+    x = np.random.default_rng(0).random((5, 7))
+    before = wf.statistics()
+    found = fold(wf, wf.asarray(x))
+    np.testing.assert_array_equal(np.asarray(found), fold(np, x))
+    assert wf.statistics() == before
