@@ -37,6 +37,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.foreign import has_foreign, is_foreign
+from weft.dsl.host_values import values_of
 from weft.dsl.immediate import (
     MISSED,
     NUMBERS,
@@ -312,10 +313,12 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """NumPy's ufunc protocol: a NumPy ufunc called on a weft array is weft's."""
-    if method == "__call__" and not options:
+    if method == "__call__" and options.keys() <= {"out"}:
         ours = UFUNCS.get(ufunc.__name__)
         known = ours is not None and ours.immediate.function is ufunc
         found = attempt(ours.immediate, inputs) if ours is not None and known else MISSED
+        if found is not MISSED:
+            found = _put_into(ufunc.__name__, found, *options["out"]) if options else found
         if found is not MISSED:
             return found
     if len(options.get("out") or ()) == 1:
@@ -325,6 +328,16 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
         return _on_host(ufunc, method, inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
+
+
+def _put_into(name: str, found: Any, out: Any) -> Any:
+    """Return a NumPy array with a small result in it; `MISSED` where it is another array, or of another shape."""
+    values = values_of(found) if type(found) is Array else found
+    if type(out) is not np.ndarray or values is None or values.shape != out.shape:
+        return MISSED
+    check_cast(name, values.dtype, out.dtype)
+    np.copyto(out, values, casting="same_kind")
+    return out
 
 
 def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

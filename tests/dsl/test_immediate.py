@@ -291,3 +291,16 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
     found = fold(wf, wf.asarray(x))
     np.testing.assert_array_equal(np.asarray(found), fold(np, x))
     assert wf.statistics() == before
+
+
+def test_numpy_arrays_take_small_results_at_the_call() -> None:
+    weights, whole, step = np.arange(3.0), np.arange(3), wf.asarray(np.full(3, 0.5))
+    before, same = wf.statistics(), weights
+    weights -= step
+    np.testing.assert_array_equal(weights, [-0.5, 0.5, 1.5])
+    assert same is weights
+    assert np.add(step, 1, out=weights) is weights
+    np.testing.assert_array_equal(weights, [1.5, 1.5, 1.5])
+    with pytest.raises(TypeError, match="Cannot cast ufunc"):
+        whole += step
+    assert wf.statistics() == before
