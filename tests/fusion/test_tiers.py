@@ -82,6 +82,7 @@ BREAKABLE = (
     "weft.codegen.obtain.print_kernel",
     "weft.codegen.compile.verify_kernel",
     "weft.codegen.passes.choose_lanes",
+    "weft.codegen.passes.split_borders",
     "weft.codegen.passes.tile_transposes",
     "weft.codegen.passes.expand_ops",
     "weft.codegen.llvm.host.Emitter",
