@@ -59,8 +59,9 @@ _ANY = sum(1 << np.dtype(code).num for code in "?FD")
 _FLOATING = sum(1 << np.dtype(code).num for code in "fd")
 _REAL = COMMON & ~sum(1 << np.dtype(code).num for code in "FD")
 _INTEGERS = COMMON & ~sum(1 << np.dtype(code).num for code in "fdFD")
-_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice), True)
-_NUMBERS = dict.fromkeys(NUMBERS, True)
+# The number of a NumPy scalar's dtype; -1 for weak numbers, one that no dtype has for anything else.
+_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice), 63) | dict.fromkeys((bool, int, float), -1)
+_PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
 _WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
 _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.float64), True)}
 SHARED: dict[str, Any] = {
@@ -70,14 +71,13 @@ SHARED: dict[str, Any] = {
     "None": None,
     "Ellipsis": ...,
     "plain": _PLAIN,
-    "numbers": _NUMBERS,
+    "numbers": dict.fromkeys(NUMBERS, True),
     "real": _REALS,
     "whole": _WHOLE,
     "hand_out": hand_out,
     "seen": seen,
     "call": "__call__",
     "immediate": "immediate",
-    "weak": dict.fromkeys((bool, int, float), True),
 }
 
 
@@ -212,10 +212,10 @@ class _Immediate:
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", "give.up", "operand.as.it.is")
         t.label("operand.as.it.is")
-        weak = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['weak']}, ptr {kind})")
-        t.branch(f"icmp eq ptr {weak}, null", "operand.strong", "operand.weak")
+        number = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
+        t.branch(f"icmp slt i64 {number}, 0", "operand.weak", "operand.strong")
         t.label("operand.strong")
-        t.store("1", self._uneven, 0)
+        self._note_type(number)
         t.do("br label %operand.weak")
         t.label("operand.weak")
         t.do("br label %operand.take")
@@ -261,15 +261,7 @@ class _Immediate:
         t.label(f"{name}.looped")
         self._find_loop(name, number)
         t.label(f"{name}.alike")
-        earlier = t.load(self._first_type, 0)
-        t.store(number, self._first_type, 0)
-        first = t.new(f"icmp eq i64 {earlier}, -1")
-        same = t.new(f"icmp eq i64 {earlier}, {number}")
-        t.branch(f"or i1 {first}, {same}", f"{name}.typed", f"{name}.differs")
-        t.label(f"{name}.differs")
-        t.store("1", self._uneven, 0)
-        t.do(f"br label %{name}.typed")
-        t.label(f"{name}.typed")
+        self._note_type(number)
         size = self._size(f"{name}.size", values)
         t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", f"{name}.few")
         t.label(f"{name}.few")
@@ -290,6 +282,14 @@ class _Immediate:
         t.label(f"{name}.pair")
         self._broadcast(name, before, values)
         t.label(f"{name}.small")
+
+    def _note_type(self, number: str) -> None:
+        """Note where an operand has another dtype than the one before."""
+        t = self._t
+        earlier = t.load(self._first_type, 0)
+        t.store(number, self._first_type, 0)
+        differs = t.new(f"and i1 {t.new(f'icmp ne i64 {earlier}, -1')}, {t.new(f'icmp ne i64 {earlier}, {number}')}")
+        t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
         """Take the compiled loop for a dtype instead of NumPy's; to ``give.up`` where there is none yet."""

@@ -304,3 +304,17 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
     with pytest.raises(TypeError, match="Cannot cast ufunc"):
         whole += step
     assert wf.statistics() == before
+
+
+@pytest.mark.parametrize("code", "fdFD")
+def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
+    """Of the array's dtype, for which native code takes the compiled loop, and of others."""
+    native_immediate._install()
+    array = wf.asarray(values(code))
+    with np.errstate(all="ignore"):
+        for number in (*(values(each)[-1] for each in "ifdFD"), 2, 0.5):
+            for calculate in (lambda a, b: a * b, lambda a, b: b / a, lambda a, b: wf.hypot(abs(a), abs(b))):
+                with override(immediate=0):
+                    wanted = np.asarray(calculate(array, number))
+                for _ in range(3):  # (the first makes the loop)
+                    assert same(calculate(array, number), wanted)

@@ -80,7 +80,7 @@ class Library:
 @pytest.fixture(autouse=True)
 def _every_product_is_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones too, which would be sums of products in a kernel."""
-    monkeypatch.setattr(linear, "_is_fused", lambda array, kind, *sizes: kind.char not in "efdFD")
+    monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: kind.char not in "efdFD")
 
 
 @pytest.fixture
