@@ -8,7 +8,7 @@ that recording the operation would give it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from importlib import import_module
 from itertools import count, pairwise
 from math import prod
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.codegen import OpDef, resolve_dtypes
+from weft.codegen import OpDef, find_op, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
 from weft.fusion import constant_value, end_small_run
-from weft.fusion.primitives import map_values, primitive, uses_numpy
+from weft.fusion.primitives import primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -126,23 +126,37 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     _note()
     if alike:
         return hand_out(way.function(*given), place)
-    return MISSED if way.op is None else _by_loops(way, way.op, given, place)
+    return MISSED if way.op is None else _by_loops(way.op, given, place)
 
 
-def _by_loops(way: Way, op: OpDef, given: list[Any], home: Device) -> Any:
+def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
     """Return an op of NumPy's arrays and numbers by its compiled loop."""
-    kinds = tuple(type(value) if type(value) in _WEAK else value.dtype for value in given)
+    found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
+    if found is None:
+        return MISSED
+    function, casts = found
+    typed = [value if cast is None else cast(value) for value, cast in zip(given, casts, strict=True)]
+    return hand_out(function(*typed), home)
+
+
+@lru_cache(maxsize=1024)
+def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    """Return the loop of an op for these dtypes and weak numbers, and what casts each operand to it."""
+    op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
     except TypeError:
-        return MISSED
+        return None
     if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
-        return MISSED
-    typed = [loop[k].type(value) if type(value) in _WEAK else value for k, value in enumerate(given)]
-    own = {value.dtype for value in given if type(value) is np.ndarray}
-    if own == set(loop) and not uses_numpy(op.name, loop):
-        way.loops.setdefault(loop[0].num, primitive(op.name, loop, dtype))
-    return hand_out(map_values(op.name, typed, loop, dtype), home)
+        return None
+    function = primitive(name, loop, dtype)
+    if len(set(loop)) == 1 and not uses_numpy(name, loop):
+        _loops_of(name).setdefault(loop[0].num, function)
+    casts = [
+        own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
+        for kind, own in zip(kinds, loop, strict=True)
+    ]
+    return function, tuple(casts)
 
 
 _WEAK = frozenset({bool, int, float, complex})
@@ -440,11 +454,14 @@ def put(array: Array, key: Any, value: Any) -> bool:
 def pick(array: Array, key: Any) -> Any:
     """Return ``array[key]`` of an index with arrays in it, where it takes few elements; else `MISSED`."""
     limit = IMMEDIATE[0]
-    found: list[tuple[np.ndarray, Array]] = []
-    values = take_host(array, found, limit) if array.size <= limit else values_of(array)
+    values = values_of(array)
+    if values is None and array.size <= limit:
+        values = take_host(array, [], limit)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
-    taken = take_host(key, found, limit)
+    taken = values_of(key) if type(key) is Array and key.size <= limit else None
+    if taken is None:
+        taken = take_host(key, [], limit)
     if taken is MISSED or (values.size > limit and _picked(values.shape, taken) > limit):
         return MISSED
     LOOKS[0] += 1

@@ -29,7 +29,8 @@ from weft.dsl.array import (
     wrap,
     write,
 )
-from weft.dsl.immediate import at_once
+from weft.dsl.host_values import values_of
+from weft.dsl.immediate import at_once, seen
 from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own
@@ -37,6 +38,7 @@ from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.dsl.windows import recalled_view
 from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending
+from weft.runtime import IMMEDIATE
 
 
 def astype(
@@ -373,6 +375,11 @@ def _refuse_item(self: Array, key: Any, value: Any) -> None:
     raise ValueError("assignment destination is read-only")
 
 
+def _turned(self: Array) -> Array:
+    values = values_of(self) if IMMEDIATE[0] and type(self) is Array else None
+    return self.transpose() if values is None else seen(self, values.T)
+
+
 _product = at_once(linear.matmul, np.matmul, "matmul")
 
 
@@ -433,7 +440,7 @@ METHODS: dict[str, Any] = {
     "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
     "choose": _via_numpy("choose"),
     "put": _put,
-    "T": property(lambda self: self.transpose()),
+    "T": property(_turned),
     "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
     "real": _part("real"),
     "imag": _part("imag"),

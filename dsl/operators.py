@@ -249,12 +249,12 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
 def _short_power(base: Array, exponent: Any) -> str | None:
     if type(exponent) not in (int, float) or exponent not in _POWERS:
         return None
-    name = _POWERS[exponent]
+    name, kind = _POWERS[exponent], base.dtype.kind
+    if kind in "fc":
+        return name
     # (a bool array's square is int8, a bool scalar's is int64)
     whole = {"square": "iu" if isinstance(base, Scalar) else "biu", "positive": "iu"}.get(name, "")
-    if base.dtype.kind in "fc" or (base.dtype.kind in whole and type(exponent) is int):
-        return name
-    return None
+    return name if kind in whole and type(exponent) is int else None
 
 
 def power(base: Array, exponent: Any) -> Any:
@@ -292,8 +292,12 @@ _recalled_power = recalled(_record_power)
 def _array_power(self: Array, exponent: Any) -> Any:
     """As `power`; what is not done at once is found by its call site."""
     values = self._values
-    if values is not None and values.size <= IMMEDIATE[0] and (short := _short_power(self, exponent)) is not None:
-        return UFUNCS[short](self)
+    if values is not None and values.size <= IMMEDIATE[0]:
+        short = _short_power(self, exponent)
+        if short is not None:
+            return UFUNCS[short](self)
+        if values.dtype.kind == "f" and type(exponent) is float and exponent:
+            return UFUNCS["power"](self, exponent)
     if not accepts(exponent):
         return by_numpy("power", PLAIN, self, exponent)
     found = _power_at_once(self, exponent)

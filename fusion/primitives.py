@@ -7,7 +7,7 @@ plans use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -19,7 +19,7 @@ from weft.fusion.fold_values import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]
 
-__all__ = ["NeedsKernelError", "Primitive", "map_values", "primitive", "reduce_values", "substitute", "uses_numpy"]
+__all__ = ["NeedsKernelError", "Primitive", "primitive", "reduce_values", "substitute", "uses_numpy"]
 
 # Rows whose NumPy loops have weft's bits, by the kind of their first operand.
 _ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"
@@ -98,16 +98,6 @@ def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitiv
         return out
 
     return call
-
-
-def map_values(op: str, operands: Sequence[Any], loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
-    """Row `op` of `operands`, cast to the dtypes of `loop` first; the result has `dtype`."""
-    if op == "cast":
-        return primitive(op, loop, dtype)(*operands)
-    typed = [
-        x if x.dtype == kind else primitive("cast", (x.dtype,), kind)(x) for x, kind in zip(operands, loop, strict=True)
-    ]
-    return primitive(op, loop, dtype)(*typed)
 
 
 # -- what NumPy does ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import weft as wf
 from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
 from weft.dsl.array import expr_of, record
 from weft.fusion import cast, map_
-from weft.fusion.primitives import map_values, primitive, uses_numpy
+from weft.fusion.primitives import primitive, uses_numpy
 
 ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)
 
@@ -36,6 +36,16 @@ def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
                 found.imag = values(found.imag.dtype, seed + 1, count)[::-1]
     source.shuffle(found)
     return found
+
+
+def map_values(op: str, operands: Any, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
+    """An op of `operands`, cast to the dtypes of `loop` first; the result has `dtype`."""
+    if op == "cast":
+        return primitive(op, loop, dtype)(*operands)
+    typed = [
+        x if x.dtype == kind else primitive("cast", (x.dtype,), kind)(x) for x, kind in zip(operands, loop, strict=True)
+    ]
+    return primitive(op, loop, dtype)(*typed)
 
 
 def loops_of(name: str) -> list[tuple[np.dtype, ...]]:
