@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, topological
 from weft.fusion.primitives import primitive, substitute
 from weft.runtime import BLOCK_BYTES, run_calls
 
@@ -72,7 +72,11 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
     """The inputs of a value's cluster, and the cluster. With `any_bits` rows that cannot be compiled are NumPy's."""
     inputs: dict[tuple[Expr, np.dtype], int] = {}
-    members = _members(root, inside)
+
+    def is_own(node: Expr) -> bool:
+        return node is root or node in inside
+
+    members = [node for node in topological([root], lambda node: not is_own(node)) if is_own(node)]
     last: dict[Expr, int] = {}
     for k, node in enumerate(members):
         for child in node.operands:
@@ -87,22 +91,6 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
                 build.release(child)
     casts = [(k, build.find("cast", (node.dtype,), kind)) for (node, kind), k in inputs.items() if node.dtype != kind]
     return [node for node, _ in inputs], Cluster(tuple(build.operations), build.registers, root.shape, tuple(casts))
-
-
-def _members(root: Expr, inside: set[Expr]) -> list[Expr]:
-    """The cluster's operations, operands first."""
-    order: list[Expr] = []
-    seen: set[Expr] = set()
-    stack = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((child, False) for child in node.operands if child in inside)
-    return order
 
 
 class _Builder:
