@@ -28,11 +28,14 @@ from weft.dsl.array import (
     user_location,
     write,
 )
+from weft.dsl.immediate import MISSED, call_small
 from weft.dsl.own_names import OWN
 from weft.dsl.script_function import ScriptFunction, is_few
 from weft.fusion import cast
-from weft.runtime import LaunchNote, Listening, launch_heard, show_place
+from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard, show_place
 
+# Modules whose functions leave their arguments as they are.
+_READERS = frozenset({"numpy.linalg", "numpy.fft"})
 # Functions that write into their first argument.
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
 
@@ -205,6 +208,10 @@ class WrappedFunction:
         self.__doc__ = wrapped.__doc__
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if IMMEDIATE[0] and getattr(self.wrapped, "__module__", None) in _READERS:
+            found = call_small(self.wrapped, arguments, options, self.__name__)
+            if found is not MISSED:
+                return found
         return call_numpy(self.wrapped, arguments, options, self._taken)
 
     def __getattr__(self, name: str) -> Any:

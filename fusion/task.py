@@ -273,7 +273,7 @@ def _cut(
 
 
 # Instructions of a body into which short reductions may still be written out.
-SPREAD_LIMIT = 200
+SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:

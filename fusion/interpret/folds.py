@@ -38,7 +38,7 @@ def may_fail(node: Expr) -> bool:
 
 def choose_order(node: Expr, orders: Any) -> Any:
     """The tree of a reduction; None where `reduce_values` knows it from the operand's shape."""
-    if not rounds(node) or orders.any_order:
+    if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
         return None
     if orders.for_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
         raise NeedsKernelError

@@ -318,3 +318,19 @@ def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
                     wanted = np.asarray(calculate(array, number))
                 for _ in range(3):  # (the first makes the loop)
                     assert same(calculate(array, number), wanted)
+
+
+def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
+    source = np.random.default_rng(0)
+    a, b = source.random((9, 9)) + 9 * np.eye(9), source.random((9, 3))
+    x, y = wf.asarray(a), wf.asarray(b)
+    for name, given in (("solve", (x, y)), ("inv", (x,)), ("qr", (x,)), ("norm", (y,)), ("det", (x,))):
+        before = wf.statistics()
+        found, wanted = getattr(wf.linalg, name)(*given), getattr(np.linalg, name)(*map(np.asarray, given))
+        assert wf.statistics() == before
+        for own, theirs in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, wanted)), strict=True):
+            assert same(own, theirs) and (not isinstance(own, wf.Array) or own._home is not None)
+    assert type(wf.linalg.qr(x)).__name__ == "QRResult"
+    assert same(wf.fft.fft(y[:, 0]), np.fft.fft(b[:, 0]))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        wf.linalg.inv(wf.zeros((2, 2)))

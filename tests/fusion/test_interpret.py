@@ -200,3 +200,12 @@ def test_sums_of_what_the_same_plan_keeps_are_those_of_values_in_memory(program:
     for seed in range(12):
         numbers = np.random.default_rng(seed)
         wf.evaluate(*program(lambda *shape: wf.asarray(numbers.standard_normal(shape))))  # noqa: B023 - called here
+
+
+def test_sums_of_pairs_ask_no_planner_for_their_order() -> None:
+    with mock.patch("weft.fusion.interpret.folds.known_tree", side_effect=AssertionError), override(interpret="always"):
+        x = values(2, 8, 16)
+        for _ in range(3):  # (each of what the one before wrote, in another order)
+            pairs = wf.reshape(wf.transpose(x, (1, 0, 2)), (2, 128)) * 0.5
+            x = wf.reshape(wf.stack([pairs.sum(axis=0), pairs[::-1].sum(axis=0)]), (2, 8, 16))
+        wf.evaluate(x)
