@@ -22,6 +22,7 @@ from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
 from weft.fusion import constant_value, end_small_run
+from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
 
@@ -150,12 +151,15 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
     if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
         return None
     function = primitive(name, loop, dtype)
-    if len(set(loop)) == 1 and not uses_numpy(name, loop):
+    if len(set(loop)) == 1 and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
         for kind, own in zip(kinds, loop, strict=True)
     ]
+    for row in (function, *casts):
+        if isinstance(row, ExpandedRow):
+            row.when_compiled = _find_loop.cache_clear
     return function, tuple(casts)
 
 

@@ -1,20 +1,21 @@
 """Primitives: one callable for each row of the op table and loop, with the bits of compiled plans.
 
 In: the name of a row and the dtypes that it computes in. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is
-taken only where it has the bits that a kernel gives; every other loop is compiled from the row, by the code generation that
-plans use.
+taken only where it has the bits that a kernel gives; every other loop is put together of such ones as the row says, and compiled
+from the row, by the code generation that plans use, once that has taken as long or where it cannot be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
+from weft.fusion.expanded_rows import ExpandedRow, can_expand
 from weft.fusion.fold_values import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]
@@ -36,7 +37,6 @@ _SAME = {
 _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
-@cache
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
     """Return the primitive of row `op` for operands of the dtypes `loop`; "cast" is one to `dtype`.
 
@@ -50,12 +50,28 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
     dtype : dtype, optional
         Of the result. Needed for "cast" and wherever it is not that of the last operand and NumPy has no such loop.
     """
+    kind = dtype if dtype is not None else loop[-1]
+    found = _numpys(op, loop, kind)
+    if found is not None:
+        return found
+    return _made.get((op, loop, kind)) or _expanded(op, loop, kind) or _compiled(op, loop, kind)
+
+
+@cache
+def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedRow | None:
+    if not can_expand(op, loop, dtype, _numpys):
+        return None
+    return ExpandedRow(op, loop, dtype, _numpys, partial(_compiled, op, loop, dtype))
+
+
+@cache
+def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
+    """NumPy's loop of a row; None where it has not the bits of a kernel."""
+    if not uses_numpy(op, loop, dtype):
+        return None
     if op == "cast":
-        assert dtype is not None
-        return _cast(loop[0], dtype)
-    if uses_numpy(op, loop):
-        return _where if op == "where" else getattr(np, find_op(op).ufunc)
-    return _compiled(op, loop, dtype if dtype is not None else loop[-1])
+        return partial(_cast, dtype)
+    return _where if op == "where" else getattr(np, find_op(op).ufunc)
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
@@ -73,7 +89,7 @@ def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = Non
 
 def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
     """Whether the primitive needs nothing to be compiled, now that others have been made."""
-    return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made
+    return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made or _expanded(op, loop, dtype) is not None
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
@@ -113,17 +129,11 @@ def _casts_alike(own: np.dtype, dtype: np.dtype) -> bool:
     return (own.kind != "c" and not (is_half(dtype) and own != dtype)) or (own.kind == dtype.kind == "c")
 
 
-def _cast(own: np.dtype, dtype: np.dtype) -> Primitive:
-    if not uses_numpy("cast", (own,), dtype):
-        return _compiled("cast", (own,), dtype)
-
-    def cast(x: Any, out: Any = None) -> Any:
-        if out is None:
-            return x.astype(dtype)
-        np.copyto(out, x, casting="unsafe")
-        return out
-
-    return cast
+def _cast(dtype: np.dtype, x: Any, out: Any = None) -> Any:
+    if out is None:
+        return x.astype(dtype)
+    np.copyto(out, x, casting="unsafe")
+    return out
 
 
 def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
@@ -141,9 +151,9 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
     # (the compiler loads with the first row that needs it)
     made: Primitive = import_module("weft.fusion.compiled_loops").compile_map(op, loop, dtype)
-    _made.add((op, loop, dtype))
+    _made[op, loop, dtype] = made
     return made
 
 
 # What was compiled in this process.
-_made: set[tuple[str, tuple[np.dtype, ...], np.dtype]] = set()
+_made: dict[tuple[str, tuple[np.dtype, ...], np.dtype], Primitive] = {}

@@ -60,8 +60,8 @@ def _outcome(path: Path, arguments: list[str], on_weft: bool, saved: dict[str, n
     )
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
-    made = (counts["kernels"], counts["bytes"], counts["compilations"])
-    return Outcome(seconds, status, text.getvalue(), arrays, *made, host)
+    kernels, moved, compiled = (int(counts[name]) for name in ("kernels", "bytes", "compilations"))
+    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, host)
 
 
 @contextlib.contextmanager

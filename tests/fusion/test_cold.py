@@ -161,11 +161,11 @@ import _thread, signal, time
 x = wf.asarray(np.linspace(0, 1, 100_000))
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 for k in range(2, 14):
-    signal.setitimer(signal.ITIMER_REAL, 0.02 * k)
     y = chain(x, k)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02 * k)
         wf.evaluate(y)
-        time.sleep(1)
+        time.sleep(10)
     except KeyboardInterrupt:
         print("interrupt")
         if {again}:

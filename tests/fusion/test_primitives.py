@@ -12,8 +12,9 @@ import pytest
 import weft as wf
 from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
 from weft.dsl.array import expr_of, record
-from weft.fusion import cast, map_
-from weft.fusion.primitives import primitive, uses_numpy
+from weft.fusion import cast, expanded_rows, map_, primitives
+from weft.fusion.expanded_rows import ExpandedRow
+from weft.fusion.primitives import is_ready, primitive, uses_numpy
 
 ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)
 
@@ -89,14 +90,19 @@ def test_a_primitive_has_the_bits_of_a_plan(name: str) -> None:
         for operands, loop, dtype, array in made:
             expected = np.asarray(array)
             row = primitive(name, loop, dtype)
-            assert same_bits(row(*operands), expected), loop
-            assert same_bits(row(*(np.repeat(x, 2)[::2] for x in operands)), expected), loop
-            assert same_bits(row(*(x[7] for x in operands)), expected[7]), loop
-            out = np.empty_like(expected)
-            assert row(*operands, out=out) is out and same_bits(out, expected), loop
-            if dtype == loop[0]:
-                own = operands[0].copy()
-                assert row(own, *operands[1:], out=own) is own and same_bits(own, expected), loop
+            for form in (row, row.compiled()) if isinstance(row, ExpandedRow) else (row,):
+                check_row(form, operands, expected, loop)
+
+
+def check_row(row: Any, operands: list[Any], expected: Any, loop: Any) -> None:
+    assert same_bits(row(*operands), expected), loop
+    assert same_bits(row(*(np.repeat(x, 2)[::2] for x in operands)), expected), loop
+    assert same_bits(row(*(x[7] for x in operands)), expected[7]), loop
+    out = np.empty_like(expected)
+    assert row(*operands, out=out) is out and same_bits(out, expected), loop
+    if expected.dtype == loop[0]:
+        own = operands[0].copy()
+        assert row(own, *operands[1:], out=own) is own and same_bits(own, expected), loop
 
 
 @pytest.mark.parametrize("own", "?bBhHiIlLefdFD")
@@ -154,9 +160,24 @@ def test_no_warning_comes_of_a_compiled_loop() -> None:
 def test_a_primitive_outlives_its_cache() -> None:
     row = primitive("exp", (np.dtype(np.float32),))
     expected = row(np.float32(1))
-    primitive.cache_clear()
+    primitives._made.clear()
     gc.collect()
     assert row(np.float32(1)) == expected and primitive("exp", (np.dtype(np.float32),))(np.float32(1)) == expected
+
+
+def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, made = np.dtype(np.float32), list[int]()
+
+    def compile_it() -> Any:
+        made.append(1)
+        return np.maximum
+
+    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, compile_it)
+    x = values(kind, 1)
+    assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
+    monkeypatch.setattr(expanded_rows, "PRICE", 0.0)
+    assert same_bits(row(x, x), x) and same_bits(row(x, x), x) and len(made) == 1
+    assert is_ready("maximum", (kind,) * 2, kind) and primitives._expanded("exp", (kind,), kind) is None
 
 
 def test_numpys_loops_need_no_code() -> None:

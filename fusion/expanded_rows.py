@@ -1,0 +1,175 @@
+"""Rows that NumPy computes from simpler ones, until compiling them pays.
+
+In: a row of the op table and a loop. Out: a callable like its ufunc that needs no code, or None. Invariant: the row's own
+expansion runs on arrays, down to rows whose NumPy loops have the bits of kernels; so it has the bits of a kernel too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op, is_bfloat16
+
+Loop = tuple[np.dtype, ...]
+
+# Seconds in NumPy after which a row is compiled. (Compiling takes about as long, and twice that where LLVM has to be loaded first.)
+PRICE = 0.03
+
+
+class NeedsCodeError(Exception):
+    """A row, or one that it expands into, is known to the code generator alone."""
+
+
+@dataclass(slots=True, eq=False)
+class _Value:
+    """An array in place of a kernel's value."""
+
+    type: np.dtype
+    array: Any
+
+
+class _OnArrays:
+    """Has of a `KernelBuilder` what expansions use; `simple` returns NumPy's loop of a row, or None."""
+
+    def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
+        self._simple = simple
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsCodeError(name)
+
+    def constant(self, value: Any, dtype: Any = None) -> _Value:
+        """A constant. Indices belong to loops."""
+        if dtype is None:
+            raise NeedsCodeError
+        kind = np.dtype(dtype)
+        return _Value(kind, kind.type(value))
+
+    def cast(self, value: _Value, dtype: Any) -> _Value:
+        """A value in a dtype."""
+        return value if value.type == dtype else self.op("cast", value, dtype=dtype)
+
+    def op(self, name: str, *operands: _Value, dtype: Any = None) -> _Value:
+        """A row of values."""
+        kind = np.dtype(dtype) if dtype is not None else operands[-1].type
+        loop = tuple([value.type for value in operands])
+        if any(each.char == "e" or is_bfloat16(each) for each in (*loop, kind)):
+            raise NeedsCodeError(name)
+        arrays = [value.array for value in operands]
+        simple = self._simple(name, loop, kind)
+        if simple is not None:
+            return _Value(kind, simple(*arrays))
+        if name == "_reinterpret":
+            return _Value(kind, arrays[0].view(kind))
+        if name == "cast":
+            return _Value(kind, _saturate(arrays[0], loop[0], kind))
+        return self._expand(name, operands, kind)
+
+    def _expand(self, name: str, operands: tuple[_Value, ...], kind: np.dtype) -> _Value:
+        row = find_op(name)
+        made: Any
+        if any(each.kind == "c" for each in (kind, *(value.type for value in operands))):
+            made = row.on_pairs and row.on_pairs(self, *[_parts(value) for value in operands])
+        else:
+            made = row.expand and row.expand(self, *operands)
+        if not made:
+            raise NeedsCodeError(name)
+        if isinstance(made, _Value):
+            return made
+        real, imaginary = (value.array for value in made)
+        whole = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imaginary)), kind)
+        whole.real, whole.imag = real, imaginary
+        return _Value(kind, whole[()])
+
+
+def _parts(value: _Value) -> Any:
+    if value.type.kind != "c":
+        return value
+    kind = np.dtype(f"f{value.type.itemsize // 2}")
+    return _Value(kind, value.array.real), _Value(kind, value.array.imag)
+
+
+def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
+    """A float as an integer: the nearest one where it is out of range, 0 where it is not a number."""
+    if own.kind != "f" or dtype.kind not in "iu":
+        raise NeedsCodeError("cast")
+    limits = np.iinfo(dtype)
+    found = np.where(x < 2.0**limits.bits / (2 if dtype.kind == "i" else 1), x.astype(dtype), dtype.type(limits.max))
+    found = np.where(x > float(limits.min), found, dtype.type(limits.min))
+    return np.where(x == x, found, dtype.type(0))
+
+
+class ExpandedRow:
+    """A row until its loop is compiled.
+
+    Parameters
+    ----------
+    op, loop, dtype
+        As `primitives.primitive` takes them.
+    simple : callable
+        Returns NumPy's loop of a row, or None.
+    compile : callable
+        Returns the compiled loop.
+
+    Attributes
+    ----------
+    when_compiled : callable
+        Is called once the loop is compiled.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        loop: Loop,
+        dtype: np.dtype,
+        simple: Callable[[str, Loop, np.dtype], Any],
+        compile: Callable[[], Any],
+    ) -> None:
+        self._op, self._loop, self._dtype = op, loop, dtype
+        self._builder = _OnArrays(simple)
+        self._compile = compile
+        self._made: Any = None
+        self._spent = 0.0
+        self.when_compiled: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the compiled ufunc."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.compiled(), name)
+
+    def compiled(self) -> Any:
+        """The compiled loop."""
+        if self._made is None:
+            self._made = self._compile()
+            self.when_compiled()
+        return self._made
+
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
+        if self._made is not None or self._spent > PRICE:
+            return self.compiled()(*operands, out=out)
+        begin = perf_counter()
+        values = [_Value(kind, x) for kind, x in zip(self._loop, operands, strict=True)]
+        with np.errstate(all="ignore"):
+            found = self._builder.op(self._op, *values, dtype=self._dtype).array
+        if out is None:
+            shape = np.broadcast(*operands).shape
+            out = found[()] if np.shape(found) == shape else np.broadcast_to(found, shape).copy()
+        else:
+            out[...] = found
+        self._spent += perf_counter() - begin
+        return out
+
+
+def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
+    """Whether a row needs no code: expansions depend on dtypes alone."""
+    try:
+        with np.errstate(all="ignore"):
+            _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)
+    except NeedsCodeError:
+        return False
+    return True
