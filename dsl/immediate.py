@@ -21,7 +21,7 @@ from weft.codegen import OpDef, find_op, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
-from weft.fusion import constant_value, end_small_run
+from weft.fusion import Storage, constant_value, end_small_run
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
@@ -409,12 +409,15 @@ def seen(array: Array, result: Any) -> Any:
 
 def put(array: Array, key: Any, value: Any) -> bool:
     """Set elements of an array in host memory at once; whether that could be done."""
-    values = values_of(array)
-    if values is None and IMMEDIATE[0] and type(array) is Array and _is_basic(key) and array._view is None:
-        values = _fill(array, key)
     limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
+    values = values_of(array)
+    if values is None and array._view is None and _is_uniform(array._storage):
+        key = key if _is_basic(key) else take_host(key, [], limit)
+        if key is MISSED:
+            return False
+        values = _fill(array, key)
     if values is None or not is_free(array):
         if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
             return False
@@ -486,9 +489,7 @@ def _fill(array: Array, key: Any) -> np.ndarray | None:
     Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
     """
     storage, node = array._storage, array._storage.expr
-    if node is None or node.kind not in ("constant", "empty") or storage.device.name != "cpu" or not array.size:
-        return None
-    if np.broadcast_to(np.False_, storage.shape)[key].size > IMMEDIATE[0]:
+    if not array.size or node is None or _picked(storage.shape, key) > IMMEDIATE[0]:
         return None
     buffer = storage.device.allocate(node.nbytes)
     buffer.origin = node.location
@@ -500,6 +501,12 @@ def _fill(array: Array, key: Any) -> np.ndarray | None:
     if values is not None and node.kind == "constant":
         values.fill(constant_value(node))
     return values
+
+
+def _is_uniform(storage: Storage) -> bool:
+    """Whether a storage is new host memory, yet to be filled with one value."""
+    node = storage.expr
+    return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.array import Array, as_operand, convert, expr_of, record, wrap, write
+from weft.dsl.immediate import hand_out
 from weft.fusion import (
     Expr,
     Storage,
@@ -100,8 +101,8 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     evaluate([mask._storage, array._storage], aside=True)
     values, test = array.numpy(), mask.numpy()
-    if mask.size <= SMALL or not array.size:
-        return convert(values[test], device)
+    if mask.size <= BLOCK or not array.size:
+        return hand_out(values[test], device)  # type: ignore[no-any-return]
     rest = values.shape[test.ndim :]
     length = test.shape[0]
     # (a block of rows, or of elements where both lie in order)

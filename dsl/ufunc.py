@@ -29,7 +29,7 @@ from weft.dsl.array import (
 )
 from weft.dsl.creation import as_dtype
 from weft.dsl.foreign import has_foreign
-from weft.dsl.immediate import MISSED, attempt_here, call_small, way_of
+from weft.dsl.immediate import MISSED, attempt_here, call_small, put, way_of
 from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import ForeignOperandError, UnsupportedDtypeError
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
@@ -119,10 +119,10 @@ class UFunc:
         try:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
-            if out is None and where is True and dtype is None:
+            if where is True and dtype is None:
                 found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
-                    return found
+                    return found if out is None else _hand_over(self.row.name, found, out, casting)
             if has_foreign((*operands, out, where)):
                 raise ForeignOperandError
             if self.row.name == "power" and dtype is None:
@@ -196,6 +196,14 @@ class UFunc:
 def as_array(value: Any) -> Array:
     """`value` itself if it is an array, else converted."""
     return value if isinstance(value, Array) else convert(value)
+
+
+def _hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
+    """A result that is there, in `out`: at once where that lies in host memory too."""
+    if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
+        if put(out, ..., found):
+            return out
+    return deliver(name, as_operand(found)[0], out, True, casting)
 
 
 def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:

@@ -167,6 +167,24 @@ def test_the_limit_is_a_setting() -> None:
     assert (x + x)._home is not None
 
 
+def test_small_results_go_into_other_arrays_at_the_call() -> None:
+    """By `out`, with NumPy's rules for casts, and by positions into a new array of many elements."""
+    x, whole = wf.asarray(values("d")), wf.asarray(np.arange(24))
+    wanted = values("d") * values("d") + 1
+    before = wf.statistics()
+    assert np.multiply(x, x, x) is x and wf.add(x, 1, out=x) is x
+    assert same(x, wanted)
+    with pytest.raises(TypeError, match="same_kind"):
+        wf.add(x, 1, out=whole)
+    grid = wf.zeros((300, 300), dtype=np.int64)
+    rows = wf.asarray(np.array([3, 5, 3]))
+    grid[rows, rows + 1] = 7
+    assert grid._storage.buffer is not None and int(grid[3, 4]) + int(grid[5, 6]) == 14
+    assert wf.statistics() == before
+    with pytest.raises(IndexError):
+        wf.zeros((300, 300))[rows + 297, rows] = 1
+
+
 def test_orders_in_memory() -> None:
     x = wf.asarray(np.arange(6.0).reshape(2, 3))
     assert x.T.flags["F_CONTIGUOUS"] and (x.T + 1).flags["C_CONTIGUOUS"]
