@@ -66,6 +66,8 @@ _METHODS = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax
 
 # Functions of weft's own, done by NumPy's of the same name.
 _NAMES = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "dot", "matmul", "inner")
+# Functions and methods whose results may be views.
+_VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
 _compiling: list[threading.Thread] = []
 
 
@@ -111,17 +113,22 @@ def _install() -> None:
             written = way_of(row, getattr(operator, f"__i{name}__"))
             add(Array, f"__i{name}__", Mode.IN_PLACE, Way(written.function, written.types, {}, None))
     basic = dict.fromkeys(BASIC, 1)
-    add(Array, "__getitem__", Mode.SHOW, None, basic)
+    add(Array, "__getitem__", Mode.SHOW, plainly(operator.getitem), basic)
     add(Array, "__setitem__", Mode.PUT, None, basic)
     add(Array, "__matmul__", Mode.PRODUCT, plainly(np.matmul))
     for name in _METHODS:
         add(Array, name, Mode.PRODUCT if name == "dot" else Mode.CALL, plainly(getattr(np.ndarray, name)))
+    for name in _VIEWS:
+        if name in vars(Array):
+            add(Array, name, Mode.VIEW, plainly(getattr(np.ndarray, name)))
     add(UFunc, "__call__", Mode.UFUNC, None)
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
     for kind, name, method in made:
         setattr(kind, name, method)
-    for name in _NAMES:
+        if name == "transpose":
+            Array.T = property(method)  # type: ignore[assignment, method-assign]
+    for name in (*_NAMES, *_VIEWS):
         if isinstance(slow := OWN[name], FunctionType):
-            mode = Mode.PRODUCT if name in ("dot", "matmul", "inner") else Mode.CALL
+            mode = Mode.PRODUCT if name in ("dot", "matmul", "inner") else Mode.VIEW if name in _VIEWS else Mode.CALL
             OWN.replace(name, make_immediate(mode, plainly(getattr(np, name)), slow).call)

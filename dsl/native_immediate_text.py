@@ -34,6 +34,7 @@ class Mode(IntEnum):
     IN_PLACE = 5  # function(first, second), which writes to the first
     UFUNC = 6  # a ufunc of weft's, which comes first, of the other operands
     PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
+    VIEW = 8  # function(first, *numbers and tuples of numbers), whose result may be a view of the first
 
 
 # Offsets in NumPy's array objects and dtypes, which its ABI fixes.
@@ -42,6 +43,7 @@ _NUMBER = 28
 _C_ORDER, _WRITABLE = 1, 0x400
 _TYPE = 8  # where an object has its type
 _ITEMS = tuple.__basicsize__
+_COUNT = _ITEMS - 8  # where a tuple says how many
 MOST = 8  # operands
 
 FUNCTIONS = (
@@ -50,7 +52,6 @@ FUNCTIONS = (
     "PyObject_SetItem",
     "PyDict_GetItemWithError",
     "PyType_GenericAlloc",
-    "PyTuple_Size",
     "PyUnicode_Compare",
     "Py_IncRef",
 )
@@ -68,6 +69,9 @@ SHARED: dict[str, Any] = {
     "Array": Array,
     "ndarray": np.ndarray,
     "tuple": tuple,
+    "float": float,
+    "int": int,
+    "slice": slice,
     "None": None,
     "Ellipsis": ...,
     "plain": _PLAIN,
@@ -103,6 +107,7 @@ class _Immediate:
         for where in (self._home, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
         t.store("0", self._count, 0)
+        self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._limit = t.load(self._known["limit"], 0)
@@ -169,7 +174,7 @@ class _Immediate:
         t.label("plain")
         t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
         t.label("plain.named")
-        more = t.new(f"call i64 {known['PyTuple_Size']}(ptr %names)")
+        more = self._word("%names", _COUNT, "i64")
         t.do("br label %plain.all")
         t.label("plain.all")
         named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.named ]")
@@ -209,6 +214,15 @@ class _Immediate:
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.do(f"br label %{'operand.take'}")
         t.label("operand.plain")
+        by_far = t.new(f"or i1 {t.new(f'icmp eq ptr {kind}, {known["float"]}')}, {t.new(f'icmp eq ptr {kind}, {known["int"]}')}")
+        t.branch(f"icmp eq i1 {by_far}, 1", "operand.weak", "operand.unusual")
+        t.label("operand.unusual")
+        sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
+        t.branch(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
+        t.label("operand.tuple")
+        self._all_in("operand.tuple", thing, known["plain"])
+        t.do("br label %operand.weak")
+        t.label("operand.listed")
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", "give.up", "operand.as.it.is")
         t.label("operand.as.it.is")
@@ -381,6 +395,23 @@ class _Immediate:
         self._return(result)
         t.label("made.array")
         base = self._word(result, _BASE)
+        t.branch(f"icmp eq i1 {self._views}, 1", "made.seen", "made.new")
+        t.label("made.seen")
+        first, values = t.load("%given", 0, "ptr"), t.load(self._taken, 0, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", "made.own", "made.new")
+        t.label("made.own")
+        t.branch(f"icmp eq ptr {result}, {values}", "made.same", "made.base")
+        t.label("made.same")
+        self._drop(result)
+        self._share(first)
+        self._return(first)
+        t.label("made.base")
+        self._check(base, "made.part", "made.new")
+        whole = t.new(f"icmp eq ptr {base}, {values}")
+        part = t.new(f"icmp eq ptr {base}, {self._word(values, _BASE)}")
+        self._seen = first, result
+        t.branch(f"or i1 {whole}, {part}", "show.view", "made.new")
+        t.label("made.new")
         flags = t.new(f"and i32 {self._word(result, _FLAGS, 'i32')}, {_C_ORDER}")
         owner = t.new(f"icmp eq ptr {base}, null")
         in_order = t.new(f"icmp ne i32 {flags}, 0")
@@ -424,18 +455,28 @@ class _Immediate:
         kind = self._type(key)
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
         t.label(f"{name}.tuple")
-        count = t.new(f"call i64 {known['PyTuple_Size']}(ptr {key})")
-        k = t.begin_loop(f"{name}.items", count)
-        items = t.new(f"getelementptr i8, ptr {key}, i64 {_ITEMS}")
-        item = self._type(t.load(items, k, "ptr"))
-        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {item})")
-        t.branch(f"icmp eq ptr {there}, null", "give.up", f"{name}.items.end")
-        t.end_loop(f"{name}.items", reached=True)
+        self._all_in(f"{name}.items", key, known["table"])
         t.do(f"br label %{name}.basic")
         t.label(f"{name}.single")
-        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {kind})")
-        t.branch(f"icmp eq ptr {there}, null", "give.up", f"{name}.basic")
+        self._is_in(f"{name}.one", kind, known["table"], f"{name}.basic")
         t.label(f"{name}.basic")
+
+    def _all_in(self, name: str, things: str, table: str) -> None:
+        """On where the types of a tuple's items are in a table; else to ``give.up``."""
+        t = self._t
+        k = t.begin_loop(f"{name}.all", self._word(things, _COUNT, "i64"))
+        items = t.new(f"getelementptr i8, ptr {things}, i64 {_ITEMS}")
+        self._is_in(f"{name}.each", self._type(t.load(items, k, "ptr")), table, f"{name}.all.end")
+        t.end_loop(f"{name}.all", reached=True)
+
+    def _is_in(self, name: str, kind: str, table: str, on: str) -> None:
+        """To `on` where a type is int, slice or in a table; else to ``give.up``."""
+        t, known = self._t, self._known
+        whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
+        t.branch(f"or i1 {whole}, {part}", on, name)
+        t.label(name)
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", on)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
         """The array and its NumPy array, with a reference, and the key."""
@@ -446,6 +487,9 @@ class _Immediate:
         first, key = t.load("%given", 0, "ptr"), t.load("%given", 1, "ptr")
         t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.array", "slow")
         t.label(f"{name}.array")
+        if name == "show":  # indexing by an array is a function of two arrays
+            t.branch(f"icmp eq ptr {self._type(key)}, {known['Array']}", "plain", "show.basics")
+            t.label("show.basics")
         values, _ = self._values(name, first)
         self._share(values)
         t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
@@ -463,6 +507,10 @@ class _Immediate:
         self._looked()
         self._return(result)
         t.label("show.view")
+        first, result = (
+            t.new(f"phi ptr [ {shown}, %show.found ], [ {made}, %made.part ]")
+            for shown, made in zip((first, result), self._seen, strict=True)
+        )
         storage = self._field(first, "Array._storage")
         has = t.new(f"icmp ne ptr {storage}, null")
         flags = t.new(f"and i32 {self._word(result, _FLAGS, 'i32')}, {_WRITABLE}")
