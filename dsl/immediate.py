@@ -55,12 +55,15 @@ class Way(NamedTuple):
         Compiled loops for other dtypes, by NumPy's number of the dtype that all arrays have; filled as they are used.
     op : OpDef or None
         None where there are no such loops.
+    inputs : int
+        How many operands it has; 0 where that is not known.
     """
 
     function: Callable[..., Any]
     types: int
     loops: dict[int, Any]
     op: OpDef | None
+    inputs: int = 0
 
 
 _INTEGERS = types_of("bBhHiIlLqQ")
@@ -73,7 +76,7 @@ def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
     if op.ufunc and not types:
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
-    return Way(function, types, _loops_of(op.name), op if function is not None else None)  # type: ignore[arg-type]
+    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity)  # type: ignore[arg-type]
 
 
 @cache

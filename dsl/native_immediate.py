@@ -126,9 +126,12 @@ def _install() -> None:
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
     for kind, name, method in made:
         setattr(kind, name, method)
-        if name == "transpose":
-            Array.T = property(method)  # type: ignore[assignment, method-assign]
+    if isinstance(turned := vars(Array)["T"].fget, FunctionType):
+        native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
+        Array.T = property(native)  # type: ignore[assignment, method-assign]
+    functions = {}
     for name in (*_NAMES, *_VIEWS):
         if isinstance(slow := OWN[name], FunctionType):
             mode = Mode.PRODUCT if name in ("dot", "matmul", "inner") else Mode.VIEW if name in _VIEWS else Mode.CALL
-            OWN.replace(name, make_immediate(mode, plainly(getattr(np, name)), slow).call)
+            functions[name] = make_immediate(mode, plainly(getattr(np, name)), slow).call
+    OWN.replace(functions)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array
-from weft.dsl.host_values import DATA
 from weft.dsl.immediate import COMMON, MOST_PRODUCTS, NUMBERS, hand_out, seen
+from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, LENGTHS, NUMBER, ObjectText
 from weft.fusion import Storage
 from weft.runtime import Buffer, Text, slots_of
 
@@ -37,13 +37,7 @@ class Mode(IntEnum):
     VIEW = 8  # function(first, *numbers and tuples of numbers), whose result may be a view of the first
 
 
-# Offsets in NumPy's array objects and dtypes, which its ABI fixes.
-_AXES, _LENGTHS, _BASE, _DTYPE, _FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
-_NUMBER = 28
 _C_ORDER, _WRITABLE = 1, 0x400
-_TYPE = 8  # where an object has its type
-_ITEMS = tuple.__basicsize__
-_COUNT = _ITEMS - 8  # where a tuple says how many
 MOST = 8  # operands
 
 FUNCTIONS = (
@@ -92,7 +86,7 @@ def immediate_text() -> str:
     return _Immediate(at).text()
 
 
-class _Immediate:
+class _Immediate(ObjectText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
@@ -101,7 +95,7 @@ class _Immediate:
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new("alloca ptr, i64 2")
         self._held, self._home, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
-        self._count, self._allowed, self._place, self._first_type, self._uneven, self._by_loop = (
+        self._count, self._allowed, self._product, self._first_type, self._uneven, self._by_loop = (
             t.new("alloca i64") for _ in range(6)
         )
         for where in (self._home, self._before, self._result, self._held):
@@ -160,7 +154,7 @@ class _Immediate:
         t.do("br label %own")
         t.label("own")
         way = t.new(f"phi ptr [ {known_way}, %ufunc.way ], [ {listed}, %protocol.way ]")
-        function, types, loops = (self._word(way, _ITEMS + 8 * k) for k in range(3))
+        function, types, loops = (self._word(way, ITEMS + 8 * k) for k in range(3))
         t.do(f"store ptr {function}, ptr {self._held}")
         t.do(f"store ptr {loops}, ptr {self._loops}")
         t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {types})"), self._allowed, 0)
@@ -170,18 +164,22 @@ class _Immediate:
         t.label("own.first")
         first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
         skipped = t.new(f"select i1 {first}, i64 1, i64 3")
+        # one operand more is what the result is written to
+        inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
+        t.branch(f"icmp eq i64 {t.new(f'sub i64 %count, {skipped}')}, {inputs}", "own.all", "slow")
+        t.label("own.all")
         t.do("br label %take")
         t.label("plain")
         t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
         t.label("plain.named")
-        more = self._word("%names", _COUNT, "i64")
+        more = self._word("%names", COUNT, "i64")
         t.do("br label %plain.all")
         t.label("plain.all")
         named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.named ]")
         t.do("br label %take")
         t.label("take")
-        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ 0, %plain.all ]")
-        self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ]")
+        self._skipped = t.new(f"phi i64 [ {skipped}, %own.all ], [ 0, %plain.all ]")
+        self._named = t.new(f"phi i64 [ 0, %own.all ], [ {named}, %plain.all ]")
         self._positional = t.new(f"sub i64 %count, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
@@ -214,8 +212,8 @@ class _Immediate:
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.do(f"br label %{'operand.take'}")
         t.label("operand.plain")
-        by_far = t.new(f"or i1 {t.new(f'icmp eq ptr {kind}, {known["float"]}')}, {t.new(f'icmp eq ptr {kind}, {known["int"]}')}")
-        t.branch(f"icmp eq i1 {by_far}, 1", "operand.weak", "operand.unusual")
+        usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "int")]
+        t.branch(f"or i1 {usual[0]}, {usual[1]}", "operand.weak", "operand.unusual")
         t.label("operand.unusual")
         sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
         t.branch(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
@@ -256,7 +254,7 @@ class _Immediate:
         root = self._field(buffer, "Buffer.values")
         self._is_some(root, f"{name}.root", "give.up")
         whole = t.new(f"icmp eq ptr {root}, {values}")
-        part = t.new(f"icmp eq ptr {root}, {self._word(values, _BASE)}")
+        part = t.new(f"icmp eq ptr {root}, {self._word(values, BASE)}")
         device = self._field(storage, "Storage.device")
         t.branch(f"or i1 {whole}, {part}", f"{name}.still", "give.up")
         t.label(f"{name}.still")
@@ -267,7 +265,7 @@ class _Immediate:
     def _check_values(self, name: str, values: str, types: str) -> None:
         """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""
         t = self._t
-        number = t.new(f"sext i32 {self._word(self._word(values, _DTYPE), _NUMBER, 'i32')} to i64")
+        number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
         t.branch(f"icmp ugt i64 {number}, 62", "give.up", f"{name}.known")
         t.label(f"{name}.known")
         bit = t.new(f"and i64 {t.new(f'lshr i64 {types}, {number}')}, 1")
@@ -289,7 +287,7 @@ class _Immediate:
         axes = self._axes(before)
         t.branch(f"icmp eq i64 {axes}, 0", "give.up", f"{name}.inner")
         t.label(f"{name}.inner")
-        lengths = self._word(before, _LENGTHS)
+        lengths = self._word(before, LENGTHS)
         length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
         most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
         t.branch(f"icmp sgt i64 {t.new(f'mul i64 {size}, {other}')}, {most}", "give.up", f"{name}.small")
@@ -323,9 +321,9 @@ class _Immediate:
         """On to ``small`` where two shapes broadcast to few elements."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
-        lengths = [self._word(each, _LENGTHS) for each in (one, other)]
+        lengths = [self._word(each, LENGTHS) for each in (one, other)]
         most = t.new(f"select i1 {t.new(f'icmp sgt i64 {counts[0]}, {counts[1]}')}, i64 {counts[0]}, i64 {counts[1]}")
-        t.store("1", self._place, 0)
+        t.store("1", self._product, 0)
         k = t.begin_loop(f"{name}.axis", most)
         own = []
         for m, (count, where) in enumerate(zip(counts, lengths, strict=True)):
@@ -339,22 +337,9 @@ class _Immediate:
             t.label(f"{name}.axis.{m}.done")
             own.append(t.new(f"phi i64 [ {length}, %{name}.axis.{m}.own ], [ 1, %{name}.axis.{m}.none ]"))
         longest = t.new(f"select i1 {t.new(f'icmp sgt i64 {own[0]}, {own[1]}')}, i64 {own[0]}, i64 {own[1]}")
-        t.store(t.new(f"mul i64 {t.load(self._place, 0)}, {longest}"), self._place, 0)
+        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {longest}"), self._product, 0)
         t.end_loop(f"{name}.axis")
-        t.branch(f"icmp sgt i64 {t.load(self._place, 0)}, {self._limit}", "give.up", f"{name}.small")
-
-    def _axes(self, values: str) -> str:
-        return self._t.new(f"sext i32 {self._word(values, _AXES, 'i32')} to i64")
-
-    def _size(self, name: str, values: str) -> str:
-        """How many elements a NumPy array has."""
-        t = self._t
-        lengths = self._word(values, _LENGTHS)
-        t.store("1", self._place, 0)
-        k = t.begin_loop(name, self._axes(values))
-        t.store(t.new(f"mul i64 {t.load(self._place, 0)}, {t.load(lengths, k)}"), self._place, 0)
-        t.end_loop(name)
-        return t.load(self._place, 0)
+        t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
 
     def _call_function(self) -> None:
         t, known = self._t, self._known
@@ -394,7 +379,7 @@ class _Immediate:
         t.label("made.other")
         self._return(result)
         t.label("made.array")
-        base = self._word(result, _BASE)
+        base = self._word(result, BASE)
         t.branch(f"icmp eq i1 {self._views}, 1", "made.seen", "made.new")
         t.label("made.seen")
         first, values = t.load("%given", 0, "ptr"), t.load(self._taken, 0, "ptr")
@@ -408,14 +393,14 @@ class _Immediate:
         t.label("made.base")
         self._check(base, "made.part", "made.new")
         whole = t.new(f"icmp eq ptr {base}, {values}")
-        part = t.new(f"icmp eq ptr {base}, {self._word(values, _BASE)}")
+        part = t.new(f"icmp eq ptr {base}, {self._word(values, BASE)}")
         self._seen = first, result
         t.branch(f"or i1 {whole}, {part}", "show.view", "made.new")
         t.label("made.new")
-        flags = t.new(f"and i32 {self._word(result, _FLAGS, 'i32')}, {_C_ORDER}")
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {_C_ORDER}")
         owner = t.new(f"icmp eq ptr {base}, null")
         in_order = t.new(f"icmp ne i32 {flags}, 0")
-        number = self._word(self._word(result, _DTYPE), _NUMBER, "i32")
+        number = self._word(self._word(result, DTYPE), NUMBER, "i32")
         common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
         usual = t.new(f"and i1 {t.new(f'and i1 {owner}, {in_order}')}, {common}")
         t.branch(f"icmp eq i1 {usual}, 1", "new", "unusual")
@@ -439,7 +424,7 @@ class _Immediate:
     def _is_free(self, name: str, thing: str, values: str) -> None:
         """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
         t = self._t
-        writable = t.new(f"and i32 {self._word(values, _FLAGS, 'i32')}, {_WRITABLE}")
+        writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {_WRITABLE}")
         t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
         t.label(f"{name}.writable")
         self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
@@ -460,23 +445,6 @@ class _Immediate:
         t.label(f"{name}.single")
         self._is_in(f"{name}.one", kind, known["table"], f"{name}.basic")
         t.label(f"{name}.basic")
-
-    def _all_in(self, name: str, things: str, table: str) -> None:
-        """On where the types of a tuple's items are in a table; else to ``give.up``."""
-        t = self._t
-        k = t.begin_loop(f"{name}.all", self._word(things, _COUNT, "i64"))
-        items = t.new(f"getelementptr i8, ptr {things}, i64 {_ITEMS}")
-        self._is_in(f"{name}.each", self._type(t.load(items, k, "ptr")), table, f"{name}.all.end")
-        t.end_loop(f"{name}.all", reached=True)
-
-    def _is_in(self, name: str, kind: str, table: str, on: str) -> None:
-        """To `on` where a type is int, slice or in a table; else to ``give.up``."""
-        t, known = self._t, self._known
-        whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
-        t.branch(f"or i1 {whole}, {part}", on, name)
-        t.label(name)
-        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
-        t.branch(f"icmp eq ptr {there}, null", "give.up", on)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
         """The array and its NumPy array, with a reference, and the key."""
@@ -513,7 +481,7 @@ class _Immediate:
         )
         storage = self._field(first, "Array._storage")
         has = t.new(f"icmp ne ptr {storage}, null")
-        flags = t.new(f"and i32 {self._word(result, _FLAGS, 'i32')}, {_WRITABLE}")
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {_WRITABLE}")
         writable = t.new(f"icmp ne i32 {flags}, 0")
         t.branch(f"and i1 {has}, {writable}", "show.new", "show.slow")
         t.label("show.slow")
@@ -537,7 +505,7 @@ class _Immediate:
         t, known = self._t, self._known
         first, values, key = self._first("put", 3)
         self._is_free("put", first, values)
-        number = t.new(f"sext i32 {self._word(self._word(values, _DTYPE), _NUMBER, 'i32')} to i64")
+        number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
         t.branch(f"icmp ugt i64 {number}, 62", "give.up", "put.known")
         t.label("put.known")
         has = [t.new(f"and i64 {t.new(f'lshr i64 {each}, {number}')}, 1") for each in (_ANY, _FLOATING)]
@@ -615,33 +583,3 @@ class _Immediate:
         """Values were looked at."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)
-
-    def _word(self, thing: str, offset: int, kind: str = "ptr") -> str:
-        return self._t.new(f"load {kind}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {offset}')}")
-
-    def _field(self, thing: str, name: str) -> str:
-        return self._word(thing, self._at[name])
-
-    def _set(self, thing: str, name: str, value: str) -> None:
-        self._t.do(f"store ptr {value}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {self._at[name]}')}")
-
-    def _type(self, thing: str) -> str:
-        return self._word(thing, _TYPE)
-
-    def _check(self, value: str, name: str, otherwise: str) -> None:
-        """On where a pointer is not null."""
-        self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
-        self._t.label(name)
-
-    def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """On where an attribute is set, and not None."""
-        t = self._t
-        unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
-        t.branch(f"or i1 {unset}, {none}", otherwise, name)
-        t.label(name)
-
-    def _share(self, value: str) -> None:
-        self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
-
-    def _drop(self, value: str) -> None:
-        self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")

@@ -16,13 +16,13 @@ from typing import Any
 from weft.dsl.again import ASSIGN, LEFT, SET, SHOW, bind_memory
 from weft.dsl.array import Array, Scalar
 from weft.dsl.indexing import element
+from weft.dsl.native_objects_text import ObjectText
 from weft.dsl.ufunc import UFunc
 from weft.dsl.windows import WINDOWS
 from weft.fusion import INTERNED, Epoch, Expr, Storage, limits, recording
 from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 
 NAME = "weft_record_again"
-TYPE = 8  # where an object has its type
 SLICE = 16  # ... a slice its three parts, one after the other
 ITEMS = tuple.__basicsize__  # ... a tuple its items
 MOST = 48  # parts of a key
@@ -116,7 +116,7 @@ def operator_text() -> str:
     return _Operator(at).text()
 
 
-class _Operator:
+class _Operator(ObjectText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._leaf: dict[str, str] = {}
@@ -408,26 +408,12 @@ class _Operator:
         self._t.do(f"store ptr {value}, ptr {self._held[name]}")
         return value
 
-    def _share(self, value: str) -> str:
-        """One more reference."""
-        self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
-        return value
-
     def _place(self, thing: str, name: str) -> str:
         return self._t.new(f"getelementptr i8, ptr {thing}, i64 {self._at[name]}")
-
-    def _field(self, thing: str, name: str) -> str:
-        return self._t.new(f"load ptr, ptr {self._place(thing, name)}")
-
-    def _set(self, thing: str, name: str, value: str) -> None:
-        self._t.do(f"store ptr {value}, ptr {self._place(thing, name)}")
 
     def _pack(self, *items: str) -> str:
         given = ", ".join(f"ptr {item}" for item in items)
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
-
-    def _type(self, thing: str) -> str:
-        return self._t.new(f"load ptr, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {TYPE}')}")
 
     def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
         """On by what type something has; what has none of these is none of this function's."""
@@ -436,11 +422,6 @@ class _Operator:
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
             if behind != "slow":
                 self._t.label(behind)
-
-    def _check(self, value: str, name: str, otherwise: str) -> None:
-        """On where a pointer is not null."""
-        self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
-        self._t.label(name)
 
     def _look_around(self) -> str:
         """The user's place in the program and the epoch; what is pending there."""
@@ -588,7 +569,3 @@ class _Operator:
         self._set(array, "Array._view", self._share(known["None"]))
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")
-
-    def _drop(self, value: str) -> None:
-        """One reference fewer; none of null."""
-        self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")

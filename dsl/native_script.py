@@ -16,6 +16,7 @@ import numpy as np
 from weft.dsl.array import Array
 from weft.dsl.host_values import DATA
 from weft.dsl.script_function import PLAIN, Kind, take
+from weft.dsl.ufunc import UFunc
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 
 NAME = "weft_script"
@@ -68,6 +69,8 @@ def make_native(wrapped: Callable[..., Any], own: Callable[..., Any], slow: Call
     """Return the builtin. Raises CompileError where it cannot be made."""
     name = getattr(wrapped, "__name__", "")
     has_method = name in _METHODS and getattr(np, name, None) is wrapped
+    if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
+        own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
     objects: Sequence[Any] = (*_OBJECTS.values(), wrapped, own, method, slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind)]

@@ -82,16 +82,18 @@ class OwnNames(Mapping[str, Any]):
             self._found[name] = found
         return found
 
-    def replace(self, name: str, function: Callable[..., Any]) -> None:
-        """Let a function of the same behaviour stand for a name, also in the public module and in scripts."""
-        old = self._found[name]
-        self._found[name], self.replaced[name] = function, old
+    def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Let functions of the same behaviour stand for names, also in the public module and in scripts."""
+        old = {name: self._found[name] for name in functions}
+        self._found.update(functions)
+        self.replaced.update(old)
         for module in filter(None, map(sys.modules.get, ("weft", "weft.dsl"))):
-            if vars(module).get(name) is old:
-                setattr(module, name, function)
+            for name, function in functions.items():
+                if vars(module).get(name) is old[name]:
+                    setattr(module, name, function)
         scripts = sys.modules.get("weft.dsl.script_function")
         if scripts is not None:
-            scripts.replace_own(old, function)
+            scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def __contains__(self, name: object) -> bool:
         return name in self._origin or name in self._found

@@ -9,7 +9,7 @@ is large: then it is a weft array. Arrays are small up to the square root of the
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from functools import partial
 from importlib import import_module
@@ -272,23 +272,20 @@ def quicken(compiling: bool = True) -> None:
             native.check()
         except CompileError:
             return
-        import_module("weft.dsl.native_immediate").quicken(compiling)
         _native.append(native)
-        for made in _made:
-            _quicken(made)
+        import_module("weft.dsl.native_immediate").quicken(compiling)
+        replace_own({})
 
 
-def replace_own(old: Callable[..., Any], new: Callable[..., Any]) -> None:
-    """Let scripts call `new` in the place of weft's function `old`, which does the same."""
+def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+    """Let scripts call others in the place of weft's functions, which do the same."""
     for made in _made:
-        if made.own is old:
-            made.own = new
-            if _native:
-                _quicken(made)
-            else:
-                made.__setstate__((choose(made.wrapped, new, made.kind), (), {}, made.__dict__))
+        made.own = new.get(made.own, made.own)
+        _quicken(made)
 
 
 def _quicken(made: ScriptFunction) -> None:
-    call = _native[0].make_native(made.wrapped, made.own, made.func, made.kind)
+    call = choose(made.wrapped, made.own, made.kind)
+    if _native:
+        call = _native[0].make_native(made.wrapped, made.own, call, made.kind)
     made.__setstate__((call, (), {}, made.__dict__))

@@ -352,3 +352,76 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
     assert same(wf.fft.fft(y[:, 0]), np.fft.fft(b[:, 0]))
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         wf.linalg.inv(wf.zeros((2, 2)))
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda x: x.reshape(2, 8),
+    "reshape by a tuple": lambda x: x.reshape((8, -1)),
+    "ravel": lambda x: x.ravel(),
+    "ravel of a column": lambda x: x[:, 1].ravel(),
+    "a copy that is reshaped": lambda x: x.T.reshape(16),
+    "T": lambda x: x.T,
+    "T of one axis": lambda x: x[0].T,
+    "transpose": lambda x: x.transpose(1, 0),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "squeeze": lambda x: x[1:2].squeeze(),
+    "squeeze of nothing": lambda x: x.squeeze(),
+    "flip": lambda x: _same_function("flip", x),
+    "flip of a part": lambda x: _same_function("flip", x[1:], 0),
+    "expand_dims": lambda x: _same_function("expand_dims", x, 1),
+}
+GATHERED: dict[str, Callable[[Any, Any], Any]] = {
+    "integers": lambda x, pick: x[pick([3, 0, 3, -1])],
+    "two axes of integers": lambda x, pick: x[0][pick([[1, 0], [2, 3]])],
+    "a mask": lambda x, pick: x[x > 5],
+    "a mask of rows": lambda x, pick: x[pick([True, False, True, False])],
+    "of columns": lambda x, pick: x.T[pick([1, 1])],
+}
+
+
+def _same_function(name: str, x: Any, *arguments: Any) -> Any:
+    return getattr(wf if isinstance(x, wf.Array) else np, name)(x, *arguments)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_by_functions_in_native_code(name: str) -> None:
+    native_immediate._install()
+    a = np.arange(16.0).reshape(4, 4)
+    x = wf.asarray(a)
+    for source, theirs in ((x, a), (x + 0, a + 0)):
+        found, wanted = VIEWS[name](source), VIEWS[name](theirs)
+        found += 10
+        wanted += 10
+        source[0] *= 2
+        theirs[0] *= 2
+        assert same(found, wanted)
+        assert same(source, theirs)
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_indexing_by_arrays_in_native_code(name: str) -> None:
+    native_immediate._install()
+    a = np.arange(16.0).reshape(4, 4)
+    x = wf.asarray(a)
+    before = wf.statistics()["plans"]
+    found, wanted = GATHERED[name](x, wf.asarray), GATHERED[name](a, np.asarray)
+    found[...] = -1
+    assert same(x, a)
+    assert found.shape == wanted.shape
+    assert same(GATHERED[name](x, wf.asarray), wanted)
+    assert wf.statistics()["plans"] == before
+    with pytest.raises(IndexError):
+        x[wf.asarray([4])]
+    with pytest.raises(IndexError):
+        x[wf.asarray([0.5])]
+
+
+def test_an_operand_more_is_written_to() -> None:
+    native_immediate._install()
+    x, y = wf.asarray([1.0, 4.0]), wf.asarray([0.0, 0.0])
+    with override(immediate=0):
+        pending = y + 1
+    view = y[:]
+    assert wf.sqrt(x, y) is y
+    assert same(view, np.array([1.0, 2.0]))
+    assert same(pending, np.array([1.0, 1.0]))
