@@ -21,7 +21,7 @@ from weft.codegen import OpDef, find_op, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
-from weft.fusion import Storage, constant_value, end_small_run
+from weft.fusion import Storage, constant_value, end_small_run, recording
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
@@ -265,8 +265,8 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
         if value.size > left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
         if value._home is None:
-            if value._storage.device.name != "cpu":
-                return MISSED
+            if value._storage.device.name != "cpu" or (recording.held and value._storage.buffer is None):
+                return MISSED  # (what a function has begun to record, it goes on recording)
             realise(value._storage)
         values = values_of(value)
         if values is None:

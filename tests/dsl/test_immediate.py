@@ -425,3 +425,11 @@ def test_an_operand_more_is_written_to() -> None:
     assert wf.sqrt(x, y) is y
     assert same(view, np.array([1.0, 2.0]))
     assert same(pending, np.array([1.0, 1.0]))
+
+
+def test_what_a_function_has_begun_to_record_is_not_evaluated_within() -> None:
+    x = wf.asarray(np.arange(4100.0).reshape(4100, 1))
+    before = wf.statistics()
+    made = wf.pad(x.mT, 2, mode="edge")
+    assert wf.statistics() == before
+    np.testing.assert_array_equal(made, np.pad(np.arange(4100.0).reshape(1, 4100), 2, mode="edge"))
