@@ -95,9 +95,10 @@ def _lambda_source(code: CodeType) -> Source:
     found = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     # instructions that stand for nothing in the source have no width
     columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2] is not None and p[2] != p[3]]
-    inside = [
-        n for n in found if columns and n.col_offset <= min(columns) and max(columns) <= (n.end_col_offset or 1 << 30)
-    ]
+    if columns:
+        inside = [n for n in found if n.col_offset <= min(columns) and max(columns) <= (n.end_col_offset or 1 << 30)]
+    else:  # (Python 3.12 knows no column of a constant that is returned)
+        inside = [n for n in found if isinstance(n.body, ast.Constant) and n.body.value in code.co_consts]
     exact = [n for n in inside if _names(n) == code.co_varnames[: code.co_argcount]]
     if not exact:
         where = show_cell(code.co_filename) or code.co_filename
