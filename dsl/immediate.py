@@ -21,7 +21,7 @@ from weft.codegen import OpDef, find_op, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
-from weft.fusion import Storage, constant_value, end_small_run, recording
+from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
@@ -418,9 +418,9 @@ def put(array: Array, key: Any, value: Any) -> bool:
     values = values_of(array)
     if values is None and array._view is None and _is_uniform(array._storage):
         key = key if _is_basic(key) else take_host(key, [], limit)
-        if key is MISSED:
+        if key is MISSED or _picked(array.shape, key) > limit:
             return False
-        values = _fill(array, key)
+        values = _fill(array)
     if values is None or not is_free(array):
         if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
             return False
@@ -486,13 +486,13 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
     return int(np.ndarray(shape, "V0")[key].size)
 
 
-def _fill(array: Array, key: Any) -> np.ndarray | None:
-    """Return the elements of a new array, all alike, that nobody has written to yet, where a few are about to be.
+def _fill(array: Array) -> np.ndarray | None:
+    """Give memory to a new array, all elements of it alike, that nobody has written to yet. Returns its elements.
 
     Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
     """
     storage, node = array._storage, array._storage.expr
-    if not array.size or node is None or _picked(storage.shape, key) > IMMEDIATE[0]:
+    if not array.size or node is None:
         return None
     buffer = storage.device.allocate(node.nbytes)
     buffer.origin = node.location
@@ -504,6 +504,31 @@ def _fill(array: Array, key: Any) -> np.ndarray | None:
     if values is not None and node.kind == "constant":
         values.fill(constant_value(node))
     return values
+
+
+def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
+    """Set the elements in host memory that a mask of the array's shape takes; whether that could be done.
+
+    What the mask and the value are computed from is evaluated.
+    """
+    if not IMMEDIATE[0] or type(array) is not Array or mask.shape != array.shape or array.device.name != "cpu":
+        return False
+    kind = type(value)
+    if kind not in NUMBERS and (kind not in (Array, np.ndarray) or value.ndim != 1):
+        return False
+    if not _casts(value if kind in NUMBERS else value.dtype, array.dtype):
+        return False
+    values = values_of(array)
+    if values is None and array._view is None and _is_uniform(array._storage):
+        values = _fill(array)
+    if values is None:
+        return False
+    evaluate([each._storage for each in (mask, value) if type(each) is Array and each._home is None])
+    given = [values_of(each) if type(each) is Array else each for each in (mask, value)]
+    if not is_free(array) or not values.flags.writeable or given[0] is None or given[1] is None:
+        return False
+    values[given[0]] = given[1]
+    return True
 
 
 def _is_uniform(storage: Storage) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.array import Array, as_operand, convert, expr_of, record, wrap, write
-from weft.dsl.immediate import hand_out
+from weft.dsl.immediate import hand_out, put_masked
 from weft.fusion import (
     Expr,
     Storage,
@@ -42,6 +42,8 @@ BLOCK = 1 << 16
 
 def assign_masked(array: Array, mask: Any, value: Any) -> bool:
     """``array[mask] = value`` where the value is one for all, or has an element for each that is taken; False for others."""
+    if mask.size <= BLOCK and put_masked(array, mask, value):
+        return True
     several = isinstance(value, (Array, np.ndarray)) and value.ndim == 1 and value.size > 1
     # looked at first: what is recorded is valid until something is evaluated
     if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
