@@ -421,6 +421,9 @@ def put(array: Array, key: Any, value: Any) -> bool:
         if key is MISSED or _picked(array.shape, key) > limit:
             return False
         values = _fill(array)
+    if values is None and array._storage.epoch is not recording.epoch and array._storage.device.name == "cpu":
+        realise(array._storage)  # (nothing that is recorded now fuses with it)
+        values = values_of(array)
     if values is None or not is_free(array):
         if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
             return False

@@ -101,7 +101,7 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     if mask.shape != array.shape[: mask.ndim]:
         return None
-    evaluate([mask._storage, array._storage], aside=True)
+    evaluate([mask._storage, array._storage])
     values, test = array.numpy(), mask.numpy()
     if mask.size <= BLOCK or not array.size:
         return hand_out(values[test], device)  # type: ignore[no-any-return]

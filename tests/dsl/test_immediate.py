@@ -185,6 +185,27 @@ def test_small_results_go_into_other_arrays_at_the_call() -> None:
         wf.zeros((300, 300))[rows + 297, rows] = 1
 
 
+@pytest.mark.parametrize("given", [0.25, "values"])
+def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
+    """Into new arrays and into memory that no recorded operation reads; other arrays keep what they saw."""
+    x = np.random.default_rng(0).random((200, 300))
+    mask, value = x > 0.5, given
+    if given == "values":
+        given, value = x[mask] * 2, wf.asarray(x[mask]) * 2
+    wanted = x.copy()
+    wanted[mask] = given
+    array, new = wf.asarray(x), wf.zeros((200, 300))
+    new[array > 0.5] = value
+    assert new._storage.buffer is not None and same(new, np.where(mask, wanted, 0.0))
+    doubled = array * 2
+    array[array > 0.5] = value
+    assert same(array, wanted) and same(doubled, x * 2)
+    array[array > 0.9] = 1
+    assert array._storage.buffer is not None and same(array, np.where(wanted > 0.9, 1, wanted))
+    with pytest.raises(ValueError, match="boolean"):
+        array[mask] = wf.zeros(5)
+
+
 def test_orders_in_memory() -> None:
     x = wf.asarray(np.arange(6.0).reshape(2, 3))
     assert x.T.flags["F_CONTIGUOUS"] and (x.T + 1).flags["C_CONTIGUOUS"]
