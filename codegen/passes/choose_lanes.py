@@ -13,7 +13,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import FOLD_LANES, accumulators, find_op, fold
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
-from weft.codegen.passes.fold_identities import fold_identities, rounds
+from weft.codegen.passes.fold_identities import EXACT, fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
 from weft.codegen.passes.rewrite import Rewriter
@@ -167,18 +167,30 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
 
 
 def _beside_folds(operation: Operation) -> set[Operation]:
-    """What loops that fold and round do beside: it has no say in the order in which they fold."""
+    """What loops that fold and round do beside their first fold: it has no say in the order in which that folds, and others that
+    stand with it have the same order alone."""
     found: set[Operation] = set()
     for loop in (operation, *_inside(operation)):
         if loop.opcode == "for" and rounds(loop):
             *inside, last = loop.regions[0].operations
-            wanted = set(last.operands)
+            wanted = _first_sum(loop, last.operands)
             for o in reversed(inside):
                 if wanted.isdisjoint(o.results):
                     found.add(o)
                 else:
                     wanted.update(v for part in program_order([o]) for v in part.operands)
     return found
+
+
+def _first_sum(loop: Operation, following: tuple[Value, ...]) -> set[Value]:
+    """Of the next accumulators those of the first fold whose order changes its bits."""
+    at = 0
+    for name in loop.attributes["combine"]:
+        width = accumulators(name)
+        if name not in EXACT:
+            return set(following[at : at + width])
+        at += width
+    return set(following)
 
 
 def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:

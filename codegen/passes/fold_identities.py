@@ -10,12 +10,15 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Type
 from weft.codegen.ops import accumulators, identity_of
 
+# Folds whose order changes no bit.
+EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
+
 
 def rounds(loop: Operation) -> bool:
     """Whether a loop folds with an operation that rounds, so that the order changes bits."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
-        name not in ("minimum", "maximum", "argmin", "argmax") for name in loop.attributes.get("combine", ())
+        name not in EXACT for name in loop.attributes.get("combine", ())
     )
 
 

@@ -87,6 +87,8 @@ def test_an_order_is_found_once_for_the_windows_of_a_loop() -> None:
             wf.evaluate(out, *[window.sum(axis=(1, 2, 3)) for window in windows])
         first = found.count(False)
         assert 0 < first < 12 and len(found) > 250
+        two = [(x[:, i : i + 5, 4:8, :, None] * w[None]).sum(axis=(1, 2, 3)) for i in (2, 3)]
+        wf.evaluate(*two)  # in one kernel, each with the bits that it has alone
         for seed in range(5200, 5210):
             assert programs.check(seed, "cpu") == ""
 
