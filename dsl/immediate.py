@@ -421,8 +421,9 @@ def put(array: Array, key: Any, value: Any) -> bool:
         if key is MISSED or _picked(array.shape, key) > limit:
             return False
         values = _fill(array)
-    if values is None and array._storage.epoch is not recording.epoch and array._storage.device.name == "cpu":
-        realise(array._storage)  # (nothing that is recorded now fuses with it)
+    storage = array._storage
+    if values is None and storage.epoch is not recording.epoch and storage.device.name == "cpu" and not recording.held:
+        realise(storage)  # (nothing that is recorded now fuses with it)
         values = values_of(array)
     if values is None or not is_free(array):
         if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
@@ -514,7 +515,9 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
     What the mask and the value are computed from is evaluated.
     """
-    if not IMMEDIATE[0] or type(array) is not Array or mask.shape != array.shape or array.device.name != "cpu":
+    if not IMMEDIATE[0] or recording.held or type(array) is not Array:
+        return False
+    if mask.shape != array.shape or array.device.name != "cpu":
         return False
     kind = type(value)
     if kind not in NUMBERS and (kind not in (Array, np.ndarray) or value.ndim != 1):

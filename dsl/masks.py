@@ -25,6 +25,7 @@ from weft.fusion import (
     gather,
     iota,
     map_,
+    recording,
     reduce_,
     reshape,
     scan,
@@ -101,7 +102,7 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     if mask.shape != array.shape[: mask.ndim]:
         return None
-    evaluate([mask._storage, array._storage])
+    evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = array.numpy(), mask.numpy()
     if mask.size <= BLOCK or not array.size:
         return hand_out(values[test], device)  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.dsl.array import LOOKS, Array, born, realise, wrap
 from weft.dsl.host_values import values_of
-from weft.fusion import Storage
+from weft.fusion import Storage, recording
 from weft.runtime import IMMEDIATE, Device, Listening
 
 # A sum of so few products moves more bytes than it computes with; so do matrices this small, many at once.
@@ -51,7 +51,7 @@ def multiply(a: Any, b: Any) -> Array | None:
                 return None
             home = value.device
             values = values_of(value)
-            if values is None and home.name == "cpu" and value.size <= IMMEDIATE[0]:
+            if values is None and home.name == "cpu" and value.size <= IMMEDIATE[0] and not recording.held:
                 realise(value._storage)
                 values = values_of(value)
         if type(values) is not np.ndarray or not 0 < values.ndim <= 2:

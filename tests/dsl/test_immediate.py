@@ -11,7 +11,9 @@ import pytest
 import weft as wf
 from weft.codegen import OPS, find_op
 from weft.dsl import native_immediate
+from weft.dsl.array import expr_of, record, start
 from weft.dsl.immediate import MISSED, attempt, way_of
+from weft.fusion import uncut
 from weft.runtime import IMMEDIATE as LIMIT
 from weft.runtime import override
 
@@ -183,6 +185,23 @@ def test_small_results_go_into_other_arrays_at_the_call() -> None:
     assert wf.statistics() == before
     with pytest.raises(IndexError):
         wf.zeros((300, 300))[rows + 297, rows] = 1
+
+
+def test_a_function_that_holds_expressions_is_not_cut_by_masks_and_products() -> None:
+    x, y = wf.asarray(np.arange(60_000.0)), wf.asarray(np.ones(60_000))
+    other = wf.zeros(60_000)
+
+    @uncut
+    def held() -> Any:
+        start()
+        node = expr_of(y - x)
+        (x + 1)[x > 5]
+        other[x > 7] = 2
+        wf.ones((9, 60_000)) @ x
+        return record(node)
+
+    assert same(held(), 1 - np.arange(60_000.0))
+    assert same(other, np.where(np.arange(60_000) > 7, 2.0, 0.0))
 
 
 @pytest.mark.parametrize("given", [0.25, "values"])
