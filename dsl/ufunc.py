@@ -24,11 +24,13 @@ from weft.dsl.array import (
     record,
     start,
     user_location,
+    whole,
     wrap,
     write,
 )
 from weft.dsl.creation import as_dtype
 from weft.dsl.foreign import has_foreign
+from weft.dsl.host_values import values_of
 from weft.dsl.immediate import MISSED, attempt_here, call_small, put, way_of
 from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import ForeignOperandError, UnsupportedDtypeError
@@ -182,7 +184,11 @@ class UFunc:
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
         a, b = as_array(first), as_array(second)
-        return self(a.reshape(a.shape + (1,) * b.ndim), b, **options)
+        ones = (1,) * b.ndim
+        if values_of(a) is not None:
+            return self(a.reshape(a.shape + ones), b, **options)
+        shape, strides, offset = a._view or whole(a._storage)  # (what is pending stays so: the result may be large)
+        return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""

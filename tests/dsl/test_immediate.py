@@ -204,6 +204,17 @@ def test_a_function_that_holds_expressions_is_not_cut_by_masks_and_products() ->
     assert same(other, np.where(np.arange(60_000) > 7, 2.0, 0.0))
 
 
+def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
+    """Each iteration of a loop over the rows and columns of a large array."""
+    x = np.random.default_rng(0).random((200, 200))
+    array = wf.asarray(x)
+    for k in range(3):
+        array[:] = np.minimum(array[:], np.add.outer(array[:, k], array[k, :]))
+        x[:] = np.minimum(x, np.add.outer(x[:, k], x[k, :]))
+        assert array._storage.buffer is None
+    assert same(array, x)
+
+
 @pytest.mark.parametrize("given", [0.25, "values"])
 def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
     """Into new arrays and into memory that no recorded operation reads; other arrays keep what they saw."""
