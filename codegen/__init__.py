@@ -23,7 +23,7 @@ from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
-    from weft.codegen.host_target import exceeds_caches, host_has_masks, is_host_described
+    from weft.codegen.host_target import exceeds_caches, host_has_masks, is_host_described, order_target
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder
     from weft.codegen.kernel_ir.interpret import interpret_kernel
@@ -48,7 +48,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.codegen.compile": "code_version compile_kernel lower_stages resolve_target",
-        "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described",
+        "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described order_target",
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
         "weft.codegen.kernel_ir.interpret": "interpret_kernel",
@@ -120,6 +120,7 @@ __all__ = [
     "lower_stages",
     "obtain_code",
     "obtain_function",
+    "order_target",
     "parse_kernel",
     "print_kernel",
     "resolve_dtypes",

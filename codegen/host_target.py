@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from weft.codegen.target import MASKS, Target
+from weft.codegen.target import Target
 from weft.runtime import ObjectCode, disk_cache, key_material, load_llvm, thread_count
 
 _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
@@ -30,14 +30,28 @@ def is_host_described() -> bool:
 
 @lru_cache(maxsize=1)
 def host_has_masks() -> bool:
-    """`Target.has_masks` of this machine. Where Linux lists what the CPU has, LLVM is not loaded to say so."""
+    """`Target.has_masks` of this machine."""
+    return order_target().has_masks
+
+
+def order_target() -> Target:
+    """A target for which reductions have the order that they have for `host_target`.
+
+    LLVM is not loaded for it where Linux lists what the CPU has. No code is generated for it.
+    """
     listed = _system_description().partition("\nflags")[2].split()
-    return MASKS <= set(listed) if listed else host_target().has_masks
+    if is_host_described() or not listed:
+        return host_target()
+    return _make("x86_64-unknown-linux-gnu", "", ",".join([f"+{name}" for name in listed]), thread_count())
 
 
 @lru_cache(maxsize=8)
 def _with_threads(threads: int) -> Target:
-    triple, arch, features = _describe()
+    return _make(*_describe(), threads)
+
+
+@lru_cache(maxsize=8)
+def _make(triple: str, arch: str, features: str, threads: int) -> Target:
     known = {name[1:] for name in features.split(",") if name.startswith("+")}
     vector = 64 if {"avx512f", "avx512vl", "avx512dq"} <= known else 32 if "avx2" in known else 16
     return Target("host", "cpu", triple, arch, features, vector, threads)

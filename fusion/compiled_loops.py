@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Target, find_fold_lanes, is_bfloat16, obtain_function
+from weft.codegen import KernelBuilder, Target, find_fold_lanes, is_bfloat16, obtain_function, order_target
 from weft.fusion.expr import Expr, leaf, reduce_, view
 from weft.fusion.fold_order import Level, Tree
 from weft.fusion.group import Group, start_group
@@ -87,7 +87,7 @@ def tree_of_array(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -
     behind = sum(-s * (n - 1) for s, n in zip(steps, values.shape, strict=True) if s < 0)
     base = leaf(0, (int(reach),), values.dtype)
     operand = view(base, values.shape, steps, int(behind))
-    return find_tree(reduce_(op, operand, axes, kind), {base}, (), get_device("cpu").target)
+    return find_tree(reduce_(op, operand, axes, kind), {base}, (), order_target())
 
 
 def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:

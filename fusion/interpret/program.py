@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from weft.codegen import order_target
 from weft.fusion.expr import Expr, topological
 from weft.fusion.fold_values import NeedsKernelError
 from weft.fusion.graph import Graph
@@ -72,8 +73,8 @@ class Orders:
 
     @property
     def target(self) -> Any:
-        """What the device's code is generated for."""
-        return self._device.target
+        """What reductions have their order for."""
+        return order_target() if self._device.name == "cpu" else self._device.target
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Values that a plan would keep in memory, and reductions that it may write out."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from weft.codegen import host_has_masks, is_host_described
+from weft.codegen import exceeds_caches, host_has_masks, is_host_described, order_target
+from weft.codegen import host_target as module
 from weft.codegen.host_target import host_target
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space and /proc are Linux's")
+listed = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.machine() != "x86_64",
+    reason="no system else lists a CPU's features",
+)
 
 HEAD = """
 import os, sys
@@ -33,25 +41,42 @@ def run(text: str, folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_what_is_interpreted_loads_neither_planner_nor_compiler(tmp_path: Path) -> None:
-    found = run(
-        """
+CHAIN_AND_SUM = """
 x, y = (wf.asarray(np.linspace(0, k, 1_000_000)) for k in (1, 2))
 z = (x + y) * 0.5 - x * y
 z = (z * z + x + 1.0) / (y + 2.0) - 3.0
 values = np.asarray(z), np.asarray((x * y).sum())
-heavy = "llvmlite weft.codegen.compile weft.codegen.passes weft.fusion.planning weft.fusion.body"
+"""
+IRREGULAR_SUM = """
+x, w = wf.asarray(np.ones((30, 40, 40, 3))), wf.asarray(np.ones((5, 5, 3, 6)))
+values = np.asarray((x[:, 3:8, 4:9, :, None] * w[None]).sum(axis=(1, 2, 3)))
+assert sys.modules["weft.fusion.fold_values"]._trees
+"""
+LOADED = """
 print(*[name for name in heavy.split() if name in sys.modules])
-assert not wf.statistics()["plans"]
-""",
-        tmp_path,
-    )
-    assert not found.strip()
+assert not wf.statistics()["plans"] and wf.statistics()["interpreted"]
+"""
 
 
-def test_masks_are_as_the_compiler_says() -> None:
-    assert host_has_masks() == host_target().has_masks
-    assert is_host_described()
+@pytest.mark.parametrize(
+    ("text", "heavy"),
+    [
+        (CHAIN_AND_SUM, "llvmlite weft.codegen.compile weft.codegen.passes weft.fusion.planning weft.fusion.body"),
+        pytest.param(IRREGULAR_SUM, "llvmlite weft.fusion.planning", marks=listed),
+    ],
+)
+def test_what_is_interpreted_loads_neither_planner_nor_compiler(text: str, heavy: str, tmp_path: Path) -> None:
+    assert not run(f"heavy = {heavy!r}{text}{LOADED}", tmp_path, WEFT_IMMEDIATE="0").strip()
+
+
+def test_orders_are_those_for_the_target_that_the_compiler_says() -> None:
+    target = host_target()
+    assert host_has_masks() == target.has_masks and is_host_described() and order_target() is target
+    with mock.patch.object(module, "is_host_described", return_value=False):
+        found = order_target()
+    same = ("kind", "vector_bytes", "threads", "has_masks", "scheduled_for.kind")
+    assert all(attrgetter(name)(found) == attrgetter(name)(target) for name in same)
+    assert [exceeds_caches(found, 1 << k) for k in range(40)] == [exceeds_caches(target, 1 << k) for k in range(40)]
 
 
 ROOM = """
