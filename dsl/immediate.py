@@ -66,14 +66,11 @@ class Way(NamedTuple):
     inputs: int = 0
 
 
-_INTEGERS = types_of("bBhHiIlLqQ")
-
-
 @cache
 def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
     """Return how `op` is done at the call, as NumPy's `operator` or its ufunc."""
-    types = _INTEGERS if op.name == "power" else 0
-    if op.ufunc and not types:
+    types = 0
+    if op.ufunc and op.name != "power":  # (of integers and floats it is one of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
     return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity)  # type: ignore[arg-type]
@@ -153,8 +150,9 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
         return None
     if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
         return None
-    function = primitive(name, loop, dtype)
-    if len(set(loop)) == 1 and type(function) is np.ufunc and not uses_numpy(name, loop):
+    whole = name == "power" and dtype.kind in "iu"  # (exact; beside a float it is one of floats)
+    function = np.power if whole else primitive(name, loop, dtype)
+    if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)

@@ -54,8 +54,8 @@ _ANY = sum(1 << np.dtype(code).num for code in "?FD")
 _FLOATING = sum(1 << np.dtype(code).num for code in "fd")
 _REAL = COMMON & ~sum(1 << np.dtype(code).num for code in "FD")
 _INTEGERS = COMMON & ~sum(1 << np.dtype(code).num for code in "fdFD")
-# The number of a NumPy scalar's dtype; -1 for weak numbers, one that no dtype has for anything else.
-_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice), 63) | dict.fromkeys((bool, int, float), -1)
+# The number of a NumPy scalar's dtype; -1 for weak numbers, one that no dtype has for anything else (axes are a tuple).
+_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | dict.fromkeys((bool, int, float), -1)
 _PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
 _WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
 _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.float64), True)}

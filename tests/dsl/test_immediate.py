@@ -484,3 +484,31 @@ def test_what_a_function_has_begun_to_record_is_not_evaluated_within() -> None:
     made = wf.pad(x.mT, 2, mode="edge")
     assert wf.statistics() == before
     np.testing.assert_array_equal(made, np.pad(np.arange(4100.0).reshape(1, 4100), 2, mode="edge"))
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_numbers_of_another_kind_beside_integers(native: bool) -> None:
+    if native:
+        native_immediate._install()
+    whole = wf.asarray(np.random.default_rng(0).integers(1, 1000, 4000))
+    for name in ("power", "floor_divide", "remainder", "multiply", "maximum"):
+        for number in (2.5, 0.1, np.float64(0.7)):
+            for operands in ((whole, number), (number, whole)):
+                with override(immediate=0):
+                    wanted = np.asarray(getattr(wf, name)(*operands))
+                assert same(getattr(wf, name)(*operands), wanted)
+    assert same(whole**3, np.asarray(whole) ** 3) and same(wf.power(whole, 2), np.asarray(whole) ** 2)
+
+
+def test_axes_are_tuples() -> None:
+    native_immediate._install()
+    x = wf.asarray(np.arange(24.0).reshape(2, 3, 4))
+    assert same(wf.sum(x, axis=(0, 2)), np.sum(np.asarray(x), axis=(0, 2))) and same(
+        x.max((1, 2)), np.asarray(x).max((1, 2))
+    )
+    assert same(x + (1, 2, 3, 4), np.asarray(x) + (1, 2, 3, 4)) and same((0.5,) * 4 - x, (0.5,) * 4 - np.asarray(x))
+    assert same(x[0, 0] * (x[0, 0], x[1, 1]), np.asarray(x)[0, 0] * (np.asarray(x)[0, 0], np.asarray(x)[1, 1]))
+    with pytest.raises(ValueError, match="duplicate"):
+        x.sum((0, 0))
+    with pytest.raises(TypeError):
+        x * ("a", "b", "c", "d")
