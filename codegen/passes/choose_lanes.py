@@ -26,9 +26,10 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     best in the same way."""
     kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
     loops = _loops(kernel.body)
+    able = {op for op, _ in loops if _can_have_lanes(op)}
+    able -= _decided(able)
     worth = sorted(
-        ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if _can_have_lanes(op)),
-        reverse=True,
+        ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if op in able), reverse=True
     )
     taken: set[Operation] = set()
     for score, _, k in worth:
@@ -142,12 +143,29 @@ MOST_STEP = 4
 _TURNS = 8
 
 
-def _unit_accesses(operation: Operation, depth: int) -> int:
+def _decided(able: set[Operation]) -> set[Operation]:
+    """Loops that have no lanes because of a fold that rounds: the fold itself, or the parallel loops around it.
+
+    Which of them decides the order in which it folds, so what is computed beside the fold has no say in it.
+    """
+    found: set[Operation] = set()
+    for fold_ in able:
+        if rounds(fold_):
+            around = [o for o in able if o.attributes["role"] == "parallel" and fold_ in _inside(o)]
+            own = _unit_accesses(fold_, 0)
+            if own and all(own >= _unit_accesses(o, 0, fold_) for o in around):
+                found.update(around)
+            else:
+                found.add(fold_)
+    return found
+
+
+def _unit_accesses(operation: Operation, depth: int, within: Operation | None = None) -> int:
     """Accesses that step by one element, less those that step otherwise; without any access, the work of
-    its mathematical functions. What stands deeper runs more often."""
+    its mathematical functions. What stands deeper runs more often. `within`: of a loop inside alone."""
     steps = _steps(operation)
     unit = other = math = 0
-    stack = [(operation.regions[0], _TURNS**depth)]
+    stack = [((within or operation).regions[0], _TURNS**depth)]
     beside = _beside_folds(operation)
     while stack:
         block, weight = stack.pop()
