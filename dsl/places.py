@@ -51,7 +51,8 @@ _IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 def is_gpu(device: Device) -> bool:
     """Whether kernels of a device are written for a GPU."""
-    return device.target.scheduled_for.kind == "cuda"
+    # (asking the CPU for its target loads the compiler where no cache knows the machine)
+    return device.name != "cpu" and device.target.scheduled_for.kind == "cuda"
 
 
 def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
