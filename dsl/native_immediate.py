@@ -10,7 +10,6 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from inspect import Parameter, Signature, signature
 from types import FunctionType
 from typing import Any
@@ -23,7 +22,19 @@ from weft.dsl.immediate import BASIC, Way, plainly, way_of
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, Mode, immediate_text
 from weft.dsl.own_names import OWN
 from weft.dsl.ufunc import UFUNCS, UFunc
-from weft.runtime import IMMEDIATE, Builtin, CompileError, is_kept, native_object, python_function, setting
+from weft.runtime import (
+    IMMEDIATE,
+    Builtin,
+    CompileError,
+    OptimizerWarning,
+    compile_operators,
+    is_kept,
+    native_object,
+    put_operators,
+    python_function,
+    setting,
+    warn_user,
+)
 
 
 def make_immediate(
@@ -69,6 +80,8 @@ _NAMES = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax",
 # Functions and methods whose results may be views.
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
 _compiling: list[threading.Thread] = []
+_installing = threading.Lock()
+_failed: list[CompileError] = []  # for the thread that works to tell
 
 
 def quicken(compiling: bool = False) -> None:
@@ -80,25 +93,44 @@ def quicken(compiling: bool = False) -> None:
         return
     try:
         if is_kept(immediate_text()):
-            _install()
+            with _installing:
+                _install()
         elif compiling and not _compiling and (os.cpu_count() or 1) > 1:
             _compiling.append(threading.Thread(target=_compile, name="weft-compiler"))
             _compiling[0].start()
-    except (CompileError, RuntimeError):  # (no thread can be started)
-        _compiling.append(threading.current_thread())
+        if _failed:
+            raise _failed.pop()
+    except CompileError as error:
+        _compiling[:] = [threading.current_thread()]
+        if setting("strict"):
+            raise
+        warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
+    except RuntimeError:  # no thread can be started
+        _compiling[:] = [threading.current_thread()]
 
 
 def _compile() -> None:
-    with suppress(CompileError):
+    try:
+        compile_operators()
         native_object(NAME, immediate_text())
+    except CompileError as error:
+        _failed.append(error)
+
+
+def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
+    """Whether Python can call a method's code for an operator: of two operands, no comparison, with a reflected form in native code."""
+    if name in ("__getitem__", "__setitem__"):
+        return True
+    plain = f"__{name[3:]}" if name[2] in "ir" and f"__{name[3:]}" in methods else name
+    return f"__r{plain[2:]}" in methods
 
 
 def _install() -> None:
-    made: list[tuple[type, str, Any]] = []
+    made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
         if isinstance(slow := vars(kind)[name], FunctionType):  # (not twice)
-            made.append((kind, name, make_immediate(mode, way, slow, table).method()))
+            made.append((kind, name, make_immediate(mode, way, slow, table)))
 
     for row in OPS.values():
         name = row.dunder
@@ -124,8 +156,13 @@ def _install() -> None:
     add(UFunc, "__call__", Mode.UFUNC, None)
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
-    for kind, name, method in made:
-        setattr(kind, name, method)
+    methods = {name: builtin for kind, name, builtin in made if kind is Array}
+    operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
+    for kind, name, builtin in made:
+        if kind is not Array or name not in operators:
+            setattr(kind, name, builtin.method())
+    if operators:
+        put_operators(Array, operators, vars(Array)["__delitem__"])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]

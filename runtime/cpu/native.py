@@ -138,6 +138,10 @@ class Builtin:
     ----------
     call : builtin function
         It, and this, live as long as the process.
+    address : int
+        The native function.
+    table : bytes
+        What it is bound to.
 
     Raises
     ------
@@ -160,7 +164,8 @@ class Builtin:
         python = [python_function(name) for name in PYTHON]
         self._name = sys.intern("address")
         # the function reads its table from the bytes that it is bound to
-        table = array("q", [*python, id(self._name), *words]).tobytes()
+        table = self.table = array("q", [*python, id(self._name), *words]).tobytes()
+        self.address = self._function.address
         self._method = _MethodDefinition(name.encode(), self._function.address, FASTCALL, doc.encode())
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +17,7 @@ from weft.dsl.array import expr_of, record, start
 from weft.dsl.immediate import MISSED, attempt, way_of
 from weft.fusion import uncut
 from weft.runtime import IMMEDIATE as LIMIT
-from weft.runtime import override
+from weft.runtime import CompileError, override
 
 IMMEDIATE = 16384
 CODES = "?bBhHiIqQfdFD"
@@ -512,3 +514,87 @@ def test_axes_are_tuples() -> None:
         x.sum((0, 0))
     with pytest.raises(TypeError):
         x * ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise CompileError("no room")
+
+    monkeypatch.setattr(native_immediate, "_compiling", [])
+    monkeypatch.setattr(native_immediate, "is_kept", lambda text: False)
+    monkeypatch.setattr(native_immediate, "native_object", fails)
+    monkeypatch.setattr(native_immediate.os, "cpu_count", lambda: 2)
+    with override(strict=strict, cache=True):
+        with (
+            pytest.raises(CompileError, match="no room")
+            if strict
+            else pytest.warns(wf.OptimizerWarning, match="no room")
+        ):
+            native_immediate.quicken(compiling=True)
+            if (thread := native_immediate._compiling[0]) is not threading.current_thread():
+                thread.join()
+            native_immediate.quicken(compiling=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            native_immediate.quicken(compiling=True)
+
+
+class Foreign:
+    """What answers operators itself."""
+
+    __array_ufunc__ = None
+
+    def __radd__(self, other: Any) -> str:
+        return "their sum"
+
+    def __add__(self, other: Any) -> str:
+        return "their own sum"
+
+
+def test_operators_that_python_calls_at_once() -> None:
+    native_immediate._install()
+    assert type(vars(wf.Array)["__getitem__"]) is type(vars(np.ndarray)["__getitem__"])
+    assert type(vars(wf.Array)["__sub__"]) is type(vars(np.ndarray)["__sub__"])
+    a = np.arange(6.0)
+    x = wf.asarray(a)
+    for each in (2, 2.5, np.float64(3), a, [1.0] * 6):
+        for one, other, plain in ((x, each, a - each), (each, x, each - a)):
+            assert same(one - other, plain)
+    assert same(x.__rsub__(2.0), 2.0 - a)
+    assert same(x.__sub__(2.0), a - 2.0)
+    assert same(wf.Array.__sub__(x, x), a - a)
+    assert x + Foreign() == "their sum"
+    assert Foreign() + x == "their own sum"
+    for wrong in (lambda: x - "text", lambda: None - x, lambda: x - {}, lambda: x.__setitem__(99, 1), lambda: x[99]):
+        with pytest.raises((TypeError, IndexError, np.exceptions.DTypePromotionError)):
+            wrong()
+    whole = wf.asarray([1, 2])
+    assert same(~whole, np.array([-2, -3]))
+    assert same(3 >> whole, np.array([1, 0]))
+    assert same(whole >> 1, np.array([0, 1]))
+    before = x
+    x -= 1
+    x[1] = 7
+    assert before is x
+    a -= 1
+    a[1] = 7
+    assert same(x, a)
+    with pytest.raises(ValueError, match="cannot delete array elements"):
+        del x[0]
+    total = x.sum() - x[0]
+    assert same(total, a.sum() - a[0])
+    with override(immediate=0):
+        scalar = x.sum()
+        assert same(scalar - x, a.sum() - a)
+        assert same(x - scalar, a - a.sum())
+
+
+def test_an_operator_put_in_the_place_of_a_native_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    native_immediate._install()
+    x = wf.asarray([1.0, 2.0])
+    monkeypatch.setattr(wf.Array, "__sub__", lambda self, other: "mine")
+    assert x - 1 == "mine"
+    assert same(1 - x, np.array([0.0, -1.0]))
+    monkeypatch.undo()
+    assert same(x - 1, np.array([0.0, 1.0]))

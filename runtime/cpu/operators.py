@@ -1,0 +1,158 @@
+"""Operators of a class as native functions, which Python calls without looking for a method.
+
+In: a class of objects with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C. Invariant:
+classes below it, and other methods in the place of these, behave as they do with methods written in Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.cpu.loader import link_symbols
+from weft.runtime.cpu.native import HEADER, TYPE, Builtin, lasting, native_object, python_function
+from weft.runtime.object_code import ObjectCode
+
+_NAME, _TABLE_NAME = "weft_operator", "weft_operators"
+_MOST = 32  # operators
+# Words for all: the class, Python's functions that say whether one is below another and that call and release, what is called to delete an item. Then
+# for each operator its function and what that is bound to, and the same of its reflected form.
+_FIRST, _EACH = 5, 4
+_BASE = HEADER + 24  # where a descriptor has the description of its slot
+_TABLE = (ctypes.c_int64 * (_FIRST + _EACH * _MOST))()
+_FUNCTIONS = ("PyType_IsSubtype", "PyObject_Vectorcall", "Py_DecRef")
+_taken: list[str] = []
+
+
+def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
+    """Let Python's operators on objects of a class call builtins.
+
+    Parameters
+    ----------
+    kind : type
+    methods : mapping of str to Builtin
+        ``__getitem__``, ``__setitem__``, operators that write to their first operand, and others, each with its reflected form.
+    delete : callable
+        Called to delete an item.
+
+    Raises
+    ------
+    CompileError
+        Where native code cannot be made.
+    """
+    make = ctypes.pythonapi.PyDescr_NewWrapper
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
+    find = _find_operator()
+    _TABLE[:_FIRST] = [id(kind), *map(python_function, _FUNCTIONS), id(lasting(delete))]
+    for name, method in methods.items():
+        reflected = f"__r{name[2:]}"
+        if name.startswith("__r") and f"__{name[3:]}" in methods:  # (taken with the other)
+            continue
+        both = (method, methods.get(reflected, method))
+        at = _FIRST + _EACH * len(_taken)
+        _TABLE[at : at + _EACH] = [word for each in both for word in (each.address, id(each.table))]
+        names: tuple[str, ...]
+        if name == "__setitem__":
+            names, function = ("__setitem__", "__delitem__"), 2 * _MOST + len(_taken)
+        elif reflected in methods:
+            names, function = (name, reflected), len(_taken)
+        else:
+            names, function = (name,), _MOST + len(_taken)
+        _taken.append(name)
+        address = find(function)
+        for each in names:
+            base = ctypes.c_void_p.from_address(id(vars(np.ndarray)[each]) + _BASE).value
+            setattr(kind, each, make(kind, base, address))
+
+
+@cache
+def _find_operator() -> Callable[[int], int]:
+    """Return what gives a function's address by its number."""
+    code = compile_operators()
+    memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
+    lasting(memory)
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]
+
+
+def compile_operators() -> ObjectCode:
+    """Return the native code, of the disk cache where it is there. Raises CompileError where it cannot be compiled."""
+    return native_object(_NAME, _text(), (_TABLE_NAME,))
+
+
+def _text() -> str:
+    """LLVM text of all functions, and of one that gives their addresses."""
+    lines = [f"@{_TABLE_NAME} = external global [{len(_TABLE)} x ptr]"]
+    for k in range(_MOST):
+        at = _FIRST + _EACH * k
+        words = [
+            f"%w{m} = load ptr, ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {m})"
+            for m in (*range(_FIRST), *range(at, at + _EACH))
+        ]
+        begin = "\n  ".join(
+            (
+                *words,
+                "%given = alloca [3 x ptr]",
+                *(f"%at{m} = getelementptr ptr, ptr %given, i64 {m}" for m in range(3)),
+            )
+        )
+        forward = f"""store ptr %a, ptr %at0
+  store ptr %b, ptr %at1
+  %found = call ptr %w{at}(ptr %w{at + 1}, ptr %given, i64 2, ptr null)
+  ret ptr %found"""
+        lines.append(f"""
+define internal ptr @either{k}(ptr %a, ptr %b) nounwind {{
+  {begin}
+  %type.at = getelementptr i8, ptr %a, i64 {TYPE}
+  %type = load ptr, ptr %type.at
+  %own = icmp eq ptr %type, %w0
+  br i1 %own, label %forward, label %maybe
+maybe:
+  %below = call i32 %w1(ptr %type, ptr %w0)
+  %is.below = icmp ne i32 %below, 0
+  br i1 %is.below, label %forward, label %reflected
+reflected:
+  store ptr %b, ptr %at0
+  store ptr %a, ptr %at1
+  %turned = call ptr %w{at + 2}(ptr %w{at + 3}, ptr %given, i64 2, ptr null)
+  ret ptr %turned
+forward:
+  {forward}
+}}
+define internal ptr @first{k}(ptr %a, ptr %b) nounwind {{
+  {begin}
+  {forward}
+}}
+define internal i32 @set{k}(ptr %a, ptr %b, ptr %c) nounwind {{
+  {begin}
+  store ptr %a, ptr %at0
+  store ptr %b, ptr %at1
+  store ptr %c, ptr %at2
+  %deletes = icmp eq ptr %c, null
+  br i1 %deletes, label %delete, label %set
+delete:
+  %gone = call ptr %w2(ptr %w4, ptr %given, i64 2, ptr null)
+  br label %done
+set:
+  %put = call ptr %w{at}(ptr %w{at + 1}, ptr %given, i64 3, ptr null)
+  br label %done
+done:
+  %result = phi ptr [ %gone, %delete ], [ %put, %set ]
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %wrong, label %well
+well:
+  call void %w3(ptr %result)
+  ret i32 0
+wrong:
+  ret i32 -1
+}}""")
+    names = [f"{name}{k}" for name in ("either", "first", "set") for k in range(_MOST)]
+    places = "\n  ".join(f"i64 {k}, label %{name}" for k, name in enumerate(names))
+    returns = "\n".join(f"{name}:\n  ret ptr @{name}" for name in names)
+    lines.append(
+        f"define ptr @{_NAME}(i64 %k) {{\n  switch i64 %k, label %none [\n  {places} ]\n{returns}\nnone:\n  ret ptr null\n}}"
+    )
+    return "\n".join(lines)
