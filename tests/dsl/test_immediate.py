@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -598,3 +600,30 @@ def test_an_operator_put_in_the_place_of_a_native_one(monkeypatch: pytest.Monkey
     assert same(1 - x, np.array([0.0, -1.0]))
     monkeypatch.undo()
     assert same(x - 1, np.array([0.0, 1.0]))
+
+
+def test_native_code_leaves_nothing_behind() -> None:
+    native_immediate._install()
+    x, y = wf.asarray(np.arange(6.0)), wf.asarray(np.arange(6.0))
+    picks, key, big = wf.asarray([1, 2]), slice(1, 3), 10**9 + 7
+
+    def go() -> None:
+        for _ in range(200):
+            x + y, 2.5 - x, x[1:] - y[:-1], x.reshape(2, 3), wf.flip(x), x[picks], x[y > 2], x.T, -x, wf.sqrt(x), x[key]
+            x[key] = y[key]
+            x[0] = big
+            z = x * 1.0
+            z += y
+            for wrong in (lambda: x - "text", lambda: x[99], lambda: x.__setitem__(99, 1), lambda: x.__delitem__(key)):
+                with pytest.raises((TypeError, IndexError, ValueError)):
+                    wrong()
+
+    def referred() -> list[int]:
+        gc.collect()
+        things = (x, y, picks, key, big, x._values, y._values, wf.Array, x._storage, go.__code__)
+        return list(map(sys.getrefcount, things))
+
+    go()
+    before = referred()
+    go()
+    assert referred() == before
