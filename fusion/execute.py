@@ -80,6 +80,9 @@ def _find_or_make(
     key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
     """A plan found for other sizes and positions, or on disk, or a new one; None where the program was interpreted instead."""
+    if setting("interpret") == "auto" and not setting("verify"):
+        if import_module("weft.fusion.tiers").interpret_again(key, epoch, versions, settle):
+            return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)
     graph = make_graph(versions, epoch.results)

@@ -34,8 +34,6 @@ from weft.runtime import (
     warn_user,
 )
 
-# Programs of graphs that were interpreted; None where only a plan has the bits. Bounded, as are the forms.
-_programs: OrderedDict[Any, Program | None] = OrderedDict()
 PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
 # Seconds: to plan a program, an operation of it, and its kernels; to compile a primitive; to interpret a step, an element.
@@ -56,6 +54,11 @@ class Form:
     lost: float = 0.0
     price: float = 0.0
     broken: bool = False  # planning failed
+    due: bool = False  # to be compiled, or has been
+
+
+# Programs of graphs that were interpreted, None where only a plan has the bits, and their forms. Bounded, as are the forms.
+_programs: OrderedDict[Any, tuple[Program | None, Form]] = OrderedDict()
 
 
 class _Rate:
@@ -122,31 +125,51 @@ def try_interpreting(
     Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
     """
     form, charged = should_interpret(kind, epoch)
-    if not charged:
-        return form.price if form is not None else 0.0
-    assert form is not None
-    program = _programs.get(key, ...)
-    begin = perf_counter()
-    if program is ...:
-        try:
-            program = make_program(graph, wanted, epoch.device, any_order=form.broken)
-        except NeedsKernelError:
-            program = None
-        _keep_program(key, program)  # type: ignore[arg-type]
+    if form is None:
+        return 0.0
+    if charged:
+        begin = perf_counter()
+        found = _programs.get(key)
+        program = found[0] if found is not None else None
+        if found is None:
+            try:
+                program = make_program(graph, wanted, epoch.device, any_order=form.broken)
+            except NeedsKernelError:
+                pass
+            _keep_program(key, program, form)
+        if _interpret(key, program, form, epoch, versions, settle, begin):
+            return None
+    form.due = True
+    return form.price
+
+
+def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
+    """Interpret a graph that was interpreted before, unless compiling it has become the cheaper way; whether that was done."""
+    found = _programs.get(key)
+    if found is None or setting("debug") or setting("dump"):
+        return False
+    form = found[1]
+    return not form.due and form.lost < form.price and _interpret(key, *found, epoch, versions, settle, perf_counter())
+
+
+def _interpret(
+    key: Any, program: Program | None, form: Form, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
+) -> bool:
+    """Run the program of a graph, if there is one, and note what that cost."""
     if program is None:
-        return form.price
+        return False
     try:
-        _run(program, epoch, versions, settle)  # type: ignore[arg-type]
+        _run(program, epoch, versions, settle)
     except NeedsKernelError:
-        _keep_program(key, None)
-        return form.price
+        _keep_program(key, None, form)
+        return False
     form.lost += LOST * (perf_counter() - begin)
-    return None
+    return True
 
 
-def _keep_program(key: Any, program: Program | None) -> None:
+def _keep_program(key: Any, program: Program | None, form: Form) -> None:
     with _lock:
-        _programs[key] = program
+        _programs[key] = program, form
         if len(_programs) > PROGRAMS_LIMIT:
             _programs.popitem(last=False)
 
@@ -194,7 +217,7 @@ def rescue(
         _run(program, epoch, versions, settle)
     except Exception as other:
         raise error from other
-    _keep_program(key, program)
+    _keep_program(key, program, form)
     if not form.broken:
         form.broken = True
         shown = "".join(traceback.format_exception(error))

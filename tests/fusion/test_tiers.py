@@ -43,6 +43,17 @@ def test_a_form_that_does_not_come_back_is_not_compiled(plans: Any) -> None:
     assert plans() == 0
 
 
+def test_a_program_that_is_interpreted_again_is_found_by_its_expressions(plans: Any) -> None:
+    x = wf.asarray(np.arange(321.0))
+    with mock.patch.object(resized, "find_form", wraps=resized.find_form) as analyzed:
+        results = [np.asarray(x * 3 - 7) for _ in range(9)]
+    assert analyzed.call_count <= 2 and wf.statistics()["interpreted"] == 9
+    assert all(same_bits(r, np.arange(321.0) * 3 - 7) for r in results)
+    with override(interpret="never"):
+        wf.evaluate(x * 3 - 7)
+    assert plans() == 1
+
+
 def test_one_long_run_is_compiled_first(plans: Any) -> None:
     with mock.patch.object(tiers, "ELEMENT", 1.0):
         wf.evaluate(wf.asarray(np.ones(1234)) * 2 - 5)
