@@ -17,7 +17,7 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
     for operation in program_order(operations):
         if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
             constants[operation.results[0]] = int(operation.attributes["value"])
-        if operation.opcode == "if":
+        if operation.opcode in ("if", "for"):
             # so may what its regions compute
             steps |= dict.fromkeys(operation.results)
         known = [steps.get(v, 0) for v in operation.operands]

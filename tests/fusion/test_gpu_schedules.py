@@ -356,3 +356,12 @@ def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
     turned = wf.cumprod(wf.where(found > 0, -1, 1), axis) * found
     right = np.cumsum(np.minimum.accumulate(x, axis), axis)
     np.testing.assert_array_equal(np.asarray(turned), np.cumprod(np.where(right > 0, -1, 1), axis) * right)
+
+
+@pytest.mark.parametrize("shape", [(48, 8), (7, 5, 8), (2, 200, 64)])
+def test_elements_at_places_that_a_column_finds(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).random(shape)
+    with wf.device("simt"):
+        y = wf.asarray(x)
+        found = wf.take_along_axis(y, y.argmax(-2, keepdims=True), -2)
+    np.testing.assert_array_equal(np.asarray(found), np.take_along_axis(x, x.argmax(-2, keepdims=True), -2))

@@ -59,3 +59,16 @@ def test_program_order() -> None:
     fifth = b.op("add", first, n)
     found = [o.results[0] for o in program_order(b.finish().body.operations) if o.opcode == "add"]
     assert found == [first, second, third, fourth, fifth]
+
+
+def test_what_a_fold_finds_may_be_anything() -> None:
+    b = KernelBuilder("f")
+    x, n = b.pointer("x", np.int32), b.scalar("n")
+    with b.loop(n, "parallel") as i:
+        with b.loop(n, "reduce", initial=[b.constant(0)], combine=("maximum",)) as j:
+            found = b.cast(b.load(x, b.op("add", i.index, j.index)), np.int64)
+            j.yield_(b.op("maximum", j.carried[0], b.cast(found, b.kernel.index_dtype)))
+        place = b.op("add", i.index, j.results[0])
+    steps = index_steps(b.finish().body.operations, i.index)
+    assert steps[j.results[0]] is None
+    assert steps[place] is None
