@@ -136,7 +136,7 @@ def hold(values: np.ndarray) -> Array | np.ndarray:
     """
     if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
         device = (recording.epoch or current_epoch()).device
-        if device.name == "cpu":
+        if device.small_on_host:
             return wrap(adopt(values.copy(), device))
     return convert(values) if is_supported(values.dtype) else values
 
@@ -162,12 +162,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     epoch = cut(before, where)
     if epoch is not before:
         key = None  # it names what was bound there
-    homes = {value.device.name for value in operands if isinstance(value, Array)}
-    if len(homes) > 1:
-        first, *others = sorted(homes)
-        raise DeviceMismatchError(
-            f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
-        )
+    check_devices(op, operands)
     pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
     if recording.epoch is epoch:
@@ -175,6 +170,16 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
         if key is not None and all(value._storage.expr in key for value in operands if isinstance(value, Array)):
             remember(key, node, where[0], epoch)  # (else another thread has written to one since)
     return record(node)
+
+
+def check_devices(op: str, operands: tuple[Any, ...]) -> None:
+    """Raise DeviceMismatchError for arrays on several devices."""
+    homes = {value.device.name for value in operands if isinstance(value, Array)}
+    if len(homes) > 1:
+        first, *others = sorted(homes)
+        raise DeviceMismatchError(
+            f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
+        )
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:

@@ -152,8 +152,8 @@ class Array(ArrayMembers):
         Evaluates the array.
         """
         LOOKS[0] += 1
-        if self._home is not None:
-            values = self._values.copy()  # type: ignore[union-attr]
+        if self._home is not None or self._storage.host is not None:
+            values = values_of(self).copy()  # type: ignore[union-attr]
             values.flags.writeable = False
             return values
         storage = self._storage
@@ -179,9 +179,10 @@ class Array(ArrayMembers):
     def _number(self) -> np.ndarray:
         """The elements, for Python to make a number of."""
         LOOKS[0] += 1
-        if self._home is None:
-            realise(self._storage)
         values = values_of(self)
+        if values is None:
+            realise(self._storage)
+            values = values_of(self)
         return self.numpy() if values is None else values
 
     def tolist(self) -> Any:
@@ -334,7 +335,7 @@ def record(expr: Expr) -> Array:
     storage.shape = shape = expr.shape
     storage.dtype = expr.dtype
     storage.device = epoch.device
-    storage.buffer = None
+    storage.buffer = storage.host = None
     storage.expr = expr
     storage.epoch = epoch
     epoch.pending.append(storage)
@@ -418,7 +419,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
-    if from_host.size <= IMMEDIATE[0] and device.name == "cpu":
+    if from_host.size <= IMMEDIATE[0] and device.small_on_host:
         return born(np.array(from_host, from_host.dtype.newbyteorder("="), order="C"), device)
     native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
     buffer = device.upload(native)

@@ -23,13 +23,14 @@ from weft.dsl.array import (
     wrap,
 )
 from weft.dsl.array import start as begin
+from weft.dsl.host_values import values_of
 from weft.dsl.immediate import NUMBERS, make_small
 from weft.dsl.objections import check_unmasked, warn_of_lost_parts
 from weft.dsl.recalled import recalled
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise, reshape
 from weft.fusion import empty as empty_expr
+from weft.runtime import IMMEDIATE, get_device
 from weft.runtime import device as on_device
-from weft.runtime import get_device
 
 MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
 MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
@@ -155,6 +156,8 @@ def to_device(values: Array, device: Any) -> Array:
         return values
     if values._view is not None:
         values = values.copy()
+    if (seen := values_of(values)) is not None and seen.size <= IMMEDIATE[0]:
+        return convert(seen, target)
     storage = values._storage
     buffer = target.fetch(realise(storage))
     buffer.origin = user_location()

@@ -1,6 +1,6 @@
 """NumPy views of arrays in host memory.
 
-In: an array. Out: a NumPy array over its elements, or None while they are pending or on another device. Invariant: the
+In: an array. Out: a NumPy array over its elements, or None while they are pending or in the memory of another device. Invariant: the
 view is used only while the array's storage still has the memory that the view was made of; a storage that gets a
 later version gets other memory, or none yet.
 """
@@ -45,16 +45,23 @@ def values_of(array: Any) -> np.ndarray | None:
 def _look(array: Any) -> np.ndarray | None:
     """Make the NumPy view of an array whose storage is realised in host memory."""
     storage = array._storage
-    buffer, dtype = storage.buffer, storage.dtype
-    if buffer is None or storage.device.name != "cpu" or buffer.unwritten is not None:
+    buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
+    if storage.device.name != "cpu":
+        root = storage.host
+        if root is None:
+            return None
+        values = array._values
+        if values is not None and (values is root or values.base is root):
+            return values
+    elif buffer is None or buffer.unwritten is not None:
         return None
-    size = prod(storage.shape)
+    else:
+        root = buffer.values
+        if size and (root is None or root.nbytes < size * dtype.itemsize):
+            memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
+            root = buffer.values = np.frombuffer(memory, np.uint8)
     if not size:
         return np.empty(array.shape, dtype)
-    root = buffer.values
-    if root is None or root.nbytes < size * dtype.itemsize:
-        memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
-        root = buffer.values = np.frombuffer(memory, np.uint8)
     if array._view is None:
         values = np.ndarray(storage.shape, dtype, root)
     else:
@@ -88,9 +95,11 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
 
 
 def adopt(values: np.ndarray, device: Device) -> Storage:
-    """Return a storage whose memory is that of a C-contiguous NumPy array, or a copy on another device."""
+    """Return a storage whose memory is that of a C-contiguous NumPy array."""
     if device.name != "cpu":
-        return Storage(values.shape, values.dtype, device, device.upload(values))
+        made = Storage(values.shape, values.dtype, device)
+        made.host = values
+        return made
     buffer = Buffer(device, address_of(values), values.nbytes, values)
     buffer.values = values
     return Storage(values.shape, values.dtype, device, buffer)
@@ -106,7 +115,9 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 def is_free(array: Any) -> bool:
     """Whether an array's memory can be written to at once: nothing that is recorded or exported needs what is there."""
-    return array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED
+    if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
+        return True
+    return array._storage.buffer is None and array._storage.host is not None
 
 
 def _count_unshared() -> int:

@@ -1,7 +1,7 @@
 """Tier 0: small work on host memory, done at the call by NumPy's own functions on views of the arrays' memory.
 
 In: a NumPy function and operands. Out: its result, an array of weft's where NumPy makes an array, or `MISSED` where the
-work is too large, or an operand is pending, on another device, or of a kind that NumPy computes differently. Invariant: a result has the bits
+work is too large, or an operand is pending, in the memory of another device, or of a kind that NumPy computes differently. Invariant: a result has the bits
 that recording the operation would give it.
 """
 
@@ -127,7 +127,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     _note()
     if alike:
         return hand_out(way.function(*given), place)
-    return MISSED if way.op is None else _by_loops(way.op, given, place)
+    return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
@@ -170,7 +170,7 @@ _WEAK = frozenset({bool, int, float, complex})
 def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
     """Return an op of operands of which none needs to be a weft array, or `MISSED`."""
     home = default_device()
-    return attempt(way, operands, home) if home.name == "cpu" else MISSED
+    return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
 # Calls after which native code takes over where it is in the disk cache, after which it is compiled where it is not, and
@@ -262,12 +262,12 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
     if kind is Array or kind is Scalar:
         if value.size > left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
-        if value._home is None:
-            if value._storage.device.name != "cpu" or (recording.held and value._storage.buffer is None):
+        if value._home is None and value._storage.device.name == "cpu":
+            if recording.held and value._storage.buffer is None:
                 return MISSED  # (what a function has begun to record, it goes on recording)
             realise(value._storage)
         values = values_of(value)
-        if values is None:
+        if values is None or (found and value.device is not found[0][1].device):
             return MISSED
         found.append((values, value))
         return values
@@ -449,7 +449,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     if not _casts(value, values.dtype):
         return False
     if not _is_basic(key):
-        key = take_host(key, [], limit)
+        key = take_host(key, [(values, array)], limit)
         if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
             return False
     elif values.size > limit:
@@ -471,9 +471,9 @@ def pick(array: Array, key: Any) -> Any:
         values = take_host(array, [], limit)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
-    taken = values_of(key) if type(key) is Array and key.size <= limit else None
+    taken = values_of(key) if type(key) is Array and key.size <= limit and key.device is array.device else None
     if taken is None:
-        taken = take_host(key, [], limit)
+        taken = take_host(key, [(values, array)], limit)
     if taken is MISSED or (values.size > limit and _picked(values.shape, taken) > limit):
         return MISSED
     LOOKS[0] += 1
@@ -550,6 +550,6 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
     """Return a new array that a NumPy function makes, if it is a small one in host memory; else None."""
     home = default_device()
-    if size > IMMEDIATE[0] or home.name != "cpu":
+    if size > IMMEDIATE[0] or not home.small_on_host:
         return None
     return born(function(*arguments), home)

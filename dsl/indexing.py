@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.again import IN_PLACE, LEFT, SET, SHOW, note_found
+from weft.dsl.again import IN_PLACE, LEFT, SET, SHOW, check_devices, note_found
 from weft.dsl.array import (
     Array,
     ReadOnly,
@@ -212,6 +212,7 @@ def getitem(array: Array, key: Any) -> Array:
                 return window(array, shape, (), index.offset)
             return element(array, index.offset)
         return window(array, shape, tuple(index.strides), index.offset)
+    check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     start()
     plan = _places(index, key, array.ndim)
     if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):

@@ -37,7 +37,7 @@ from weft.dsl.own_names import find_own
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.dsl.windows import recalled_view
-from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending
+from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending, realise
 from weft.runtime import IMMEDIATE
 
 
@@ -307,7 +307,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
             )
         shape = (*shape[:-1], shape[-1] * old // new)
     storage = exact_copy(self)
-    made = Storage(shape, kind, storage.device, storage.buffer)
+    made = Storage(shape, kind, storage.device, realise(storage))
     return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
 
 

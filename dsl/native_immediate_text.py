@@ -76,6 +76,8 @@ SHARED: dict[str, Any] = {
     "seen": seen,
     "call": "__call__",
     "immediate": "immediate",
+    "host_math": "host_math",
+    "True": True,
 }
 
 
@@ -100,15 +102,14 @@ class _Immediate(ObjectText):
         )
         for where in (self._home, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
-        t.store("0", self._count, 0)
         self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._limit = t.load(self._known["limit"], 0)
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
-        t.store("0", self._uneven, 0)
-        t.store("0", self._by_loop, 0)
+        for word in (self._count, self._uneven, self._by_loop):
+            t.store("0", word, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
@@ -195,20 +196,12 @@ class _Immediate(ObjectText):
         t.label("operand.positional")
         t.branch(f"icmp eq ptr {kind}, {known['Array']}", "operand.array", "operand.other")
         t.label("operand.array")
-        values, home = self._values("operand", thing)
-        before = t.load(self._home, 0, "ptr")
-        unknown = t.new(f"icmp eq ptr {before}, null")
-        same = t.new(f"icmp eq ptr {before}, {home}")
-        t.branch(f"or i1 {unknown}, {same}", "operand.here", "give.up")
-        t.label("operand.here")
-        t.do(f"store ptr {home}, ptr {self._home}")
+        values = self._values("operand", thing)
         t.do("br label %operand.values")
         t.label("operand.other")
-        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "operand.theirs", "operand.plain")
-        t.label("operand.theirs")
-        t.do("br label %operand.values")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "operand.values", "operand.plain")
         t.label("operand.values")
-        found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.theirs ]")
+        found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.other ]")
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.do(f"br label %{'operand.take'}")
         t.label("operand.plain")
@@ -239,8 +232,8 @@ class _Immediate(ObjectText):
         t.end_loop("operand")
         t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
 
-    def _values(self, name: str, thing: str) -> tuple[str, str]:
-        """The NumPy array of an array, and its device; to ``give.up`` where it has none that holds."""
+    def _values(self, name: str, thing: str) -> str:
+        """The NumPy array of an array, on to ``here``; to ``give.up`` where it has none that holds, or another device."""
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
@@ -260,7 +253,14 @@ class _Immediate(ObjectText):
         t.label(f"{name}.still")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.valid")
-        return values, t.new(f"phi ptr [ {home}, %{name}.born ], [ {device}, %{name}.still ]")
+        home = t.new(f"phi ptr [ {home}, %{name}.born ], [ {device}, %{name}.still ]")
+        before = t.load(self._home, 0, "ptr")
+        unknown = t.new(f"icmp eq ptr {before}, null")
+        same = t.new(f"icmp eq ptr {before}, {home}")
+        t.branch(f"or i1 {unknown}, {same}", f"{name}.here", "give.up")
+        t.label(f"{name}.here")
+        t.do(f"store ptr {home}, ptr {self._home}")
+        return values
 
     def _check_values(self, name: str, values: str, types: str) -> None:
         """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""
@@ -344,8 +344,13 @@ class _Immediate(ObjectText):
     def _call_function(self) -> None:
         t, known = self._t, self._known
         t.label("taken")
-        both = t.new(f"and i64 {t.load(self._uneven, 0)}, {t.load(self._by_loop, 0)}")
-        t.branch(f"icmp eq i64 {both}, 0", "taken.well", "give.up")
+        t.branch(f"icmp eq i64 {t.load(self._by_loop, 0)}, 0", "taken.well", "taken.loop")
+        t.label("taken.loop")
+        home = t.load(self._home, 0, "ptr")
+        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
+        self._drop(here)  # (True and False stay)
+        even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
+        t.branch(f"and i1 {even}, {own}", "taken.well", "give.up")
         t.label("taken.well")
         t.do(
             f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
@@ -458,7 +463,7 @@ class _Immediate(ObjectText):
         if name == "show":  # indexing by an array is a function of two arrays
             t.branch(f"icmp eq ptr {self._type(key)}, {known['Array']}", "plain", "show.basics")
             t.label("show.basics")
-        values, _ = self._values(name, first)
+        values = self._values(name, first)
         self._share(values)
         t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
         t.store("1", self._count, 0)
@@ -516,14 +521,12 @@ class _Immediate(ObjectText):
         kind = self._type(thing)
         t.branch(f"icmp eq ptr {kind}, {known['Array']}", "put.value.array", "put.value.other")
         t.label("put.value.array")
-        own, _ = self._values("put.value", thing)
+        own = self._values("put.value", thing)
         t.do("br label %put.value.values")
         t.label("put.value.other")
-        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "put.value.theirs", "put.value.number")
-        t.label("put.value.theirs")
-        t.do("br label %put.value.values")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "put.value.values", "put.value.number")
         t.label("put.value.values")
-        found = t.new(f"phi ptr [ {own}, %put.value.valid ], [ {thing}, %put.value.theirs ]")
+        found = t.new(f"phi ptr [ {own}, %put.value.here ], [ {thing}, %put.value.other ]")
         self._check_values("put.value", found, types)
         t.do("br label %put.value")
         t.label("put.value.number")
@@ -538,8 +541,7 @@ class _Immediate(ObjectText):
         self._share(value)
         t.do(f"store ptr {value}, ptr {t.at(self._taken, 1)}")
         t.store("2", self._count, 0)
-        size = self._size("put.size", values)
-        t.branch(f"icmp sgt i64 {size}, {self._limit}", "put.large", "put.small")
+        t.branch(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}", "put.large", "put.small")
         t.label("put.large")
         part = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
         self._check(part, "put.part", "leave")
@@ -547,8 +549,7 @@ class _Immediate(ObjectText):
         t.store("3", self._count, 0)
         t.branch(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
         t.label("put.part.array")
-        covered = self._size("put.covered", part)
-        t.branch(f"icmp sgt i64 {covered}, {self._limit}", "give.up", "put.part.set")
+        t.branch(f"icmp sgt i64 {self._size('put.covered', part)}, {self._limit}", "give.up", "put.part.set")
         t.label("put.part.set")
         done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {part}, ptr {known['Ellipsis']}, ptr {value})")
         t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")

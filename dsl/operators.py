@@ -20,6 +20,7 @@ from weft.dsl.again import (
     accepts,
     apply,
     apply_anew,
+    check_devices,
     hold,
     recall,
     remember,
@@ -149,6 +150,7 @@ def _in_place(op: str) -> Any:
                 self[...] = found  # type: ignore[index]
                 return self
             return NotImplemented
+        check_devices(op, (self, other))
         before = current_epoch()
         epoch = cut(before, where)
         if epoch is not before:

@@ -48,9 +48,9 @@ _MODULES = {
 }
 
 
-# Functions that make or move arrays, look at what they are, or write to them.
+# Functions that make or move arrays, look at what they are, write to them, or are made of ops whose bits are not NumPy's.
 _NEVER_AT_ONCE = frozenset(
-    "array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
+    "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
     "full_like identity imag indices linspace may_share_memory ndim ones ones_like real shape shares_memory size tri zeros "
     "zeros_like put_along_axis nan_to_num copy".split()
 )

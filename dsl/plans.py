@@ -177,7 +177,7 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
     storages = _storages([results])
-    if storages and all(storage.buffer is not None for storage in storages):
+    if storages and all(storage.buffer is not None or storage.host is not None for storage in storages):
         raise ValueError("nothing is pending: these arrays are evaluated. Compile a function that computes them")
     chosen = codegen.resolve_target(target)
     return tuple(CompiledKernel(kernel, chosen) for kernel in fusion.kernels_of(storages, chosen))

@@ -159,7 +159,7 @@ def take(result: Any) -> Any:
         if is_few(result.size) or not is_supported(result.dtype):
             return result
         home = default_device()
-        small = result.size <= IMMEDIATE[0] and home.name == "cpu" and result.base is None
+        small = result.size <= IMMEDIATE[0] and home.small_on_host and result.base is None
         return hand_out(result, home) if small else import_module("weft.dsl.array").convert(result)
     return import_module("weft.dsl.numpy_face").keep_few(result)
 

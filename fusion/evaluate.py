@@ -59,7 +59,12 @@ def realise(storage: Storage) -> Buffer:
         buffer = storage.buffer
         if buffer is not None:
             return buffer
-        evaluate([storage])
+        if storage.epoch is not None:
+            evaluate([storage])
+        elif (host := storage.host) is not None:
+            buffer = storage.device.upload(host)
+            if storage.host is host:  # (else another thread was first)
+                storage.buffer, storage.host = buffer, None
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:

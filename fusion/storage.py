@@ -50,9 +50,11 @@ class Storage:
     epoch : Epoch or None
     buffer : Buffer or None
         The elements, once realised and for as long as no later version is pending.
+    host : numpy.ndarray or None
+        The elements instead of a buffer, while a small array of a device with memory of its own is in host memory.
     """
 
-    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "shape")
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape")
 
     def __init__(
         self,
@@ -69,6 +71,11 @@ class Storage:
         self.buffer = buffer
         self.expr = expr
         self.epoch = epoch
+
+    def __getattr__(self, name: str) -> None:
+        if name == "host":  # (what recording makes leaves it unset)
+            return None
+        raise AttributeError(name)
 
 
 _numbers = count()

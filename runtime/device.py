@@ -80,6 +80,8 @@ class Device(Services, Protocol):
     """
 
     name: str  # "cpu", "cuda:0", "null"
+    small_on_host: bool  # whether small arrays stay in host memory until a kernel needs them
+    host_math: bool  # whether every op has the bits that host code gives it; else only ops with exact results have
 
     @property
     def memory(self) -> MemoryCount:

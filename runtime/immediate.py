@@ -115,6 +115,7 @@ class Immediate:
 
     name: str
     memory: Any  # as `MemoryCount`
+    small_on_host = host_math = True
     streaming = False  # streams hold no work that anybody could be too early for
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ class NullDevice(Immediate):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.small_on_host = False  # (all is compiled)
         self.memory = NoMemory()
         self._target: Any = None
         self.launched = 0

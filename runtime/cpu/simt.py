@@ -39,6 +39,7 @@ class SimtDevice(CpuDevice):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.small_on_host = not name.endswith((":backward", ":watched"))  # (there kernels are to be tested)
         super().__init__()
         self.most_blocks = MAX_BLOCKS
 

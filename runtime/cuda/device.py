@@ -45,6 +45,9 @@ class CudaDevice(GpuServices):
         Driver functions; cuda.bindings.driver unless a test brings its own.
     """
 
+    small_on_host = True
+    host_math = False
+
     def __init__(self, ordinal: int, table: Any = None) -> None:
         if table is None:
             from cuda.bindings import driver

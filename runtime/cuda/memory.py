@@ -137,7 +137,7 @@ class Block(Buffer):
         self.device = pool.device
         self.address = address
         self.nbytes = nbytes
-        self.unwritten = self.origin = None
+        self.unwritten = self.origin = self.values = None
         self._pool = pool
         self.size = size
         self.home = self.writer = home
