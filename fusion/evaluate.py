@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
@@ -65,6 +66,7 @@ def realise(storage: Storage) -> Buffer:
             buffer = storage.device.upload(host)
             if storage.host is host:  # (else another thread was first)
                 storage.buffer, storage.host = buffer, None
+                STATISTICS.uploaded += 1
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:

@@ -55,6 +55,7 @@ class Storage:
     """
 
     __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape")
+    host: np.ndarray | None
 
     def __init__(
         self,

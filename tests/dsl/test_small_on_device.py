@@ -83,7 +83,10 @@ def test_what_a_gpu_computes_with_other_bits_is_recorded(device: Any, name: str,
 def test_a_kernel_reads_what_an_array_held_when_it_was_recorded(device: Any) -> None:
     large, small = wf.asarray(np.arange(60_000.0).reshape(6, -1)), wf.asarray(np.arange(6.0))
     row = small[1:3]
-    pending = large * small[:, None]
+    with wf.profile() as moved:
+        pending = large * small[:, None]
+        wf.evaluate(large + 1)
+    assert ", 1 small arrays moved to the device" in moved.summary
     small[1] = -1.0
     row += 10.0
     after = large * small[:, None]
