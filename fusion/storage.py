@@ -35,8 +35,9 @@ SHORT_LIMIT = 16
 TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
-# Small operations in a row beside large pending arrays after which these are evaluated: what follows is done at the call.
-SMALL_RUN = 8
+# Small operations in a row beside large pending arrays after which these are evaluated, and what follows is done at the call:
+# more than the walls of a time step of several fields.
+SMALL_RUN = 16
 
 
 class Storage:

@@ -289,7 +289,7 @@ def test_small_work_beside_large_pending_arrays_is_done_at_the_call() -> None:
         assert np.array_equal(np.asarray(smoothed(wf, image, 300)), np.asarray(made))
 
 
-@pytest.mark.parametrize("walls", [2, 6])
+@pytest.mark.parametrize("walls", [2, 8])
 def test_few_small_writes_between_large_operations_stay_recorded(walls: int) -> None:
     def steps(xp: Any) -> Any:
         x = xp.asarray(np.arange(40_000.0).reshape(200, 200))
