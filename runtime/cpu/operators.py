@@ -85,31 +85,40 @@ def compile_operators() -> ObjectCode:
 
 def _text() -> str:
     """LLVM text of all functions, and of one that gives their addresses."""
-    lines = [f"@{_TABLE_NAME} = external global [{len(_TABLE)} x ptr]"]
-    for k in range(_MOST):
-        at = _FIRST + _EACH * k
-        words = [
-            f"%w{m} = load ptr, ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {m})"
-            for m in (*range(_FIRST), *range(at, at + _EACH))
-        ]
-        begin = "\n  ".join(
-            (
-                *words,
-                "%given = alloca [3 x ptr]",
-                *(f"%at{m} = getelementptr ptr, ptr %given, i64 {m}" for m in range(3)),
+    words = "\n  ".join(
+        f"%w{k} = load ptr, ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {k})" for k in range(_FIRST)
+    )
+    own = "\n  ".join(
+        f"%own{k}.at = getelementptr ptr, ptr %own, i64 {k}\n  %own{k} = load ptr, ptr %own{k}.at" for k in range(_EACH)
+    )
+    given = "\n  ".join(f"%at{k} = getelementptr ptr, ptr %given, i64 {k}" for k in range(3))
+    body = _BODY.replace("{begin}", "\n  ".join((words, own, "%given = alloca [3 x ptr]", given)))
+    lines = [f"@{_TABLE_NAME} = external global [{len(_TABLE)} x ptr]", body]
+    names = []
+    for name, kind, taken in (("either", "ptr", "ab"), ("first", "ptr", "ab"), ("set", "i32", "abc")):
+        operands = ", ".join(f"ptr %{each}" for each in taken)
+        for k in range(_MOST):
+            names.append(f"{name}{k}")
+            place = f"ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {_FIRST + _EACH * k})"
+            call = f"%found = tail call {kind} @{name}({operands}, {place})"
+            lines.append(
+                f"define internal {kind} @{name}{k}({operands}) nounwind {{\n  {call}\n  ret {kind} %found\n}}"
             )
-        )
-        forward = f"""store ptr %a, ptr %at0
-  store ptr %b, ptr %at1
-  %found = call ptr %w{at}(ptr %w{at + 1}, ptr %given, i64 2, ptr null)
-  ret ptr %found"""
-        lines.append(f"""
-define internal ptr @either{k}(ptr %a, ptr %b) nounwind {{
-  {begin}
+    places = "\n  ".join(f"i64 {k}, label %{name}" for k, name in enumerate(names))
+    returns = "\n".join(f"{name}:\n  ret ptr @{name}" for name in names)
+    lines.append(
+        f"define ptr @{_NAME}(i64 %k) {{\n  switch i64 %k, label %none [\n  {places} ]\n{returns}\nnone:\n  ret ptr null\n}}"
+    )
+    return "\n".join(lines)
+
+
+_BODY = f"""
+define internal ptr @either(ptr %a, ptr %b, ptr %own) noinline nounwind {{
+  {{begin}}
   %type.at = getelementptr i8, ptr %a, i64 {TYPE}
   %type = load ptr, ptr %type.at
-  %own = icmp eq ptr %type, %w0
-  br i1 %own, label %forward, label %maybe
+  %same = icmp eq ptr %type, %w0
+  br i1 %same, label %forward, label %maybe
 maybe:
   %below = call i32 %w1(ptr %type, ptr %w0)
   %is.below = icmp ne i32 %below, 0
@@ -117,17 +126,23 @@ maybe:
 reflected:
   store ptr %b, ptr %at0
   store ptr %a, ptr %at1
-  %turned = call ptr %w{at + 2}(ptr %w{at + 3}, ptr %given, i64 2, ptr null)
+  %turned = call ptr %own2(ptr %own3, ptr %given, i64 2, ptr null)
   ret ptr %turned
 forward:
-  {forward}
+  store ptr %a, ptr %at0
+  store ptr %b, ptr %at1
+  %found = call ptr %own0(ptr %own1, ptr %given, i64 2, ptr null)
+  ret ptr %found
 }}
-define internal ptr @first{k}(ptr %a, ptr %b) nounwind {{
-  {begin}
-  {forward}
+define internal ptr @first(ptr %a, ptr %b, ptr %own) noinline nounwind {{
+  {{begin}}
+  store ptr %a, ptr %at0
+  store ptr %b, ptr %at1
+  %found = call ptr %own0(ptr %own1, ptr %given, i64 2, ptr null)
+  ret ptr %found
 }}
-define internal i32 @set{k}(ptr %a, ptr %b, ptr %c) nounwind {{
-  {begin}
+define internal i32 @set(ptr %a, ptr %b, ptr %c, ptr %own) noinline nounwind {{
+  {{begin}}
   store ptr %a, ptr %at0
   store ptr %b, ptr %at1
   store ptr %c, ptr %at2
@@ -137,7 +152,7 @@ delete:
   %gone = call ptr %w2(ptr %w4, ptr %given, i64 2, ptr null)
   br label %done
 set:
-  %put = call ptr %w{at}(ptr %w{at + 1}, ptr %given, i64 3, ptr null)
+  %put = call ptr %own0(ptr %own1, ptr %given, i64 3, ptr null)
   br label %done
 done:
   %result = phi ptr [ %gone, %delete ], [ %put, %set ]
@@ -148,11 +163,5 @@ well:
   ret i32 0
 wrong:
   ret i32 -1
-}}""")
-    names = [f"{name}{k}" for name in ("either", "first", "set") for k in range(_MOST)]
-    places = "\n  ".join(f"i64 {k}, label %{name}" for k, name in enumerate(names))
-    returns = "\n".join(f"{name}:\n  ret ptr @{name}" for name in names)
-    lines.append(
-        f"define ptr @{_NAME}(i64 %k) {{\n  switch i64 %k, label %none [\n  {places} ]\n{returns}\nnone:\n  ret ptr null\n}}"
-    )
-    return "\n".join(lines)
+}}
+"""
