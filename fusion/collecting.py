@@ -4,12 +4,15 @@ In: the collector's calls before and after a collection. Out: while it runs, the
 of his own, to which the interrupted one is another thread's. Always true: what was interrupted goes on in the epoch that it
 began in.
 
-An interrupt that comes in the microsecond of a callback is raised to nobody, and Python has handled it: it is lost.
+An interrupt that comes during a collection is raised in a callback, or in a finaliser such as those of LLVM's objects, where Python
+reports it as unraisable and goes on. So what is told of those raises it again, behind the collection.
 """
 
 from __future__ import annotations
 
+import _thread
 import gc
+import sys
 from typing import Any
 
 from weft.fusion.storage import recording
@@ -35,7 +38,20 @@ def _end(phase: str, info: dict[str, Any]) -> None:
         recording.interrupted = None
 
 
+_report = sys.unraisablehook
+
+
+def _raise_again(unraisable: Any) -> None:
+    """Interrupt the program once more where nobody has heard of it."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        # (in a thread of its own: here it would be lost again)
+        _thread.start_new_thread(_thread.interrupt_main, ())
+    else:
+        _report(unraisable)
+
+
 def keep_apart() -> None:
     """Let collections be told of."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
+    sys.unraisablehook = _raise_again

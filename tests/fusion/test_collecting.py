@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -71,3 +74,15 @@ def test_nothing_is_left_behind() -> None:
     for _ in range(100):
         gc.collect(0)
     assert sys.getrefcount(epoch) == before
+
+
+def test_an_interrupt_during_a_collection_is_raised_behind_it() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        collecting._raise_again(SimpleNamespace(exc_type=KeyboardInterrupt))
+        time.sleep(10)
+
+
+def test_what_else_cannot_be_raised_is_reported() -> None:
+    with mock.patch.object(collecting, "_report") as report:
+        collecting._raise_again(SimpleNamespace(exc_type=ValueError))
+    report.assert_called_once()
