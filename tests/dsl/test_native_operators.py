@@ -23,6 +23,16 @@ from weft.fusion import INTERNED, Epoch, Storage, recording
 from weft.runtime import CompileError, DeviceMismatchError
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _for_these_tests_alone() -> Iterator[None]:
+    before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
+    yield
+    for kind, members in before.items():
+        for name, member in members.items():
+            if vars(kind)[name] is not member:
+                setattr(kind, name, member)
+
+
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
     quicken_all()

@@ -38,12 +38,13 @@ pytestmark = pytest.mark.skipif(
 
 def child(folder: Path, what: str) -> dict[str, str]:
     """What a process says, by the first word of each line."""
+    paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEFT_CACHE_DIR": str(folder / "cache"), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-m", "tests.runtime.bindings_child", str(folder), what],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEFT_CACHE_DIR": str(folder / "cache"), "PATH": ""},
+        env={**paths, "WEFT_IMMEDIATE": "0"},  # (its arrays are small: they are to be the device's all the same)
         timeout=120,
         check=False,
     )
