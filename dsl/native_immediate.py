@@ -79,6 +79,8 @@ _METHODS = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax
 _NAMES = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "dot", "matmul", "inner")
 # Functions and methods whose results may be views.
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
+# Builtins in the place of methods, and what they call where the work is not small.
+INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}
 _compiling: list[threading.Thread] = []
 _installing = threading.Lock()
 _failed: list[CompileError] = []  # for the thread that works to tell
@@ -129,8 +131,11 @@ def _install() -> None:
     made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
-        if isinstance(slow := vars(kind)[name], FunctionType):  # (not twice)
+        if (kind, name) not in INSTALLED:
+            # (a method in Python, or native code that records)
+            slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
             made.append((kind, name, make_immediate(mode, way, slow, table)))
+            INSTALLED[kind, name] = made[-1][2], slow
 
     for row in OPS.values():
         name = row.dunder

@@ -16,6 +16,7 @@ from typing import Any
 from weft.dsl.again import ASSIGN, LEFT, SET, SHOW, bind_memory
 from weft.dsl.array import Array, Scalar
 from weft.dsl.indexing import element
+from weft.dsl.native_immediate import INSTALLED
 from weft.dsl.native_objects_text import ObjectText
 from weft.dsl.ufunc import UFunc
 from weft.dsl.windows import WINDOWS
@@ -83,16 +84,21 @@ def quicken_all() -> None:
     """Put native code in the place of what says that it can; where it cannot be made, they stay."""
     try:
         for kind in (Array, Scalar, UFunc):
-            for name, function in list(vars(kind).items()):
+            for name, member in list(vars(kind).items()):
+                above, function = INSTALLED.get((kind, name), (None, member))
                 recorded = getattr(function, "records", None)
-                if recorded is not None:
-                    op, way, does = recorded
-                    setattr(kind, name, quicken(op, way, does, function))
+                if recorded is None:
+                    continue
+                made = quicken(*recorded, function)
+                if above is None:
+                    setattr(kind, name, made.method())
+                else:
+                    above.exchange(function, made.call)
     except CompileError:
         return
 
 
-def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Any:
+def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
     """A method that finds again in native code what it can, and calls `function` where not.
 
     Raises CompileError where it cannot be made.
@@ -102,7 +108,7 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
     words = [*map(python_function, _FUNCTIONS), *map(id, objects)]
     name = function.__name__
     text = f"{name}{Signature(plain)}\n--\n\n{function.__doc__ or ''}"
-    return Builtin(NAME, operator_text(), words, objects, name, text).method()
+    return Builtin(NAME, operator_text(), words, objects, name, text)
 
 
 @cache

@@ -172,6 +172,15 @@ class Builtin:
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
         lasting(self)  # whoever has the function may call it, also where another thread made this once more
 
+    def exchange(self, old: object, new: object) -> None:
+        """Let it call one object in the place of another that it was made with."""
+        begin = id(self.table) + bytes.__basicsize__ - 1
+        words = (ctypes.c_int64 * (len(self.table) // 8)).from_address(begin)
+        self._objects = (*self._objects, new)  # (the old one may be in use)
+        for k, word in enumerate(words):
+            if word == id(old):
+                words[k] = id(new)
+
     def method(self) -> Any:
         """The function as a method of a class: what it is called on comes first."""
         make = ctypes.pythonapi.PyInstanceMethod_New

@@ -629,3 +629,21 @@ def test_native_code_leaves_nothing_behind() -> None:
     assert referred() == before
     # (what is made native or found again meanwhile refers to the class as well, a few times in all, not each turn)
     assert sys.getrefcount(wf.Array) - made < 200
+
+
+def test_what_is_called_where_work_is_not_small_is_exchanged() -> None:
+    calls: list[str] = []
+
+    def total(self: Any) -> None:
+        calls.append("first")
+
+    def other(self: Any) -> None:
+        calls.append("second")
+
+    made = native_immediate.make_immediate(native_immediate.Mode.CALL, native_immediate.plainly(np.ndarray.sum), total)
+    small, large = wf.asarray(np.ones(3)), wf.asarray(np.ones(100_000))
+    made.call(large)
+    made.exchange(total, other)
+    made.call(large)
+    assert calls == ["first", "second"]
+    assert made.call(small) == 3 and calls == ["first", "second"]
