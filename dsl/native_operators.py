@@ -89,7 +89,8 @@ def quicken_all() -> None:
                 recorded = getattr(function, "records", None)
                 if recorded is None:
                     continue
-                made = quicken(*recorded, function)
+                op, way, does = recorded
+                made = quicken(op, way, does, function)
                 if above is None:
                     setattr(kind, name, made.method())
                 else:
