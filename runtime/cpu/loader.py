@@ -47,6 +47,12 @@ def _address(symbol: str) -> int:
     return ctypes.cast(found, ctypes.c_void_p).value or 0 if found is not None else 0
 
 
+@cache
+def _functions_of_llvms_own() -> dict[str, int]:
+    """Functions that LLVM calls in the place of loops, whoever asked for them."""
+    return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
+
+
 class HostFunction:
     """A loaded kernel: `call` is its entry, and keeps the code.
 
@@ -86,7 +92,7 @@ def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) 
     """Link an object file: what keeps it, and the addresses of its functions `names`."""
     memory: Any
     try:
-        memory = elf.link(code, outside)
+        memory = elf.link(code, {**_functions_of_llvms_own(), **outside})
         addresses = [memory.symbols.get(name, 0) for name in names]
     except elf.UnsupportedObjectError:
         memory, addresses = import_module("weft.runtime.cpu.mcjit").link(code, outside, names)
