@@ -328,9 +328,11 @@ def _limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return how many elements a function's arguments may have for it to be little work."""
     if name in GROWING:
         return GROWN
-    if name in _EXACT and len(arguments) == 1 and not options and type(arguments[0]) is Array:
+    if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
-        if values is not None and values.dtype.kind in "biu" and values.flags.c_contiguous:
+        axes = [*arguments[1:], *options.values()]
+        whole = not axes or (arguments[0].ndim == 1 and axes in ([0], [-1]))
+        if whole and values is not None and values.dtype.kind in "biu" and values.flags.c_contiguous:
             return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
     return IMMEDIATE[0]
 

@@ -6,6 +6,7 @@ lies; or positions. Both go by a running count of the mask: the element with cou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as runtime
-from weft.dsl.array import Array, as_operand, convert, expr_of, record, wrap, write
+from weft.dsl.array import Array, as_operand, expr_of, record, wrap, write
 from weft.dsl.immediate import hand_out, put_masked
 from weft.fusion import (
     Expr,
@@ -30,6 +31,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
+from weft.runtime import Device
 
 _INT64 = np.dtype(np.int64)
 
@@ -111,38 +113,43 @@ def select(array: Array, mask: Array) -> Array | None:
     # (a block of rows, or of elements where both lie in order)
     if values.flags.c_contiguous and test.flags.c_contiguous:
         values, test, length = values.reshape(-1, *rest), test.reshape(-1), test.size
-    size = max(1, BLOCK * length // test.size)
-    blocks = [slice(k, k + size) for k in range(0, length, size)]
-    counts = [int(np.count_nonzero(test[block])) for block in blocks]
-    ends = np.cumsum(counts).tolist()
-    storage = Storage((ends[-1], *rest), values.dtype, device, device.allocate(ends[-1] * prod(rest) * values.itemsize))
-    out = device.lend(storage.buffer, storage.dtype, storage.shape)  # type: ignore[attr-defined]
 
-    def copy(block: slice, begin: int, end: int) -> None:
+    def copy(block: slice, out: np.ndarray) -> None:
         places = np.flatnonzero(test[block])
         # (only "clip" writes into memory of this dtype without a copy; no place is out of range)
-        values[block].reshape(-1, *rest).take(places, axis=0, out=out[begin:end], mode="clip")
+        values[block].reshape(-1, *rest).take(places, axis=0, out=out, mode="clip")
 
-    calls = [partial(copy, block, end - n, end) for block, n, end in zip(blocks, counts, ends, strict=True) if n]
+    return _collect(copy, test, max(1, BLOCK * length // test.size), rest, values.dtype, device)
+
+
+def _positions(mask: np.ndarray, device: Device) -> Array:
+    """Flat positions of what holds in a mask in C order."""
+    flat = mask.reshape(-1)
+
+    def fill(block: slice, out: np.ndarray) -> None:
+        np.add(np.flatnonzero(flat[block]), block.start, out=out)
+
+    return _collect(fill, flat, BLOCK, (), _INT64, device)
+
+
+def _collect(
+    fill: Callable[[slice, np.ndarray], None],
+    test: np.ndarray,
+    size: int,
+    rest: tuple[int, ...],
+    dtype: np.dtype,
+    device: Device,
+) -> Array:
+    """What `fill` writes for each block of `size` rows of a mask, an item for each element that holds, on all threads."""
+    blocks = [slice(k, k + size) for k in range(0, len(test), size)]
+    ends = np.cumsum([np.count_nonzero(test[block]) for block in blocks]).tolist()
+    storage = Storage((ends[-1], *rest), dtype, device, device.allocate(ends[-1] * prod(rest) * dtype.itemsize))
+    out = device.lend(storage.buffer, dtype, storage.shape)  # type: ignore[attr-defined]
+    calls = [
+        partial(fill, b, out[begin:end]) for b, begin, end in zip(blocks, [0, *ends], ends, strict=False) if end > begin
+    ]
     runtime.run_calls(calls, runtime.thread_count())
     return wrap(storage)
-
-
-def _positions(mask: np.ndarray, threads: int) -> np.ndarray:
-    """Flat positions of what holds in a mask in C order, found block by block on all threads."""
-    flat = mask.reshape(-1)
-    blocks = range(0, flat.size, BLOCK)
-    counts = [int(np.count_nonzero(flat[k : k + BLOCK])) for k in blocks]
-    ends = np.cumsum(counts).tolist()
-    found = np.empty(ends[-1] if ends else 0, np.int64)
-
-    def fill(start: int, begin: int, end: int) -> None:
-        np.add(np.flatnonzero(flat[start : start + BLOCK]), start, out=found[begin:end])
-
-    runtime.run_calls(
-        [partial(fill, k, end - n, end) for k, n, end in zip(blocks, counts, ends, strict=True) if n], threads
-    )
-    return found
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
@@ -156,7 +163,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
         values = mask.numpy()
         if values.size <= SMALL:
             return np.nonzero(values)
-        flat_positions = convert(_positions(values, runtime.thread_count()), device)
+        flat_positions = _positions(values, device)
         return _along_axes(expr_of(flat_positions), mask.shape) if mask.ndim > 1 else (flat_positions,)
     shape = (_count(mask),)
     if not shape[0]:

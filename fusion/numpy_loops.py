@@ -124,8 +124,13 @@ def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> No
         pairs.append((_window(out, shape, strides, offset), value))
     base = boxes[0].operands[0]
     if base.kind == "constant":
-        _fill_around(out, _border(boxes[0]), np.frombuffer(base.attrs[0], base.dtype)[0])
+        _fill_around(out, _border(boxes[0]), _value_of(base))
     _copy(pairs, threads)
+
+
+def _value_of(node: Expr) -> Any:
+    """The number that a constant is everywhere."""
+    return np.frombuffer(node.attrs[0], node.dtype)[0]
 
 
 def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: Any) -> None:
@@ -286,7 +291,20 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
         run_calls([partial(base.take, index[b], 0, target[b], "clip") for b in blocks], threads)
 
 
+# -- constants ----------------------------------------------------------------------------------------------------------------
+
+
+def _fill_operands(node: Expr) -> tuple[Expr, ...] | None:
+    """Bytes, which the C library sets without reading the memory first."""
+    return () if node.dtype.itemsize == 1 and node.size >= LEAST else None
+
+
+def _fill(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
+    out.fill(_value_of(node))
+
+
 TABLE = {
+    ("constant", ""): NumpyLoop(_fill_operands, _fill),
     ("update", ""): NumpyLoop(_box_operands, _copy_boxes),
     ("reduce", "argmax"): NumpyLoop(_extreme_operands, _find_extreme),
     ("reduce", "argmin"): NumpyLoop(_extreme_operands, _find_extreme),

@@ -257,8 +257,10 @@ def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> N
     assert not isinstance(found, wf.Array)
     assert wf.statistics() == before
     assert found == getattr(np, name)(numbers)
+    assert getattr(wf, name)(x, axis=0) == getattr(wf, name)(x, -1) == found
+    assert wf.statistics() == before
     assert isinstance(getattr(wf, name)(longer), wf.Array)
-    assert isinstance(getattr(wf, name)(x, axis=0), wf.Array)
+    assert isinstance(getattr(wf, name)(x.reshape(1 << 10, -1), axis=0), wf.Array)
 
 
 def test_parts_of_a_recorded_function_are_recorded_however_small() -> None:

@@ -30,6 +30,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "argmin of rows": lambda xp, x: xp.argmin(x, -1),
     "argmax of columns": lambda xp, x: xp.argmax(x, 0),
     "count": lambda xp, x: xp.count_nonzero(x),
+    "one flag": lambda xp, x: xp.isfinite(x),  # (of integers it holds everywhere)
     "sum": lambda xp, x: (x > 50).sum(),
 }
 
