@@ -205,6 +205,7 @@ def attempt_in_place(way: Way, target: Array, other: Any) -> bool:
     if kind is Array or kind is np.ndarray:
         if other.size > IMMEDIATE[0] or not (way.types >> other.dtype.num) & 1:
             return False
+    _note()
     way.function(values, other)
     return True
 
@@ -292,6 +293,7 @@ def _is_common(dtype: Any) -> bool:
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
     """Return a NumPy function of small arrays, whatever they hold; `MISSED` where they are not small."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
+        _note()
         return product
     limit = _limit_of(name, arguments, options)
     found: list[tuple[np.ndarray, Array]] = []
@@ -321,6 +323,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if not found or not _is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
+    _note()
     return hand_out(function(*given, **named), found[0][1].device, found)
 
 

@@ -29,6 +29,7 @@ _ADDRESS, _DISTANCE, _CALL = 1, 2, 4
 _SLOTS = (9, 41, 42)
 _JUMP = b"\xff\x25\x00\x00\x00\x00"  # to the address in the eight bytes that follow
 _STUB = 16
+_RELOCATED = ".data.rel.ro"
 
 
 class UnsupportedObjectError(Exception):
@@ -93,10 +94,11 @@ class _Linker:
     def __init__(self, code: bytes, outside: Mapping[str, int]) -> None:
         self.code = code
         self.outside = outside
-        magic, kind, machine, _, _, _, start, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+        magic, kind, machine, _, _, _, start, _, _, _, _, size, count, names = _HEADER.unpack_from(code)
         if magic[:6] != b"\x7fELF\x02\x01" or (kind, machine, size) != (_OBJECT, _X86_64, _SECTION.size):
             raise UnsupportedObjectError("not an object file for x86-64")
         self.sections = [Section(*_SECTION.unpack_from(code, start + k * size)) for k in range(count)]
+        self.names = self.sections[names].offset
         self.places: dict[int, int] = {}  # number of a section -> where it goes
         self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
 
@@ -106,9 +108,11 @@ class _Linker:
         found = []
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
             name, _, _, section, value, _ = _SYMBOL.unpack_from(self.code, at)
-            begin = names + name
-            found.append(Symbol(self.code[begin : self.code.index(b"\0", begin)].decode(), section, value))
+            found.append(Symbol(self.read_name(names + name), section, value))
         return found
+
+    def read_name(self, begin: int) -> str:
+        return self.code[begin : self.code.index(b"\0", begin)].decode()
 
     def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
         """What is to be filled in: section, offset, kind, symbol, addend."""
@@ -167,7 +171,9 @@ class _Linker:
             # no exception goes through code of ours, so that nothing reads how to unwind it
             if not section.flags & _LOADED or not section.size or section.kind == _UNWINDING:
                 continue
-            if section.flags & (_WRITTEN | _THREAD_LOCAL) or section.kind != _BITS:
+            # (tables of addresses are written to by the linker alone)
+            kept = section.flags & _WRITTEN and not self.read_name(self.names + section.name).startswith(_RELOCATED)
+            if kept or section.flags & _THREAD_LOCAL or section.kind != _BITS:
                 raise UnsupportedObjectError("it has memory of its own that is written to")
             size = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
             self.places[number] = size

@@ -94,6 +94,16 @@ def test_a_jump_table() -> None:
     assert [entry(k) for k in range(13)] == [k * k * 7 + (k % 3) for k in range(12)] + [-1]
 
 
+def test_a_table_of_functions() -> None:
+    functions = "\n".join(f"define internal i64 @f{k}(i64 %x) noinline {{ ret i64 {k * k * 7} }}" for k in range(12))
+    arms = " ".join(f"i64 {k}, label %c{k}" for k in range(12))
+    cases = "\n".join(f"c{k}: ret ptr @f{k}" for k in range(12))
+    text = f"{functions}\ndefine ptr @entry(i64 %x) {{ switch i64 %x, label %none [ {arms} ]\n{cases}\nnone: ret ptr null }}"
+    image = elf.link(compiled(text), {})
+    found = TAKES(image.symbols["entry"])
+    assert [TAKES(found(k))(0) for k in range(12)] == [k * k * 7 for k in range(12)] and not found(12)
+
+
 @pytest.mark.parametrize(
     ("text", "triple"),
     [
@@ -165,3 +175,23 @@ print(sorted({"llvmlite", "sympy", "cuda", "weft.codegen.llvm.host_threads"} & s
 
 def test_the_header_is_the_standard_one() -> None:
     assert struct.calcsize(elf._HEADER.format) == 64 and elf._SECTION.size == 64 and elf._SYMBOL.size == 24
+
+
+def test_native_code_for_small_work_loads_no_compiler(tmp_path: Path) -> None:
+    code = """
+import sys, threading, types, numpy as np, weft as wf
+x = wf.asarray(np.arange(4.0))
+for round in range(2):
+    for _ in range(2000):
+        float(x.sum())  # (a method alone comes to it, too)
+    for thread in threading.enumerate():
+        if thread.name == "weft-compiler":
+            thread.join()
+print(type(vars(wf.Array)["sum"]).__name__, "llvmlite" in sys.modules)
+"""
+    env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": str(tmp_path)}
+    told = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout.split()
+        for _ in range(2)
+    ]
+    assert told == [["instancemethod", "True"], ["instancemethod", "False"]]
