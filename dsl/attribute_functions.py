@@ -52,4 +52,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         raise TypeError(
             f"Cannot cast from {np.result_type(source)!r} to {dst.dtype!r} according to the rule {casting!r}"
         )
-    dst[...] = source if where is True else manipulation.where(where, source, dst)
+    if where is not True:
+        # (cast first: two integer dtypes may have none in common but a float)
+        typed = source.astype(dst.dtype) if isinstance(source, Array) else source
+        source = manipulation.where(where, typed, dst)
+    dst[...] = source

@@ -18,10 +18,10 @@ from weft.fusion.centred import with_own_centre
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.index_map import Affine, disjoint
-from weft.fusion.nest import Nest, goes_across, make_nest
-from weft.fusion.parts import chunk_length, too_long
+from weft.fusion.nest import goes_across, make_nest
+from weft.fusion.parts import chunk_length, fold_loops, order_alone, too_long
 from weft.fusion.stored import base_of
-from weft.fusion.task import FoldOrder, Task
+from weft.fusion.task import Task
 
 MAX_INSTRUCTIONS = 400
 MAX_BUFFERS = 24
@@ -253,7 +253,7 @@ class Grouping:
 
 def measured_in_parts(task: Task, *, for_gpu: bool) -> bool:
     """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
-    return task.centred is not None and _order_alone(task, for_gpu=for_gpu).chunk > 0
+    return task.centred is not None and order_alone(task, for_gpu=for_gpu).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
@@ -295,34 +295,20 @@ def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) ->
     trial.placed.append(own)
     nest = make_nest(trial)
     sums = [p for p in trial.placed if p.task.rounds()]
-    if any(_fold_order(p, nest) != _order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
+    if any(fold_loops(p, nest) != order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
         return "its sums would be folded in another order"
+    ways = [(p, order_alone(p.task, for_gpu=for_gpu).across) for p in sums if p.task.kind == "reduce"]
     if for_gpu:
         # which of its threads share a sum depends on what the kernel reads side by side
-        across, fixed = goes_across(trial, nest), [p for p in sums if p is not own or not needs]
-        if any(_order_alone(p.task, for_gpu=True).across != across for p in fixed if p.task.kind == "reduce"):
+        across = goes_across(trial, nest)
+        if any(way != across for p, way in ways if p is not own or not needs):
             return "its sums would be shared by other threads"
+    elif len({way for _, way in ways}) > 1:
+        return "its sums go different ways through memory"
     chunk = chunk_length(trial, nest, for_gpu=for_gpu)
-    if any(_order_alone(p.task, for_gpu=for_gpu).chunk != chunk for p in sums if p.task.kind == "reduce"):
+    if any(order_alone(p.task, for_gpu=for_gpu).chunk != chunk for p in sums if p.task.kind == "reduce"):
         return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
     return ""
-
-
-def _fold_order(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
-    first = len(nest.outer)
-    return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
-
-
-def _order_alone(task: Task, *, for_gpu: bool) -> FoldOrder:
-    """How a task folds by itself."""
-    if task.order is None:
-        alone = Group(0)
-        start_group(alone, task)
-        nest = make_nest(alone)
-        chunk = chunk_length(alone, nest, for_gpu=for_gpu)
-        task.order = FoldOrder(_fold_order(alone.placed[0], nest), chunk, for_gpu and goes_across(alone, nest))
-    return task.order
 
 
 def commit_loops(group: Group, placed: Placed) -> None:

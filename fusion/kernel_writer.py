@@ -21,6 +21,7 @@ from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
 from weft.fusion.nest import Nest, fold_position
+from weft.fusion.parts import order_alone
 from weft.fusion.sizes import Size
 from weft.fusion.traffic import traffic
 
@@ -53,6 +54,11 @@ class Lowered:
     def sizes(self) -> dict[str, int]:
         """The values of the parameters that are extents and strides."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
+
+
+def across(holds: bool) -> dict[str, Any]:
+    """The attribute of a reduce loop whose results lie side by side: they take lanes, and each is folded in order."""
+    return {"across": True} if holds else {}
 
 
 class KernelWriter:
@@ -455,12 +461,17 @@ class KernelWriter:
         names = tuple(name for p in carriers for name in self.fold_names(p)) if loop.role == "reduce" else ()
         start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
         role = "serial" if loop.role == "parallel" else loop.role
-        with self.builder.loop(stop, role, start=start, initial=carried, combine=names) as opened:
+        how = self.ways(carriers) if loop.role == "reduce" else {}
+        with self.builder.loop(stop, role, start=start, initial=carried, combine=names, **how) as opened:
             self.indices.append(opened.index)
             after = self._inner_loop(carriers, inner, number + 1, list(opened.carried), None)
             opened.yield_(*after)
         self.indices.pop()
         return opened.results
+
+    def ways(self, folds: list[Placed]) -> dict[str, Any]:
+        """Whether the results of a CPU's loop that folds take its lanes: as each fold has it by itself."""
+        return across(self.for_cpu and any(order_alone(p.task).across for p in folds if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
         position = 0

@@ -134,8 +134,9 @@ def _lower_shared(
     scans = [p for p in group.placed if p.task.kind == "scan"]
     split, chunked = _cut(nest, length, base)
     first = SplitWriter(group, chunked, "partial", parametric)
-    first.build_totals(scans, split)
     second = SplitWriter(group, chunked, "shared", parametric)
+    first.for_cpu = second.for_cpu = not for_gpu
+    first.build_totals(scans, split)
     second.build_shared(scans, split, for_gpu=for_gpu)
     return [first.finish(), second.finish()]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import prod
 
 from weft.fusion.fold_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
-from weft.fusion.group import Group, row_bytes, row_size
-from weft.fusion.nest import Nest, goes_across
-from weft.fusion.task import Task
+from weft.fusion.group import Group, Placed, row_bytes, row_size, start_group
+from weft.fusion.nest import Nest, goes_across, make_nest
+from weft.fusion.task import FoldOrder, Task
 
 # Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
 # many, or short ones. Rows across memory (columns) are in the cache only if they are short.
@@ -43,6 +43,24 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool = False) -> int:
     if size <= 2 * CHUNK or (for_gpu and rows >= FULL // 2):
         return 0  # (many rows: the last block would have something to do for each)
     return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
+
+
+def order_alone(task: Task, *, for_gpu: bool = False) -> FoldOrder:
+    """How a task folds by itself, and so in any company."""
+    if task.order is None:
+        alone = Group(0)
+        start_group(alone, task)
+        nest = make_nest(alone)
+        chunk = chunk_length(alone, nest, for_gpu=for_gpu)
+        task.order = FoldOrder(fold_loops(alone.placed[0], nest), chunk, goes_across(alone, nest))
+    return task.order
+
+
+def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
+    """The loops of a nest along which a task folds, and which of its own each of them is."""
+    kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
+    first = len(nest.outer)
+    return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
 def _band(extent: int, columns: int) -> int:

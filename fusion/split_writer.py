@@ -19,7 +19,7 @@ from weft.codegen.ops import accumulators
 from weft.fusion.centred import shift_sums, total_of_squares
 from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed
-from weft.fusion.kernel_writer import KernelWriter
+from weft.fusion.kernel_writer import KernelWriter, across
 from weft.fusion.nest import Nest
 from weft.fusion.task import Centred
 
@@ -154,7 +154,8 @@ class SplitWriter(KernelWriter):
             start, stop = self._bounds(split)
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
-            with self.builder.loop(stop, "reduce", start=start, initial=initial, combine=names) as loop:
+            how = self.ways(scans)
+            with self.builder.loop(stop, "reduce", start=start, initial=initial, combine=names, **how) as loop:
                 self.indices.append(loop.index)
                 following: list[Value] = []
                 for p in self.stage(1):
@@ -179,7 +180,9 @@ class SplitWriter(KernelWriter):
             bounds = self._bounds(split)
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
-            how: dict[str, Any] = {"role": "serial"} if for_gpu else {"role": "reduce", "combine": names}
+            how: dict[str, Any] = (
+                {"role": "serial"} if for_gpu else {"role": "reduce", "combine": names, **across(depth > 1)}
+            )
             with self.builder.loop(self.indices[0], initial=initial, **how) as loop:
                 self.indices.append(loop.index)
                 where = self._scratch_index(split, [depth, *range(1, depth)])
@@ -221,7 +224,7 @@ class SplitWriter(KernelWriter):
         names = tuple(name for p in folds for name in self.fold_names(p))
         chunks = self.integer(split.chunks, "chunks")
         common = [self._common_centre(p) for p in folds] if first else []
-        with self.builder.loop(chunks, "reduce", initial=initial, combine=names) as loop:
+        with self.builder.loop(chunks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
             self.indices.append(loop.index)
             where = self._scratch_index(split, [depth, *range(depth)])
             loaded = self.partial_folds(folds, split, at, loop.carried, where)

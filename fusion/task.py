@@ -120,7 +120,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-    """How a task folds by itself: along which loops, in chunks of how many turns (0: in one), and on a GPU whether across rows."""
+    """How a task folds by itself: along which loops, in chunks of how many turns (0: in one), and whether what it folds lies side by side along
+    its results (`nest.goes_across`): these take the lanes then."""
 
     loops: tuple[object, ...]
     chunk: int

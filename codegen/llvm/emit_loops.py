@@ -50,9 +50,10 @@ class LoopEmitter(StreamEmitter):
         last: str = "",
         rolled: bool = False,
         opaque: bool = False,
+        apart: int = 0,
     ) -> list[str]:
         """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
-        sees no index above `last`."""
+        sees no index above `last`. With `apart`, vectors of so many are carried, and iterations have their lanes in turn."""
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
         head, inside, after = f"head{number}", f"body{number}", f"after{number}"
@@ -77,15 +78,24 @@ class LoopEmitter(StreamEmitter):
         if opaque and self.keeps_loops:
             at = self.hidden(kind, at)
         self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
+        types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
+        if apart:
+            lane = self.line(f"and {kind} {self.line(f'sub nsw {kind} {index}, {start}')}, {apart - 1}")
+            for value, of, phi in zip(body.parameters[1:], types, phis, strict=True):
+                self.environment[value] = Item(self.line(f"extractelement {wide(of, apart)} {phi}, {kind} {lane}"))
         yielded = [self.text_of(v, lanes) for v in self.block(body)]
+        if apart:
+            yielded = [
+                self.line(f"insertelement {wide(of, apart)} {phi}, {of} {text}, {kind} {lane}")
+                for of, phi, text in zip(types, phis, yielded, strict=True)
+            ]
         yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` does not come round
         self.turns.turn(body)
         following = self.line(f"add nsw {kind} {index}, {step}")
         self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{self.label} ]"
-        for k, (value, phi) in enumerate(zip(body.parameters[1:], phis, strict=True)):
-            type_name = wide(scalar_type(value.type), lanes)  # type: ignore[arg-type]
+        for k, (of, phi) in enumerate(zip(types, phis, strict=True)):
             self.lines[slot + 1 + k] = (
-                f"  {phi} = phi {type_name} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
+                f"  {phi} = phi {wide(of, apart or lanes)} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
             )
         self.lines.append(f"  br label %{head}{self.rolled_note() if rolled and self.keeps_loops else ''}")
         self.start_label(after)
@@ -132,14 +142,18 @@ class LoopEmitter(StreamEmitter):
         outer, self.outermost = self.outermost, False
         fetched = any(o.opcode == "fetch" for o in body.operations)
         self.fetching = not fetched and (self.streams or len(body.operations) >= LONG)
-        if last and self.streams and self.fills_lines(body, lanes):
+        apart, masked = operation.attributes.get("apart"), self.dialect.masks and maskable(operation)
+        if apart:
+            self.lanes, end = 0, stop if masked else whole
+            vectors = self.plain_loop(body, start, end, 1, wide_start, 0, apart=lanes)
+            self.lanes = lanes
+        elif last and self.streams and self.fills_lines(body, lanes):
             self.stream_loop(body, start, whole, lanes, last)
-            vectors: list[str] = []
+            vectors = []
         else:
             vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
         self.fetching = False
-        masked = self.dialect.masks and maskable(body)
-        if masked:
+        if masked and not apart:
             vectors = self.masked_turn(body, whole, stop, vectors, lanes)
         if half:
             initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)

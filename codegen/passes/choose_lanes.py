@@ -13,7 +13,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import FOLD_LANES, accumulators, find_op, fold
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
-from weft.codegen.passes.fold_identities import EXACT, fold_identities, rounds
+from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
 from weft.codegen.passes.rewrite import Rewriter
@@ -23,11 +23,16 @@ from weft.codegen.target import Target
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     """Mark the loop along which most accesses walk through memory element by element, and of the loops beside it the
-    best in the same way."""
+    best in the same way.
+
+    Which loops fold in lanes a kernel's attributes say: a fold that rounds has the same order whatever else its loop does.
+    Where that has to be done element by element, each has a lane all the same (``apart``).
+    """
     kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
     loops = _loops(kernel.body)
     able = {op for op, _ in loops if _can_have_lanes(op)}
-    able -= _decided(able)
+    folds = [op for op, _ in loops if rounds(op) and not any(o.opcode == "for" and rounds(o) for o in _inside(op))]
+    able -= _decided([op for op, _ in loops], folds)
     worth = sorted(
         ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if op in able), reverse=True
     )
@@ -43,12 +48,18 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
         most, vectors = (4 * target.vector_bytes, 4) if waits else (64, _vectors(inside))
         lanes = FOLD_LANES if rounds(operation) else max(4, min(most, vectors * target.vector_bytes // width))
         _mark(kernel, operation, lanes)
+    for operation in folds:
+        if not operation.attributes.get("across") and not operation.attributes.get("lanes"):
+            _mark(kernel, operation, FOLD_LANES, apart=True)
     return kernel
 
 
-def maskable(body: Block) -> bool:
+def maskable(loop: Operation) -> bool:
     """Whether the machine runs a loop's body under a mask: there are no gathers and scatters of small elements, and no
-    atomic operations."""
+    atomic operations. A fold that rounds does in any case: the order in which it folds must not depend on what stands beside it."""
+    if rounds(loop):
+        return True
+    body = loop.regions[0]
     steps = index_steps(program_order(body.operations), body.parameters[0])
     for operation in program_order(body.operations):
         if operation.opcode == "atomic":
@@ -108,8 +119,7 @@ def _can_have_lanes(operation: Operation) -> bool:
     """Parallel and reduce loops can, if no loop inside has bounds that differ between lanes, and each `if` only chooses
     between two values.
 
-    Of loops inside one another that fold and round only the innermost can: which of them it is must not depend on what else
-    the kernel reads.
+    Of loops inside one another that fold and round only the innermost can.
     """
     if operation.attributes["role"] not in ("parallel", "reduce"):
         return False
@@ -143,35 +153,27 @@ MOST_STEP = 4
 _TURNS = 8
 
 
-def _decided(able: set[Operation]) -> set[Operation]:
-    """Loops that have no lanes because of a fold that rounds: the fold itself, or the parallel loops around it.
-
-    Which of them decides the order in which it folds, so what is computed beside the fold has no say in it.
-    """
+def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
+    """Loops that have no lanes because of a fold that rounds: the parallel loops around it, or, where its attribute ``across``
+    says so, the fold itself."""
     found: set[Operation] = set()
-    for fold_ in able:
-        if rounds(fold_):
-            around = [o for o in able if o.attributes["role"] == "parallel" and fold_ in _inside(o)]
-            own = _unit_accesses(fold_, 0)
-            if own and all(own >= _unit_accesses(o, 0, fold_) for o in around):
-                found.update(around)
-            else:
-                found.add(fold_)
+    for fold_ in folds:
+        if fold_.attributes.get("across"):
+            found.add(fold_)
+        else:
+            found.update(o for o in loops if o.attributes["role"] == "parallel" and fold_ in _inside(o))
     return found
 
 
-def _unit_accesses(operation: Operation, depth: int, within: Operation | None = None) -> int:
+def _unit_accesses(operation: Operation, depth: int) -> int:
     """Accesses that step by one element, less those that step otherwise; without any access, the work of
-    its mathematical functions. What stands deeper runs more often. `within`: of a loop inside alone."""
+    its mathematical functions. What stands deeper runs more often."""
     steps = _steps(operation)
     unit = other = math = 0
-    stack = [((within or operation).regions[0], _TURNS**depth)]
-    beside = _beside_folds(operation)
+    stack = [(operation.regions[0], _TURNS**depth)]
     while stack:
         block, weight = stack.pop()
         for inner in block.operations:
-            if inner in beside:
-                continue
             stack.extend((region, weight * _TURNS) for region in inner.regions)
             if inner.opcode in ("load", "store"):
                 step = steps.get(inner.operands[1], 0)
@@ -180,39 +182,11 @@ def _unit_accesses(operation: Operation, depth: int, within: Operation | None = 
                 other += weight * (step is None or abs(step) > MOST_STEP)
             elif inner.opcode not in ("for", "if", "yield", "constant", "cast", "atomic"):
                 math += find_op(inner.opcode).cost >= 20
-    # (a fold that rounds is folded in the same order whether or not something else in its loop is written side by side)
-    return max(unit - other, 1 if unit + other and (math or rounds(operation)) else 0)
+    return max(unit - other, 1 if rounds(operation) or (unit + other and math) else 0)
 
 
-def _beside_folds(operation: Operation) -> set[Operation]:
-    """What loops that fold and round do beside their first fold: it has no say in the order in which that folds, and others that
-    stand with it have the same order alone."""
-    found: set[Operation] = set()
-    for loop in (operation, *_inside(operation)):
-        if loop.opcode == "for" and rounds(loop):
-            *inside, last = loop.regions[0].operations
-            wanted = _first_sum(loop, last.operands)
-            for o in reversed(inside):
-                if wanted.isdisjoint(o.results):
-                    found.add(o)
-                else:
-                    wanted.update(v for part in program_order([o]) for v in part.operands)
-    return found
-
-
-def _first_sum(loop: Operation, following: tuple[Value, ...]) -> set[Value]:
-    """Of the next accumulators those of the first fold whose order changes its bits."""
-    at = 0
-    for name in loop.attributes["combine"]:
-        width = accumulators(name)
-        if name not in EXACT:
-            return set(following[at : at + width])
-        at += width
-    return set(following)
-
-
-def _mark(kernel: Kernel, operation: Operation, lanes: int) -> None:
-    operation.attributes = {**operation.attributes, "lanes": lanes}
+def _mark(kernel: Kernel, operation: Operation, lanes: int, **attributes: bool) -> None:
+    operation.attributes = {**operation.attributes, "lanes": lanes, **attributes}
     names = operation.attributes.get("combine", ())
     if not names:
         return
@@ -264,6 +238,6 @@ def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
         for operation in block.operations:
             folds = operation.opcode == "for" and operation.attributes["role"] == "reduce"
             if folds and operation.attributes.get("lanes"):
-                return depth, target.has_masks and maskable(operation.regions[0])
+                return depth, target.has_masks
             blocks += [(region, depth + folds) for region in operation.regions]
     return None

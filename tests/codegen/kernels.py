@@ -105,7 +105,8 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
         if start is not None:
             initial[0] = b.constant(start, dtype)
         base = b.op("multiply", i.index, length) if side_by_side else i.index
-        with b.loop(length, "reduce", initial=initial, combine=combine) as j:
+        across = {} if side_by_side else {"across": True}
+        with b.loop(length, "reduce", initial=initial, combine=combine, **across) as j:
             step = j.index if side_by_side else b.op("multiply", j.index, count)
             value = b.load(x, b.op("add", base, step))
             following: list[Any] = []

@@ -140,6 +140,8 @@ def test_destinations_of_other_dtypes() -> None:
         host, masked = np.zeros(3), xp.ones(3, "complex64")
         xp.add.at(host, x % 3, x)
         xp.putmask(masked, masked > 0, xp.asarray([3], "uint64").max())
+        large, kept = xp.asarray([250], "uint8") * xp.asarray([1], "uint64"), xp.arange(-2, 4).astype("int8")
+        xp.copyto(kept, large, where=kept > 1)  # (of uint64 and int8 the common dtype is a float)
         halves, sums, running = xp.ones((2, 3), xp.float16), xp.zeros(2, int), xp.zeros((2, 3), int)
         xp.sum(halves + 0.25, 1, out=sums)  # into integers, as far as they go
         xp.cumsum(halves + 0.5, 1, out=running)
@@ -152,7 +154,7 @@ def test_destinations_of_other_dtypes() -> None:
         xp.max(complexes, 0, out=complexes[0])
         taken = xp.zeros(3, "uint8")
         xp.take(x + 0.5, [1, 2, 3], out=taken)
-        return host, masked, sums, running, halves, taken, counts, lowered, turned, complexes
+        return host, masked, kept, sums, running, halves, taken, counts, lowered, turned, complexes
 
     both(program)
 

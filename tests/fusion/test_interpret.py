@@ -190,6 +190,25 @@ def _kept_and_averaged(value: wf.Array) -> list[wf.Array]:
     return [value, value.mean()]
 
 
+def _kept_beside_means(value: wf.Array) -> list[wf.Array]:
+    squares = value.T * value.T
+    return [value, squares, squares.mean(1, keepdims=True)]
+
+
+@wf.vectorize
+def _branching(x: float) -> float:
+    if x > 0.3:
+        for _ in range(2):
+            x = x * x
+        return x
+    return 1.0 - x
+
+
+def _beside_bytes(value: wf.Array, small: wf.Array) -> list[wf.Array]:
+    wf.evaluate(value, small)
+    return [value.sum(1), value * small]
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -197,6 +216,15 @@ def _kept_and_averaged(value: wf.Array) -> list[wf.Array]:
         lambda new: _kept_and_averaged(wf.stack([new(33, 1)] * 2)),
         lambda new: _kept_and_averaged(new(33, 13) + wf.roll(new(13), 1)),
         lambda new: [new(40, 8) / new(8, 40).T.std(1, keepdims=True)],
+        # what the sum reads comes from registers, where its kernel reads columns
+        lambda new: _kept_beside_means(wf.clip(new(12, 257), -1, 1)),
+        # small elements that no mask reads or writes apart
+        lambda new: _beside_bytes(new(64, 37), (new(37, 64) > 0).T),
+        lambda new: _beside_bytes(new(64, 37), (new(64, 74) > 0)[:, ::2]),
+        lambda new: _beside_bytes(new(64, 37), (new(64, 37) > 0)[:, ::-1]),
+        lambda new: _beside_bytes(new(64, 37), new(37, 64).astype("float16").T),
+        # functions that go over elements one by one
+        lambda new: (lambda x: [x.sum(1), _branching(x), _branching(x).sum(1)])(new(64, 37)),
     ],
 )
 def test_sums_have_one_order_whatever_else_the_same_plan_computes(program: Callable[..., Any]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.fuzz import crossed, disturbed, graphs, lengths, loops, orders, rows, sizes
 from tests.fuzz.programs import check, differences, run_numpy, run_program, short_program
 from weft.fusion.sizes import Trace
+from weft.runtime import override
 
 
 @pytest.mark.parametrize("seed", range(0, 80, 10))
@@ -45,6 +46,12 @@ def test_random_mixtures(seed: int) -> None:
 def test_random_programs_evaluated_in_any_order(seed: int) -> None:
     for k in range(seed, seed + 6):
         assert orders.check(k) == ""
+
+
+@pytest.mark.parametrize("seed", [1300165, 1300731])
+def test_sums_of_rows_have_one_order_where_their_kernel_reads_columns(seed: int) -> None:
+    with override(verify=True):
+        assert orders.check(seed) == ""
 
 
 def test_random_programs_evaluated_in_any_order_by_a_gpus_schedules() -> None:
