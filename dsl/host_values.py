@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion import Storage, contiguous_strides, end_small_run
+from weft.fusion import Storage, contiguous_strides, end_small_run, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device
 
 DATA = 16  # offset of the data pointer in NumPy's array objects, which its ABI fixes
@@ -117,7 +117,9 @@ def is_free(array: Any) -> bool:
     """Whether an array's memory can be written to at once: nothing that is recorded or exported needs what is there."""
     if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
-    return array._storage.buffer is None and array._storage.host is not None
+    if array._storage.buffer is None:
+        return array._storage.host is not None
+    return release_memory() and getrefcount(array._storage.buffer) <= _UNSHARED
 
 
 def _count_unshared() -> int:

@@ -195,29 +195,34 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _leave_elements(self) -> None:
-        """On to ``slow`` where a single element of memory is written: at once, if nothing that is recorded needs what was there."""
+        """On to ``slow`` where an element of memory is written, or arrays say where: at once, if nothing that is recorded needs what
+        was there."""
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
         t.branch("icmp eq i64 %count, 3", "set.where", "slow")
         t.label("set.where")
-        storage = self._field(self._first, "Array._storage")
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "set.real")
-        t.label("set.real")
+        # (only views are found again: what is bound for other indices could not be written to at the call)
         index = t.load("%given", 1, "ptr")
         kind = self._type(index)
-        t.branch(f"icmp eq ptr {kind}, {known['int']}", "set.axes", "set.many")
-        t.label("set.many")
-        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", "set.tuple", "record")
+        self._go_where(
+            "set.kind", kind, {"int": "set.one", "slice": "record", "EllipsisType": "record", "tuple": "set.tuple"}
+        )
         t.label("set.tuple")
-        size = self._call("i64", "PyTuple_Size", f"ptr {index}")
-        k = t.begin_loop("set.items", size)
         items = t.new(f"getelementptr i8, ptr {index}, i64 {ITEMS}")
+        size = self._call("i64", "PyTuple_Size", f"ptr {index}")
+        k = t.begin_loop("set.arrays", size)
+        t.branch(f"icmp eq ptr {self._type(t.load(items, k, 'ptr'))}, {known['Array']}", "slow", "set.arrays.end")
+        t.end_loop("set.arrays", reached=True)
+        k = t.begin_loop("set.items", size)
         t.branch(f"icmp eq ptr {self._type(t.load(items, k, 'ptr'))}, {known['int']}", "set.items.end", "record")
         t.end_loop("set.items", reached=True)
-        t.do("br label %set.axes")
+        t.do("br label %set.one")
+        t.label("set.one")
+        count = t.new(f"phi i64 [ 1, %set.where ], [ {size}, %set.items.done ]")
+        storage = self._field(self._first, "Array._storage")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "set.axes")
         t.label("set.axes")
-        count = t.new(f"phi i64 [ 1, %set.real ], [ {size}, %set.items.done ]")
         view = self._field(self._first, "Array._view")
         own = self._field(storage, "Storage.shape")
         t.branch(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")

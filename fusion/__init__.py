@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.fusion.collecting import keep_apart
-from weft.fusion.evaluate import evaluate, realise
+from weft.fusion.evaluate import evaluate, realise, release_memory
 from weft.fusion.exclusive import exclusive, flush, free_memory
 from weft.fusion.expr import (
     INTERNED,
@@ -19,6 +19,7 @@ from weft.fusion.expr import (
     contiguous_strides,
     empty,
     gather,
+    intern,
     iota,
     map_,
     opaque,
@@ -26,11 +27,13 @@ from weft.fusion.expr import (
     reshape,
     scan,
     scatter,
+    topological,
     update,
     view,
     with_operand,
 )
-from weft.fusion.record import assign, bind, cut, end_small_run, operand, pending, uncut, write_anew
+from weft.fusion.loops import site_of
+from weft.fusion.record import assign, bind, cut, end_recording, end_small_run, operand, pending, uncut, write_anew
 from weft.fusion.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
@@ -71,6 +74,7 @@ __all__ = [
     "current_epoch",
     "cut",
     "empty",
+    "end_recording",
     "end_small_run",
     "entries_of",
     "evaluate",
@@ -79,6 +83,7 @@ __all__ = [
     "flush",
     "free_memory",
     "gather",
+    "intern",
     "iota",
     "kernels_of",
     "limits",
@@ -90,6 +95,7 @@ __all__ = [
     "realise",
     "recording",
     "reduce_",
+    "release_memory",
     "reset_statistics",
     "reshape",
     "scan",
@@ -99,8 +105,10 @@ __all__ = [
     "show_host_work",
     "show_plans",
     "show_seconds",
+    "site_of",
     "statistics",
     "take_apart",
+    "topological",
     "uncut",
     "update",
     "view",

@@ -149,6 +149,16 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             del held
 
 
+def release_memory() -> bool:
+    """Let go of the memory that is bound here while nothing is pending: what was only looked up is not read. Whether there was
+    some."""
+    epoch = recording.epoch
+    if epoch is None or recording.held or epoch.pending or not epoch.slots or epoch.stage != IDLE:
+        return False
+    _begin_anew(epoch)
+    return True
+
+
 def _begin_anew(epoch: Epoch) -> None:
     """Let this thread go on recording in a new epoch."""
     if epoch.pending:

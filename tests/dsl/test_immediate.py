@@ -228,16 +228,29 @@ def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
         given, value = x[mask] * 2, wf.asarray(x[mask]) * 2
     wanted = x.copy()
     wanted[mask] = given
-    array, new = wf.asarray(x), wf.zeros((200, 300))
-    new[array > 0.5] = value
+    array, new, found = wf.asarray(x), wf.zeros((200, 300)), wf.asarray(mask)
+    new[found] = value
     assert new._storage.buffer is not None and same(new, np.where(mask, wanted, 0.0))
     doubled = array * 2
     array[array > 0.5] = value
     assert same(array, wanted) and same(doubled, x * 2)
-    array[array > 0.9] = 1
+    array[wf.evaluate(array > 0.9)] = 1
     assert array._storage.buffer is not None and same(array, np.where(wanted > 0.9, 1, wanted))
+    array[array > 0.9] = 2
+    assert array._storage.buffer is None and same(array, np.where(wanted > 0.9, 2, wanted))
     with pytest.raises(ValueError, match="boolean"):
         array[mask] = wf.zeros(5)
+
+
+def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
+    """A recording that knows it, and has nothing pending, does not read it."""
+    x = wf.asarray(np.zeros(60_000))
+    expr_of(x)
+    x[wf.asarray([1, 2])] = 5
+    assert x._storage.buffer is not None and float(x[2]) == 5
+    y = x + 1
+    x[wf.asarray([1, 2])] = 7
+    assert same(y[:4], [1.0, 6.0, 6.0, 1.0]) and same(x[:4], [0.0, 7.0, 7.0, 0.0])
 
 
 def test_orders_in_memory() -> None:

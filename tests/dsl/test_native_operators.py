@@ -21,8 +21,8 @@ from weft.dsl.array import Array, Scalar
 from weft.dsl.native_immediate import INSTALLED
 from weft.dsl.native_operators import quicken_all
 from weft.dsl.ufunc import UFunc
-from weft.fusion import INTERNED, Epoch, Storage, recording
-from weft.runtime import CompileError, DeviceMismatchError
+from weft.fusion import INTERNED, Epoch, Storage, recording, reset_statistics, statistics
+from weft.runtime import CompileError, DeviceMismatchError, override
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -274,3 +274,16 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
     monkeypatch.setattr(Array, "__add__", function)
     quicken_all()
     assert wf.asarray(np.arange(3)) + 1 == "in Python"
+
+
+def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:
+    """Such an assignment is never found again; done at the call, it takes no kernel, also into an array that was left pending."""
+    places = wf.evaluate(wf.asarray([3, 5]))
+    with override(immediate=16384):
+        for index in (places, (places, places), (slice(None), places)):
+            x = wf.zeros((200, 200))
+            wf.evaluate(wf.ones(40_000) + 1)
+            reset_statistics()
+            x[index] = 2
+            assert x._storage.buffer is not None and not statistics()["kernels"]
+            assert x[5, 5] == 2 and x[4, 4] == 0
