@@ -330,7 +330,7 @@ def assign_recorded(array: Array, key: Any, value: Any) -> None:
     location = start()
     check_writable(array)
     if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
-        if key.shape == array.shape[: key.ndim] and assign_masked(array, key, value):
+        if key.shape == array.shape[: key.ndim] and assign_masked(array, key, value, location):
             return
     index = resolve(array, key)
     target = window(array, tuple(index.shape), tuple(index.strides), index.offset)

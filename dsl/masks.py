@@ -16,12 +16,16 @@ import numpy as np
 import weft.runtime as runtime
 from weft.dsl.array import Array, as_operand, expr_of, record, wrap, write
 from weft.dsl.immediate import hand_out, put_masked
+from weft.dsl.numbers import number_of
+from weft.dsl.selections import SPARSE, put_back, take_later
 from weft.fusion import (
     Expr,
+    Location,
     Storage,
     broadcast_to,
     cast,
     constant,
+    current_epoch,
     evaluate,
     gather,
     iota,
@@ -31,23 +35,26 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import Device
+from weft.runtime import IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
 
-# On the CPU it pays to look for what a mask takes where that is less than one element in so many.
-SPARSE = 8
-# Elements up to which they are taken by NumPy there.
+# Elements of a mask up to which what it takes is found by NumPy on the CPU.
 SMALL = 1 << 14
 # Elements of a mask that are looked at together.
 BLOCK = 1 << 16
 
 
-def assign_masked(array: Array, mask: Any, value: Any) -> bool:
+def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     """``array[mask] = value`` where the value is one for all, or has an element for each that is taken; False for others."""
-    if mask.size <= BLOCK and put_masked(array, mask, value):
-        return True
+    if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
+        node = put_back(array, mask, value)
+        if node is not None:
+            write(array, map_("where", [expr_of(mask), cast(node, array.dtype), expr_of(array)]))
+            return True
     several = isinstance(value, (Array, np.ndarray)) and value.ndim == 1 and value.size > 1
+    if mask.size <= BLOCK and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
+        return True
     # looked at first: what is recorded is valid until something is evaluated
     if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
         return False
@@ -55,11 +62,16 @@ def assign_masked(array: Array, mask: Any, value: Any) -> bool:
     if not several and (node.size != 1 or len(node.shape) > 1):
         return False
     if weak is not None:
-        node = constant(value, array.dtype)
+        node = number_of(value, array.dtype, where, "set", current_epoch())
     test = _test(mask, array.ndim)
     node = _spread(test, node) if several else reshape(node, ())
     write(array, map_("where", [test, cast(node, array.dtype), expr_of(array)]))
     return True
+
+
+def _is_recorded(mask: Any) -> bool:
+    """Whether a mask is pending in the current recording, where the assignment fuses with what computes it."""
+    return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 
 def _test(mask: Any, ndim: int) -> Expr:
@@ -104,6 +116,8 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     if mask.shape != array.shape[: mask.ndim]:
         return None
+    if mask.size > IMMEDIATE[0] and (later := take_later(array, mask)) is not None:
+        return later
     evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = array.numpy(), mask.numpy()
     if mask.size <= BLOCK or not array.size:

@@ -165,6 +165,12 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
     return fresh, live
 
 
+def end_recording() -> None:
+    """Evaluate what is pending here; recording goes on anew."""
+    if recording.epoch is not None:
+        _end(recording.epoch)
+
+
 def end_small_run() -> bool:
     """Evaluate what is pending where the last operations were small, and recorded only because large arrays are pending.
 
