@@ -377,15 +377,19 @@ def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda nod
     """Every node that `roots` need, operands first; operands of nodes that `stop` accepts are left out."""
     order: list[Expr] = []
     seen: set[Expr] = set()
+    begun: list[Expr] = []  # whose operands come first
     for root in roots:
-        stack = [(root, False)]
+        stack: list[Expr | None] = [root]  # None: the last open node has its operands
         while stack:
-            node, ready = stack.pop()
-            if ready:
-                order.append(node)
+            node = stack.pop()
+            if node is None:
+                order.append(begun.pop())
             elif node not in seen:
                 seen.add(node)
-                stack.append((node, True))
-                if not stop(node):
-                    stack.extend((child, False) for child in reversed(node.operands) if child not in seen)
+                if node.operands and not stop(node):
+                    begun.append(node)
+                    stack.append(None)
+                    stack += [child for child in reversed(node.operands) if child not in seen]
+                else:
+                    order.append(node)
     return order

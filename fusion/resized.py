@@ -82,11 +82,13 @@ def find_form(device: str, graph: Graph, wanted: tuple[int, ...] | None) -> Form
 
 class Spelling:
     """How a key spells sizes: 0, 1 and -1, which are special to planning, as they are, others by a number each, as
-    constants."""
+    constants. Offsets are spelled apart: an iteration of a loop in which one happens to equal a length has the form of the others.
+    """
 
     def __init__(self) -> None:
         self.values: list[int] = []
         self.codes = {0: 0, 1: 1, -1: -1}
+        self.offsets: dict[tuple[Any, int], int] = {}  # by what it is the offset of, and its value
         self.constants: dict[bytes, int] = {}
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -94,10 +96,21 @@ class Spelling:
         """The code of a size: of those that are negative a negative one."""
         found = self.codes.get(value)
         if found is None:
-            self.values.append(value)
-            code = len(self.values) + 1
-            found = self.codes[value] = code if value > 0 else -code
+            found = self.codes[value] = self._new(value)
         return found
+
+    def offset(self, value: int, strides: Any) -> int:
+        """The code of where a view with these strides begins: 0 as it is."""
+        if not value:
+            return 0
+        found = self.offsets.get((strides, value))
+        if found is None:
+            found = self.offsets[strides, value] = self._new(value)
+        return found
+
+    def _new(self, value: int) -> int:
+        self.values.append(value)
+        return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
         """The code of a constant's bits."""
@@ -116,15 +129,15 @@ class Spelling:
 
 def _terms(attrs: tuple[Any, ...], spell: Any) -> tuple[Any, ...]:
     return tuple(
-        (spell.number(first), tuple((axis, spell.number(step)) for axis, step in steps), which)
+        (spell.offset(first, steps), tuple((axis, spell.number(step)) for axis, step in steps), which)
         for first, steps, which in attrs
     )
 
 
 # How the attributes of expressions are spelled that hold sizes.
 _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
-    "view": lambda attrs, spell: (spell(attrs[0]), spell.number(attrs[1])),
-    "update": lambda attrs, spell: (spell(attrs[0]), spell(attrs[1]), spell.number(attrs[2])),
+    "view": lambda attrs, spell: (spell(attrs[0]), spell.offset(attrs[1], attrs[0])),
+    "update": lambda attrs, spell: (spell(attrs[0]), spell(attrs[1]), spell.offset(attrs[2], attrs[1])),
     "gather": lambda attrs, spell: (_terms(attrs[0], spell),),
     "scatter": lambda attrs, spell: (_terms(attrs[0], spell), spell(attrs[1])),
 }
@@ -136,11 +149,16 @@ class Remembering:
     def __init__(self, spelling: Spelling, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
         self.sizes: dict[int, Any] = {value: trace.sizes[k] for value, k in codes if k >= 0}
+        self.offsets = {key: trace.sizes[abs(code) - 2] for key, code in spelling.offsets.items()}
         self.constants = {bits: trace.sizes[k] for bits, k in spelling.constants.items()}
 
     def number(self, value: int) -> Any:
         """The size that stands for a number."""
         return self.sizes.get(value, value)
+
+    def offset(self, value: int, strides: Any) -> Any:
+        """The size that stands for where a view begins."""
+        return self.offsets.get((strides, value), value)
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
         return tuple([self.sizes.get(n, n) for n in numbers])

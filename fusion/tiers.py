@@ -39,7 +39,7 @@ FORMS_LIMIT = 4096
 # Seconds: to plan a program, an operation of it, and its kernels; to compile a primitive; to interpret a step, an element.
 PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.015, 0.0002, 0.04, 0.08
 STEP, ELEMENT = 5e-6, 1e-9
-# Different operations that share a kernel, roughly (the iterations of a loop have the same kernels), and the share of an
+# Different operations that share a kernel, roughly (iterations over the same shapes have the same kernels), and the share of an
 # interpreted run that a plan would save.
 TOGETHER = 8
 LOST = 0.75
@@ -82,10 +82,13 @@ def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, boo
     if how == "always" or found.broken:
         return found, True
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
-    different = {(node.kind, node.op, node.dtype, *(each.kind for each in node.operands)) for node in operations}
+    different = {
+        (node.kind, node.op, node.dtype, node.shape, *(each.kind for each in node.operands)) for node in operations
+    }
     kernels = 1 + len(different) // TOGETHER
     found.price = _Rate.factor * (PLANNING + OPERATION * len(operations) + KERNEL * kernels)
-    seconds = STEP * len(operations) + ELEMENT * sum(node.size for node in operations)
+    written = [node.operands[1].size if node.kind in ("update", "scatter") else node.size for node in operations]
+    seconds = STEP * len(operations) + ELEMENT * sum(written)
     missing = {
         (node.op, node.attrs, node.dtype)
         for node in operations
@@ -124,11 +127,18 @@ def try_interpreting(
 
     Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
     """
+    begin = perf_counter()
+    alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
+    found = _programs.get(alike)
+    if found is not None and found[0] is not None and _goes_on(found[1]):
+        moved = found[0].moved(kind.nodes)
+        _keep_program(key, moved, found[1])
+        if _interpret(key, moved, found[1], epoch, versions, settle, begin):
+            return None
     form, charged = should_interpret(kind, epoch)
     if form is None:
         return 0.0
     if charged:
-        begin = perf_counter()
         found = _programs.get(key)
         program = found[0] if found is not None else None
         if found is None:
@@ -137,6 +147,9 @@ def try_interpreting(
             except NeedsKernelError:
                 pass
             _keep_program(key, program, form)
+            if program is not None and program.movable:
+                program.nodes = kind.nodes
+                _keep_program(alike, program, form)
         if _interpret(key, program, form, epoch, versions, settle, begin):
             return None
     form.due = True
@@ -146,10 +159,14 @@ def try_interpreting(
 def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compiling it has become the cheaper way; whether that was done."""
     found = _programs.get(key)
-    if found is None or setting("debug") or setting("dump"):
+    return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, perf_counter())
+
+
+def _goes_on(form: Form) -> bool:
+    """Whether what was interpreted before is interpreted again."""
+    if setting("debug") or setting("dump"):
         return False
-    form = found[1]
-    return not form.due and form.lost < form.price and _interpret(key, *found, epoch, versions, settle, perf_counter())
+    return setting("interpret") == "always" or (not form.due and form.lost < form.price)
 
 
 def _interpret(

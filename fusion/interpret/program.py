@@ -44,8 +44,6 @@ class Program:
     outputs : list of (Expr, int)
     handed : list of int
         Number of each version's value; -1: it stays pending.
-    work : int
-        Elements that all steps together compute.
     """
 
     steps: list[Step]
@@ -53,9 +51,18 @@ class Program:
     uses: list[int]
     outputs: list[tuple[Expr, int]]
     handed: list[int]
-    work: int
     numbers: dict[Expr, int] = field(repr=False)
     any_order: bool = False
+    movable: bool = False  # the order is the same whatever the offsets and constants are
+    nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
+
+    def moved(self, nodes: list[Expr]) -> Program:
+        """The same program at other offsets, and with other constants: for a graph of the same form and lengths."""
+        new = dict(zip(self.nodes, nodes, strict=True))
+        steps = [Step(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
+        outputs = [(new[node], number) for node, number in self.outputs]
+        numbers = {new[node]: number for node, number in self.numbers.items()}
+        return Program(steps, self.tail, self.uses, outputs, self.handed, numbers, self.any_order)
 
 
 class Orders:
@@ -75,6 +82,11 @@ class Orders:
     def target(self) -> Any:
         """What reductions have their order for."""
         return order_target() if self._device.name == "cpu" else self._device.target
+
+    @property
+    def asked(self) -> bool:
+        """Whether an order depends on what a plan would keep in memory."""
+        return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Values that a plan would keep in memory, and reductions that it may write out."""
@@ -120,9 +132,9 @@ def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device, *, 
         uses,
         [(node, numbers[node]) for node in outputs],
         [numbers.get(version, -1) if version in needed else -1 for version in graph.versions],
-        sum(node.size for node in order if node.kind not in ("leaf", "constant", "scalar", "view", "empty")),
         numbers,
         any_order,
+        not order_of.asked,
     )
 
 

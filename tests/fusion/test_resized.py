@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.fusion import resized
 from weft.fusion.storage import SHORT_LIMIT, limits
 
 N = 120
@@ -116,6 +117,23 @@ def test_a_row_written_each_turn_has_one_plan() -> None:
         assert wf.statistics()["plans"] - before <= 4
         assert np.asarray(out)[299].tolist() == np.asarray(s).tolist()
         assert np.asarray(out)[0].tolist() == [1.5] * 4
+
+
+def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    forms, find_form = list[Any](), resized.find_form
+    monkeypatch.setattr(resized, "find_form", lambda *graph: forms.append(find_form(*graph)) or forms[-1])
+    with wf.device("cpu"):
+        x, y = wf.arange(400.0).reshape(20, 20).copy(), wf.zeros(60)
+        wf.evaluate(x, y)
+        forms.clear()
+        values, before = np.arange(400.0).reshape(20, 20), wf.statistics()["plans"]
+        # some positions equal the length of a row or of the window
+        for row, place in ((2, 7), (1, 5), (3, 20), (2, 44), (4, 40), (1, 25), (7, 31)):
+            y[place : place + 5] = x[row, 3:8] * 0.5
+            wf.evaluate(y)
+            assert np.array_equal(np.asarray(y)[place : place + 5], values[row, 3:8] * 0.5)
+        assert len({form.key for form in forms}) == 1
+        assert wf.statistics()["plans"] - before <= 2
 
 
 def test_overlaps_are_part_of_the_form() -> None:

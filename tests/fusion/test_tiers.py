@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,26 @@ def test_a_program_that_is_interpreted_again_is_found_by_its_expressions(plans: 
     assert plans() == 1
 
 
+def test_a_program_serves_other_offsets_and_constants(plans: Any) -> None:
+    values = np.arange(900.0).reshape(30, 30)
+    x, y = wf.asarray(values), wf.zeros((30, 30))
+    with mock.patch.object(tiers, "make_program", wraps=tiers.make_program) as made:
+        for k in range(1, 30):
+            y[k, 3:9] = (x[k, 5:11] * (k + 0.5)).sum() + x[k, 1:7]
+            wf.evaluate(y)
+            assert np.array_equal(np.asarray(y)[k, 3:9], (values[k, 5:11] * (k + 0.5)).sum() + values[k, 1:7])
+    assert made.call_count <= 3 and wf.statistics()["interpreted"] == 29
+
+
+def test_a_write_costs_what_it_writes(plans: Any) -> None:
+    table = wf.zeros((3000, 1000))
+    with mock.patch.object(tiers, "ELEMENT", 1e-6):
+        for k in range(5):
+            table[k, :10] = 2.5
+        wf.evaluate(table)
+    assert plans() == 0
+
+
 def test_one_long_run_is_compiled_first(plans: Any) -> None:
     with mock.patch.object(tiers, "ELEMENT", 1.0):
         wf.evaluate(wf.asarray(np.ones(1234)) * 2 - 5)
@@ -70,7 +91,8 @@ def test_a_plan_in_memory_is_run(plans: Any) -> None:
 
 
 def test_forms_are_kept_for_a_while(plans: Any) -> None:
-    with mock.patch.object(tiers, "FORMS_LIMIT", 5), mock.patch.object(tiers, "_forms", type(tiers._forms)()):
+    forms, programs = (mock.patch.object(tiers, name, OrderedDict()) for name in ("_forms", "_programs"))
+    with mock.patch.object(tiers, "FORMS_LIMIT", 5), forms, programs:
         for n in range(1, 20):
             y = wf.asarray(np.ones(9))
             for _ in range(n):
