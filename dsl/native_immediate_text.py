@@ -167,9 +167,8 @@ class _Immediate(ObjectText):
         skipped = t.new(f"select i1 {first}, i64 1, i64 3")
         # one operand more is what the result is written to
         inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
-        t.branch(f"icmp eq i64 {t.new(f'sub i64 %count, {skipped}')}, {inputs}", "own.all", "slow")
-        t.label("own.all")
-        t.do("br label %take")
+        beyond = t.new(f"sub i64 {t.new(f'sub i64 %count, {skipped}')}, {inputs}")
+        t.branch(f"icmp ule i64 {beyond}, 1", "take", "slow")
         t.label("plain")
         t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
         t.label("plain.named")
@@ -179,8 +178,9 @@ class _Immediate(ObjectText):
         named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.named ]")
         t.do("br label %take")
         t.label("take")
-        self._skipped = t.new(f"phi i64 [ {skipped}, %own.all ], [ 0, %plain.all ]")
-        self._named = t.new(f"phi i64 [ 0, %own.all ], [ {named}, %plain.all ]")
+        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ 0, %plain.all ]")
+        self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ]")
+        self._has_out = t.new(f"icmp ne i64 {t.new(f'phi i64 [ {beyond}, %own.first ], [ 0, %plain.all ]')}, 0")
         self._positional = t.new(f"sub i64 %count, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
@@ -352,6 +352,7 @@ class _Immediate(ObjectText):
         even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
         t.branch(f"and i1 {even}, {own}", "taken.well", "give.up")
         t.label("taken.well")
+        self._open_out()
         t.do(
             f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
         )
@@ -373,10 +374,11 @@ class _Immediate(ObjectText):
         )
         self._looked()
         self._check(result, "called", "leave")
-        t.branch(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "written", "made")
+        in_place = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
+        t.branch(f"or i1 {in_place}, {self._has_out}", "written", "made")
         t.label("written")
         self._drop(result)
-        itself = t.load("%given", 0, "ptr")
+        itself = t.load("%given", t.new(f"select i1 {in_place}, i64 0, i64 {t.new('sub i64 %count, 1')}"), "ptr")
         self._share(itself)
         self._return(itself)
         t.label("made")
@@ -425,6 +427,18 @@ class _Immediate(ObjectText):
             self._share(value)
             self._set(array, f"Array.{name}", value)
         self._return(array)
+
+    def _open_out(self) -> None:
+        """To ``call`` where the last operand is what the result is written to, and may be."""
+        t, last = self._t, self._t.new("sub i64 %count, 1")
+        out = t.load("%given", last, "ptr")
+        t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
+        t.label("out")
+        t.branch(f"icmp eq ptr {self._type(out)}, {self._known['Array']}", "out.array", "give.up")
+        t.label("out.array")
+        self._is_free("out", out, t.load(self._taken, t.new(f"sub i64 {last}, {self._skipped}"), "ptr"))
+        t.do("br label %call")
+        t.label("taken.free")
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
         """On where memory can be written to: nobody else refers to it; else to ``give.up``."""

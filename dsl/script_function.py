@@ -53,6 +53,8 @@ _KINDS = {
     "frombuffer fromiter from_dlpack fromregex",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+# Functions that make the same elements as weft's.
+_ALIKE = frozenset({"zeros", "ones", "empty", "full"})
 # Functions that return an array itself where it is one already.
 _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
 
@@ -250,8 +252,9 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind) -> 
             return wrapped(*arguments, **options)
         if has_foreign(given):
             return take(wrapped(*arguments, **options))
-        if kind is Kind.CREATE and not is_few(int(min(_made_elements(name, arguments, options), 1e9))):
-            return own(*arguments, **options)
+        if kind is Kind.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
+            if not (made <= IMMEDIATE[0] and name in _ALIKE and _are_small(given)) or "device" in options:
+                return own(*arguments, **options)
         if not _are_small(given):
             return own(*arguments, **options)
         found = wrapped(*arguments, **options)

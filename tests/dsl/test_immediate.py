@@ -253,6 +253,44 @@ def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
     assert same(y[:4], [1.0, 6.0, 6.0, 1.0]) and same(x[:4], [0.0, 7.0, 7.0, 0.0])
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_destinations_of_ufuncs_are_written_to_at_the_call(native: bool) -> None:
+    """As NumPy does: through views, with its errors, and not under what is recorded."""
+    if native:
+        native_immediate._install()
+    a = np.arange(6.0)
+    x = wf.asarray(a)
+    seen = x[1:]
+    assert wf.add(x, 1, x) is x and same(seen, a[1:] + 1)
+    assert wf.exp(x, x) is x and same(x, wf.exp(wf.asarray(a + 1)))
+    flags = wf.asarray(a > 2)
+    assert wf.logical_not(flags, flags) is flags and same(flags, a <= 2)
+    assert wf.less(x, 3, flags) is flags and same(flags, np.asarray(x) < 3)
+    whole = wf.asarray(np.arange(6))
+    with pytest.raises(TypeError, match="same_kind"):
+        wf.add(x, 1.5, whole)
+    with pytest.raises(ValueError, match="broadcast"):
+        wf.add(x, 1.5, wf.asarray(np.arange(4.0)))
+    with pytest.raises(ValueError, match="read-only"):
+        wf.add(x, 1.5, wf.broadcast_to(wf.asarray(1.0), (6,)))
+    with override(immediate=0):
+        later = whole + 1
+    assert wf.multiply(whole, 3, whole) is whole
+    assert same(later, np.arange(6) + 1) and same(whole, np.arange(6) * 3)
+
+
+def test_pairs_of_index_arrays_write_to_large_arrays_at_the_call() -> None:
+    x = wf.asarray(np.zeros((300, 300)))
+    rows, columns = wf.asarray([1, 2]), wf.asarray([5, 6])
+    x[rows, columns] = 4
+    x[rows[:, None], columns] += 1
+    assert x._storage.buffer is not None and float(x[1, 5] + x[2, 6] + x[1, 6] + x[2, 5]) == 12
+    with pytest.raises(IndexError, match="broadcast"):
+        x[rows, wf.asarray([1, 2, 3])] = 1
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[rows, wf.asarray([1, 300])] = 1
+
+
 def test_orders_in_memory() -> None:
     x = wf.asarray(np.arange(6.0).reshape(2, 3))
     assert x.T.flags["F_CONTIGUOUS"] and (x.T + 1).flags["C_CONTIGUOUS"]
