@@ -252,6 +252,13 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
     return result
 
 
+def finish(result: Any, home: Device, *operands: Any) -> Any:
+    """Return what `hand_out` does of a function of these operands, small arrays and sequences of them."""
+    flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
+    found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
+    return hand_out(result, home, found)
+
+
 def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
     """Return an argument as NumPy takes it; `MISSED` where it is no small one.
 
@@ -324,7 +331,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             return MISSED
         if key == "descending" or (key == "order" and value not in (None, "C")):
             return MISSED
-    if name in _WARNING and not all(values.size for values, _ in found):
+    if name in WARNING and not all(values.size for values, _ in found):
         return MISSED
     if not found or not _is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
@@ -354,9 +361,9 @@ _EXACT_BYTES = 64
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
 # Functions that warn of empty arrays, on the user's line.
-_WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
+WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
 # Functions of arrays that broadcast, and products of matrices.
-_BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
+BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 # Functions that take an order of the axes in memory last, and the orders in which results are not made at once.
 _ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
 _ORDERS = ("F", "A", "K", "f", "a", "k")
@@ -367,7 +374,7 @@ MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
 
 def _is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
     """Whether a function of arrays of these shapes is little work."""
-    if name in _BROADCASTING:
+    if name in BROADCASTING:
         return all(_stays_small(one, other, limit) for one, other in pairwise(shapes))
     if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
         return prod(shapes[0]) * prod(shapes[1]) <= MOST_PRODUCTS * limit * max(1, shapes[0][-1])

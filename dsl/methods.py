@@ -476,7 +476,7 @@ def _imatmul(self: Array, other: Any) -> Array:
 
 
 # Methods that NumPy's own do at once where arrays are small; `clip` and others are functions of weft's with other names.
-_AT_ONCE = frozenset(
+AT_ONCE = frozenset(
     "sum prod min max mean var std any all argmin argmax cumsum cumprod argsort searchsorted nonzero take repeat diagonal "
     "trace dot swapaxes squeeze reshape transpose ravel flatten round clip argpartition compress choose copy".split()
 )
@@ -485,7 +485,7 @@ _AT_ONCE = frozenset(
 def install() -> None:
     """Give `Array` its methods."""
     for name, method in METHODS.items():
-        if name in _AT_ONCE:
+        if name in AT_ONCE:
             records = getattr(method, "records", None)
             method = at_once(method, getattr(np.ndarray, name), name)
             if records is not None:

@@ -11,15 +11,18 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import OPS
 from weft.dsl.array import LOOKS, Array
-from weft.dsl.immediate import BASIC, Way, plainly, way_of
-from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, Mode, immediate_text
+from weft.dsl.immediate import BASIC, BROADCASTING, GROWING, WARNING, Way, plainly, way_of
+from weft.dsl.methods import AT_ONCE
+from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
+from weft.dsl.native_operands_text import Mode
+from weft.dsl.numpy_face import WrappedFunction
 from weft.dsl.own_names import OWN
 from weft.dsl.ufunc import UFUNCS, UFunc
 from weft.runtime import (
@@ -67,18 +70,24 @@ def make_immediate(
 
 
 def _signature(function: Callable[..., Any]) -> Signature:
-    plain = [each.replace(annotation=Parameter.empty) for each in signature(function).parameters.values()]
-    return Signature(plain)
+    """Return a signature as Python reads it from a text: without types, and with None for defaults that have no literal."""
+    usual = (NoneType, bool, int, float, str, tuple)
+    return Signature(
+        [
+            each.replace(
+                annotation=Parameter.empty,
+                default=each.default if each.default is Parameter.empty or isinstance(each.default, usual) else None,
+            )
+            for each in signature(function).parameters.values()
+        ]
+    )
 
 
-# Methods of arrays, and the NumPy functions that do the same.
-_METHODS = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy", "dot")
-
-
-# Functions of weft's own, done by NumPy's of the same name.
-_NAMES = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "dot", "matmul", "inner")
 # Functions and methods whose results may be views.
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
+_PRODUCTS = ("dot", "matmul", "inner")
+# Functions and methods of one array and axes, with one new array or a number.
+_PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
 # Builtins in the place of methods, and what they call where the work is not small.
 INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}
 _compiling: list[threading.Thread] = []
@@ -127,6 +136,20 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
     return f"__r{plain[2:]}" in methods
 
 
+def _mode_of(name: str) -> Mode | None:
+    """Return how a function of arrays is done, by its name; None where it stays in Python."""
+    if name in GROWING | WARNING and name not in _PLAIN:
+        return None
+    kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
+    return next((mode for names, mode in kinds if name in names), Mode.SMALL)
+
+
+def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """Return native code for a function of weft's that NumPy's of its name does where arrays are small."""
+    mode = _mode_of(name)
+    return slow if mode is None else make_immediate(mode, plainly(getattr(np, name)), slow).call
+
+
 def _install() -> None:
     made: list[tuple[type, str, Builtin]] = []
 
@@ -153,11 +176,10 @@ def _install() -> None:
     add(Array, "__getitem__", Mode.SHOW, plainly(operator.getitem), basic)
     add(Array, "__setitem__", Mode.PUT, None, basic)
     add(Array, "__matmul__", Mode.PRODUCT, plainly(np.matmul))
-    for name in _METHODS:
-        add(Array, name, Mode.PRODUCT if name == "dot" else Mode.CALL, plainly(getattr(np.ndarray, name)))
-    for name in _VIEWS:
-        if name in vars(Array):
-            add(Array, name, Mode.VIEW, plainly(getattr(np.ndarray, name)))
+    for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
+        if (mode := _mode_of(name)) is not None:
+            add(Array, name, mode, plainly(getattr(np.ndarray, name)))
+    add(WrappedFunction, "__call__", Mode.WRAPPED, plainly(len))
     add(UFunc, "__call__", Mode.UFUNC, None)
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
@@ -171,9 +193,7 @@ def _install() -> None:
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]
-    functions = {}
-    for name in (*_NAMES, *_VIEWS):
-        if isinstance(slow := OWN[name], FunctionType):
-            mode = Mode.PRODUCT if name in ("dot", "matmul", "inner") else Mode.VIEW if name in _VIEWS else Mode.CALL
-            functions[name] = make_immediate(mode, plainly(getattr(np, name)), slow).call
-    OWN.replace(functions)
+    names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
+    functions = {name: OWN[name] for name in names if isinstance(OWN[name], FunctionType)}
+    OWN.replace({name: _quicken_function(name, slow) for name, slow in functions.items()})
+    OWN.native = _quicken_function

@@ -7,7 +7,6 @@ operands, tables and functions are words behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from functools import cache
 from types import EllipsisType, NoneType
 from typing import Any
@@ -15,31 +14,16 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array
-from weft.dsl.immediate import COMMON, MOST_PRODUCTS, NUMBERS, hand_out, seen
-from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, LENGTHS, NUMBER, ObjectText
+from weft.dsl.immediate import COMMON, NUMBERS, finish, hand_out, seen
+from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER
+from weft.dsl.native_operands_text import MOST, Mode, OperandText
 from weft.fusion import Storage
 from weft.runtime import Buffer, Text, slots_of
 
 NAME = "weft_immediate"
 
 
-class Mode(IntEnum):
-    """What a builtin does."""
-
-    CALL = 0  # function(*operands), a new array
-    PRODUCT = 1  # the same of matrices, whose shapes do not broadcast
-    REFLECTED = 2  # function(second, first)
-    SHOW = 3  # first[second], a view
-    PUT = 4  # first[second] = third
-    IN_PLACE = 5  # function(first, second), which writes to the first
-    UFUNC = 6  # a ufunc of weft's, which comes first, of the other operands
-    PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
-    VIEW = 8  # function(first, *numbers and tuples of numbers), whose result may be a view of the first
-
-
 _C_ORDER, _WRITABLE = 1, 0x400
-MOST = 8  # operands
-
 FUNCTIONS = (
     "PyObject_Vectorcall",
     "PyObject_GetItem",
@@ -48,6 +32,12 @@ FUNCTIONS = (
     "PyType_GenericAlloc",
     "PyUnicode_Compare",
     "Py_IncRef",
+    "PySequence_Size",
+    "PyTuple_GetItem",
+    "PyList_GetItem",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyList_AsTuple",
 )
 # What is assigned to arrays of a dtype as weft casts it: any number, real ones, integers.
 _ANY = sum(1 << np.dtype(code).num for code in "?FD")
@@ -63,6 +53,7 @@ SHARED: dict[str, Any] = {
     "Array": Array,
     "ndarray": np.ndarray,
     "tuple": tuple,
+    "list": list,
     "float": float,
     "int": int,
     "slice": slice,
@@ -72,7 +63,11 @@ SHARED: dict[str, Any] = {
     "numbers": dict.fromkeys(NUMBERS, True),
     "real": _REALS,
     "whole": _WHOLE,
+    "options": dict.fromkeys(
+        ("axis", "axes", "axis1", "axis2", "keepdims", "ddof", "decimals", "k", "n", "offset", "ord"), True
+    ),
     "hand_out": hand_out,
+    "finish": finish,
     "seen": seen,
     "call": "__call__",
     "immediate": "immediate",
@@ -88,27 +83,28 @@ def immediate_text() -> str:
     return _Immediate(at).text()
 
 
-class _Immediate(ObjectText):
+class _Immediate(OperandText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
         own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode")
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
-        self._pair = t.new("alloca ptr, i64 2")
+        self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
         self._held, self._home, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
-        self._count, self._allowed, self._product, self._first_type, self._uneven, self._by_loop = (
-            t.new("alloca i64") for _ in range(6)
+        self._count, self._allowed, self._product, self._first_type, self._uneven, self._by_loop, self._sum = (
+            t.new("alloca i64") for _ in range(7)
         )
         for where in (self._home, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
         self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
+        self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
         self._limit = t.load(self._known["limit"], 0)
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
-        for word in (self._count, self._uneven, self._by_loop):
+        for word in (self._count, self._uneven, self._by_loop, self._sum):
             t.store("0", word, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
@@ -122,7 +118,7 @@ class _Immediate(ObjectText):
         t.label("on")
         t.do(
             f"switch i64 {self._mode}, label %plain [ i64 {Mode.SHOW}, label %show i64 {Mode.PUT}, label %put "
-            f"i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol ]"
+            f"i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol i64 {Mode.WRAPPED}, label %wrapped ]"
         )
         self._begin()
         self._take_all()
@@ -169,177 +165,47 @@ class _Immediate(ObjectText):
         inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
         beyond = t.new(f"sub i64 {t.new(f'sub i64 %count, {skipped}')}, {inputs}")
         t.branch(f"icmp ule i64 {beyond}, 1", "take", "slow")
-        t.label("plain")
-        t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
-        t.label("plain.named")
-        more = self._word("%names", COUNT, "i64")
-        t.do("br label %plain.all")
-        t.label("plain.all")
-        named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.named ]")
-        t.do("br label %take")
+        behind, named = self._begin_plainly()
         t.label("take")
-        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ 0, %plain.all ]")
+        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ {behind}, %plain.all ]")
         self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ]")
         self._has_out = t.new(f"icmp ne i64 {t.new(f'phi i64 [ {beyond}, %own.first ], [ 0, %plain.all ]')}, 0")
         self._positional = t.new(f"sub i64 %count, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
-    def _take_all(self) -> None:
-        """All operands as NumPy takes them, each with a reference."""
+    def _begin_plainly(self) -> tuple[str, str]:
+        """Where operands begin, and how many have names."""
         t, known = self._t, self._known
-        t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
-        t.label("take.begin")
-        k = t.begin_loop("operand", self._total)
-        thing = t.load("%given", t.new(f"add i64 {k}, {self._skipped}"), "ptr")
-        kind = self._type(thing)
-        t.branch(f"icmp slt i64 {k}, {self._positional}", "operand.positional", "operand.plain")
-        t.label("operand.positional")
-        t.branch(f"icmp eq ptr {kind}, {known['Array']}", "operand.array", "operand.other")
-        t.label("operand.array")
-        values = self._values("operand", thing)
-        t.do("br label %operand.values")
-        t.label("operand.other")
-        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "operand.values", "operand.plain")
-        t.label("operand.values")
-        found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.other ]")
-        self._check_values("operand", found, t.load(self._allowed, 0))
-        t.do(f"br label %{'operand.take'}")
-        t.label("operand.plain")
-        usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "int")]
-        t.branch(f"or i1 {usual[0]}, {usual[1]}", "operand.weak", "operand.unusual")
-        t.label("operand.unusual")
-        sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
-        t.branch(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
-        t.label("operand.tuple")
-        self._all_in("operand.tuple", thing, known["plain"])
-        t.do("br label %operand.weak")
-        t.label("operand.listed")
-        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
-        t.branch(f"icmp eq ptr {there}, null", "give.up", "operand.as.it.is")
-        t.label("operand.as.it.is")
-        number = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
-        t.branch(f"icmp slt i64 {number}, 0", "operand.weak", "operand.strong")
-        t.label("operand.strong")
-        self._note_type(number)
-        t.do("br label %operand.weak")
-        t.label("operand.weak")
-        t.do("br label %operand.take")
-        t.label("operand.take")
-        taken = t.new(f"phi ptr [ {found}, %operand.small ], [ {thing}, %operand.weak ]")
-        self._share(taken)
-        t.do(f"store ptr {taken}, ptr {t.at(self._taken, k)}")
-        t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
-        t.end_loop("operand")
-        t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
-
-    def _values(self, name: str, thing: str) -> str:
-        """The NumPy array of an array, on to ``here``; to ``give.up`` where it has none that holds, or another device."""
-        t = self._t
-        values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
-        self._is_some(values, f"{name}.has", "give.up")
-        self._is_some(home, f"{name}.born", f"{name}.stored")
-        t.do(f"br label %{name}.valid")
-        t.label(f"{name}.stored")
-        storage = self._field(thing, "Array._storage")
-        self._check(storage, f"{name}.storage", "give.up")
-        buffer = self._field(storage, "Storage.buffer")
-        self._is_some(buffer, f"{name}.buffer", "give.up")
-        root = self._field(buffer, "Buffer.values")
-        self._is_some(root, f"{name}.root", "give.up")
-        whole = t.new(f"icmp eq ptr {root}, {values}")
-        part = t.new(f"icmp eq ptr {root}, {self._word(values, BASE)}")
-        device = self._field(storage, "Storage.device")
-        t.branch(f"or i1 {whole}, {part}", f"{name}.still", "give.up")
-        t.label(f"{name}.still")
-        t.do(f"br label %{name}.valid")
-        t.label(f"{name}.valid")
-        home = t.new(f"phi ptr [ {home}, %{name}.born ], [ {device}, %{name}.still ]")
-        before = t.load(self._home, 0, "ptr")
-        unknown = t.new(f"icmp eq ptr {before}, null")
-        same = t.new(f"icmp eq ptr {before}, {home}")
-        t.branch(f"or i1 {unknown}, {same}", f"{name}.here", "give.up")
-        t.label(f"{name}.here")
-        t.do(f"store ptr {home}, ptr {self._home}")
-        return values
-
-    def _check_values(self, name: str, values: str, types: str) -> None:
-        """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""
-        t = self._t
-        number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
-        t.branch(f"icmp ugt i64 {number}, 62", "give.up", f"{name}.known")
-        t.label(f"{name}.known")
-        bit = t.new(f"and i64 {t.new(f'lshr i64 {types}, {number}')}, 1")
-        t.branch(f"icmp eq i64 {bit}, 0", f"{name}.looped", f"{name}.alike")
-        t.label(f"{name}.looped")
-        self._find_loop(name, number)
-        t.label(f"{name}.alike")
-        self._note_type(number)
-        size = self._size(f"{name}.size", values)
-        t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", f"{name}.few")
-        t.label(f"{name}.few")
-        before = t.load(self._before, 0, "ptr")
-        t.do(f"store ptr {values}, ptr {self._before}")
-        t.branch(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
-        t.label(f"{name}.two")
-        t.branch(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}", f"{name}.product", f"{name}.pair")
-        t.label(f"{name}.product")
-        other = self._size(f"{name}.sized", before)
-        axes = self._axes(before)
-        t.branch(f"icmp eq i64 {axes}, 0", "give.up", f"{name}.inner")
-        t.label(f"{name}.inner")
-        lengths = self._word(before, LENGTHS)
-        length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
-        most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
-        t.branch(f"icmp sgt i64 {t.new(f'mul i64 {size}, {other}')}, {most}", "give.up", f"{name}.small")
-        t.label(f"{name}.pair")
-        self._broadcast(name, before, values)
-        t.label(f"{name}.small")
-
-    def _note_type(self, number: str) -> None:
-        """Note where an operand has another dtype than the one before."""
-        t = self._t
-        earlier = t.load(self._first_type, 0)
-        t.store(number, self._first_type, 0)
-        differs = t.new(f"and i1 {t.new(f'icmp ne i64 {earlier}, -1')}, {t.new(f'icmp ne i64 {earlier}, {number}')}")
-        t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
-
-    def _find_loop(self, name: str, number: str) -> None:
-        """Take the compiled loop for a dtype instead of NumPy's; to ``give.up`` where there is none yet."""
-        t, known = self._t, self._known
-        as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
-        self._check(as_object, f"{name}.boxed", "give.up")
-        found = t.new(
-            f"call ptr {known['PyDict_GetItemWithError']}(ptr {t.load(self._loops, 0, 'ptr')}, ptr {as_object})"
-        )
-        self._drop(as_object)
-        self._check(found, f"{name}.loop", "give.up")
-        t.do(f"store ptr {found}, ptr {self._held}")
-        t.store("1", self._by_loop, 0)
-        t.do(f"br label %{name}.alike")
-
-    def _broadcast(self, name: str, one: str, other: str) -> None:
-        """On to ``small`` where two shapes broadcast to few elements."""
-        t = self._t
-        counts = [self._axes(one), self._axes(other)]
-        lengths = [self._word(each, LENGTHS) for each in (one, other)]
-        most = t.new(f"select i1 {t.new(f'icmp sgt i64 {counts[0]}, {counts[1]}')}, i64 {counts[0]}, i64 {counts[1]}")
-        t.store("1", self._product, 0)
-        k = t.begin_loop(f"{name}.axis", most)
-        own = []
-        for m, (count, where) in enumerate(zip(counts, lengths, strict=True)):
-            at = t.new(f"sub i64 {t.new(f'sub i64 {count}, 1')}, {k}")
-            t.branch(f"icmp slt i64 {at}, 0", f"{name}.axis.{m}.none", f"{name}.axis.{m}.own")
-            t.label(f"{name}.axis.{m}.own")
-            length = t.load(where, at)
-            t.do(f"br label %{name}.axis.{m}.done")
-            t.label(f"{name}.axis.{m}.none")
-            t.do(f"br label %{name}.axis.{m}.done")
-            t.label(f"{name}.axis.{m}.done")
-            own.append(t.new(f"phi i64 [ {length}, %{name}.axis.{m}.own ], [ 1, %{name}.axis.{m}.none ]"))
-        longest = t.new(f"select i1 {t.new(f'icmp sgt i64 {own[0]}, {own[1]}')}, i64 {own[0]}, i64 {own[1]}")
-        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {longest}"), self._product, 0)
-        t.end_loop(f"{name}.axis")
-        t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
+        t.label("wrapped")
+        t.branch("icmp sgt i64 %count, 1", "wrapped.some", "slow")
+        t.label("wrapped.some")
+        itself = t.load("%given", 0, "ptr")
+        way = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {itself}, ptr {known['immediate']})")
+        self._check(way, "wrapped.way", "give.up")
+        self._drop(way)  # (its own keeps it)
+        t.branch(f"icmp eq ptr {way}, {known['None']}", "slow", "wrapped.reads")
+        t.label("wrapped.reads")
+        t.do(f"store ptr {self._word(way, ITEMS)}, ptr {self._held}")
+        t.do("br label %plain")
+        t.label("plain")
+        behind = t.new(f"zext i1 {t.new(f'icmp eq i64 {self._mode}, {int(Mode.WRAPPED)}')} to i64")
+        t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
+        t.label("plain.named")
+        more = self._word("%names", COUNT, "i64")
+        t.branch(f"icmp eq i1 {self._any}, 1", "plain.names", "plain.known")
+        t.label("plain.names")
+        option = t.begin_loop("option", more)
+        name = t.load(t.new(f"getelementptr i8, ptr %names, i64 {ITEMS}"), option, "ptr")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['options']}, ptr {name})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", "option.end")
+        t.end_loop("option", reached=True)
+        t.do("br label %plain.known")
+        t.label("plain.known")
+        t.do("br label %plain.all")
+        t.label("plain.all")
+        named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.known ]")
+        t.do("br label %take")
+        return behind, named
 
     def _call_function(self) -> None:
         t, known = self._t, self._known
@@ -382,11 +248,28 @@ class _Immediate(ObjectText):
         self._share(itself)
         self._return(itself)
         t.label("made")
-        t.branch(f"icmp eq ptr {self._type(result)}, {known['ndarray']}", "made.array", "made.other")
+        self._take_result(result)
+
+    def _take_result(self, result: str) -> None:
+        """Return what a function gave as weft does."""
+        t, known = self._t, self._known
+        kind = self._type(result)
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "made.array", "made.other")
         t.label("made.other")
+        t.branch(f"icmp eq i1 {self._any}, 1", "made.any", "made.plain")
+        t.label("made.any")
+        self._is_plain("made", kind)
+        t.label("made.plain")
         self._return(result)
         t.label("made.array")
         base = self._word(result, BASE)
+        t.branch(f"icmp eq i1 {self._any}, 1", "made.some", "made.usual")
+        t.label("made.some")
+        once = t.new(f"icmp eq i32 {self._word(result, 0, 'i32')}, 1")
+        t.branch(f"and i1 {once}, {t.new(f'icmp eq ptr {base}, null')}", "made.new", "made.finish")
+        t.label("made.finish")
+        self._finish(result)
+        t.label("made.usual")
         t.branch(f"icmp eq i1 {self._views}, 1", "made.seen", "made.new")
         t.label("made.seen")
         first, values = t.load("%given", 0, "ptr"), t.load(self._taken, 0, "ptr")
@@ -439,6 +322,30 @@ class _Immediate(ObjectText):
         self._is_free("out", out, t.load(self._taken, t.new(f"sub i64 {last}, {self._skipped}"), "ptr"))
         t.do("br label %call")
         t.label("taken.free")
+
+    def _is_plain(self, name: str, kind: str) -> None:
+        """To ``plain`` where a type is that of a number or None, else to ``finish``."""
+        t, known = self._t, self._known
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
+        t.label(f"{name}.listed")
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
+
+    def _finish(self, result: str) -> None:
+        """Let Python make the results of several, and of parts of the operands."""
+        t, known = self._t, self._known
+        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        given = t.begin_loop("finish", self._positional)
+        thing = t.load("%given", t.new(f"add i64 {given}, {self._skipped}"), "ptr")
+        t.do(f"store ptr {thing}, ptr {t.at(self._pair, t.new(f'add i64 {given}, 2'))}")
+        t.end_loop("finish")
+        count = t.new(f"add i64 {self._positional}, 2")
+        finished = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['finish']}, ptr {self._pair}, i64 {count}, ptr null)"
+        )
+        self._drop(result)
+        self._return(finished)
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
         """On where memory can be written to: nobody else refers to it; else to ``give.up``."""

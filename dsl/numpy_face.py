@@ -28,7 +28,7 @@ from weft.dsl.array import (
     user_location,
     write,
 )
-from weft.dsl.immediate import MISSED, call_small
+from weft.dsl.immediate import MISSED, call_small, plainly
 from weft.dsl.own_names import OWN
 from weft.dsl.script_function import ScriptFunction, is_few
 from weft.fusion import cast
@@ -206,9 +206,11 @@ class WrappedFunction:
         self._taken = taken or from_host
         self.__name__ = getattr(wrapped, "__name__", "function")
         self.__doc__ = wrapped.__doc__
+        reads = getattr(wrapped, "__module__", None) in _READERS
+        self.immediate = plainly(wrapped) if reads else None  # how it is done at the call
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if IMMEDIATE[0] and getattr(self.wrapped, "__module__", None) in _READERS:
+        if IMMEDIATE[0] and self.immediate is not None:
             found = call_small(self.wrapped, arguments, options, self.__name__)
             if found is not MISSED:
                 return found

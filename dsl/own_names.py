@@ -62,6 +62,8 @@ class OwnNames(Mapping[str, Any]):
     def __init__(self) -> None:
         self._found: dict[str, Any] = dict(UFUNCS)
         self.replaced: dict[str, Any] = {}  # what others have taken the place of
+        self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
+        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # makes native code of such
         self._origin: dict[str, tuple[str, str]] = {}
         for module, names in _MODULES.items():
             for entry in names.split():
@@ -79,6 +81,10 @@ class OwnNames(Mapping[str, Any]):
                 found = _or_numpy(found, getattr(np, name))
                 if name not in _NEVER_AT_ONCE:
                     found = at_once(found, getattr(np, name), name)
+                    self.at_once.append(name)
+                    if self.native is not None:
+                        self.replaced[name] = found
+                        found = self.native(name, found)
             self._found[name] = found
         return found
 

@@ -700,3 +700,88 @@ def test_what_is_called_where_work_is_not_small_is_exchanged() -> None:
     made.call(large)
     assert calls == ["first", "second"]
     assert made.call(small) == 3 and calls == ["first", "second"]
+
+
+CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "where": lambda xp, x, y: xp.where(x > 1, x, y),
+    "where of flags alone": lambda xp, x, y: xp.where(x > 1),
+    "concatenate a list": lambda xp, x, y: xp.concatenate([x, y, x]),
+    "concatenate a tuple by name": lambda xp, x, y: xp.concatenate((x, y), axis=0),
+    "a list of arrays and numbers": lambda xp, x, y: xp.hstack([x, 3.0, y]),
+    "stack": lambda xp, x, y: xp.stack((x, y), axis=1),
+    "split": lambda xp, x, y: xp.split(x, 2),
+    "clip": lambda xp, x, y: xp.clip(x, 1, y),
+    "sort": lambda xp, x, y: xp.sort(x),
+    "argsort": lambda xp, x, y: x.argsort(),
+    "take": lambda xp, x, y: x.take([0, 2]),
+    "diff": lambda xp, x, y: xp.diff(x, n=2),
+    "round": lambda xp, x, y: x.round(1),
+    "allclose": lambda xp, x, y: xp.allclose(x, y),
+    "norm": lambda xp, x, y: xp.linalg.norm(x),
+    "norm by axis": lambda xp, x, y: xp.linalg.norm(x.reshape(3, 2), axis=1),
+    "solve": lambda xp, x, y: xp.linalg.solve(x[:4].reshape(2, 2), y[:2]),
+    "svd": lambda xp, x, y: tuple(xp.linalg.svd(x[:4].reshape(2, 2))),
+    "fft": lambda xp, x, y: xp.fft.fft(x, axis=0),
+    "an array that NumPy returns itself": lambda xp, x, y: xp.atleast_1d(x),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_of_any_operands_in_native_code(name: str) -> None:
+    native_immediate._install()
+    given = [np.array([2.55, 0.1, 3.0, -1.0, 5.5, 0.25]), np.array([1.0, 2.0, -0.0, 4.0, 3.0, 6.0])]
+    x, y = map(wf.asarray, given)
+    wf.evaluate(x, y)
+    before = wf.statistics()
+    found, wanted = CALLS[name](wf, x, y), CALLS[name](np, *given)
+    assert wf.statistics() == before
+    assert type(found) is type(wanted) or isinstance(found, wf.Array)
+    parts = [(found, wanted)] if not isinstance(wanted, (list, tuple)) else zip(found, wanted, strict=True)
+    assert all(same(ours, theirs) for ours, theirs in parts)
+
+
+def test_results_of_native_code_that_are_parts_of_operands() -> None:
+    native_immediate._install()
+    x = wf.asarray(np.arange(6.0))
+    wf.evaluate(x)
+    first, second = wf.split(x, 2)
+    second[0] = -1.0
+    x[0] = 7.0
+    assert wf.atleast_1d(x) is x and x[3] == -1.0 and first[0] == 7.0
+
+
+def test_native_code_leaves_what_is_not_small_or_not_usual_to_python() -> None:
+    native_immediate._install()
+    column, row = wf.asarray(np.arange(9000.0)).reshape(-1, 1), wf.asarray(np.arange(9000.0))
+    wf.evaluate(column, row)
+    assert wf.where(column > row, column, row).shape == (9000, 9000)  # (recorded: never computed here)
+    x = wf.asarray(np.arange(6.0))
+    assert same(wf.sort(x, descending=True), np.arange(6.0)[::-1])
+    assert same(wf.concatenate([x, [1, 2]]), np.concatenate([np.arange(6.0), [1, 2]]))
+    assert same(wf.block([[x], [x]]), np.block([[np.arange(6.0)], [np.arange(6.0)]]))
+    with pytest.raises(ValueError, match="dimension"):
+        wf.concatenate([x, x.reshape(2, 3)])
+    with pytest.raises(ValueError, match="dimension"):
+        wf.concatenate([x, object()])
+    with pytest.raises(np.linalg.LinAlgError):
+        wf.linalg.inv(wf.zeros((2, 2)))
+
+
+def test_native_code_of_any_operands_leaves_nothing_behind() -> None:
+    native_immediate._install()
+    x, y = wf.asarray(np.arange(6.0)), wf.asarray(np.arange(6.0))
+    pair, wrong = [x, y], [x, y.reshape(2, 3)]
+    wf.evaluate(x, y)
+    counted = (x, y, pair, wrong, x._values, wf.Array, np.ndarray)
+    wf.concatenate(pair)
+    before = [sys.getrefcount(each) for each in counted]
+    for _ in range(200):
+        wf.concatenate(pair)
+        wf.split(x, 2)
+        wf.linalg.norm(x)
+        wf.where(x > 1, x, y)
+        with pytest.raises(ValueError, match="dimension"):
+            wf.concatenate(wrong)
+        wf.stack([x, [y, y]][:1])
+    after = [sys.getrefcount(each) for each in counted]
+    assert all(abs(b - a) < 20 for a, b in zip(before, after, strict=True))
