@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.codegen import OpDef, find_op, resolve_dtypes
+from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
@@ -132,7 +132,12 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
     """Return an op of NumPy's arrays and numbers by its compiled loop."""
-    found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
+    try:
+        found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
+    except Exception as error:
+        if not import_module("weft.fusion.tiers").is_optimizers(error):
+            raise
+        return MISSED  # (what cannot be compiled is recorded, and has a net)
     if found is None:
         return MISSED
     function, casts = found
@@ -231,7 +236,7 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
     """Return what a NumPy function gave, its arrays as weft's; views of the `given` arrays share their storages."""
     kind = type(result)
     if kind is np.ndarray:
-        if not (COMMON >> result.dtype.num) & 1:
+        if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
             return result
         base = result.base
         if base is not None:

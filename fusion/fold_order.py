@@ -73,6 +73,8 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
     pieces = tuple(n for n, _ in merged)
     lanes = Level(0, masks)
     match [folded for _, folded in merged]:
+        case []:
+            return Tree((), (), (), (), 0, Level(), Level())
         case [True]:
             n = pieces[0]
             chunk = CHUNK if n > 2 * CHUNK else 0

@@ -14,7 +14,7 @@ from typing import Literal
 
 from weft.codegen import dtype_kind
 from weft.fusion.body import BodyBuilder, Instruction, Loop, Role, all_instructions
-from weft.fusion.expr import Expr, contiguous_strides
+from weft.fusion.expr import Expr, constant, contiguous_strides
 from weft.fusion.index_map import (
     ZERO,
     Affine,
@@ -281,6 +281,10 @@ def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task
     """A fold. Short reductions whose results it folds in turn are written out: one kernel, and nothing stored between."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
+    if (
+        operand.size == 0
+    ):  # nothing may be read, outside of its loops either: what is computed from it might be an index
+        operand = constant(0, operand.dtype, operand.shape)
     roles: list[Role] = ["reduce" if axis in axes else "parallel" for axis in range(len(operand.shape))]
     spread: set[Expr] = set()
     task: Task | None = None

@@ -164,9 +164,10 @@ def run_reduce(frame: Any, values: list[Any], step: Any) -> Any:
 def _reduce(frame: Any, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
     try:
         return reduce_values(node.op, array.reshape(node.operands[0].shape), axes, node.dtype)
-    except NeedsKernelError:
-        if not frame.program.any_order:
+    except Exception as error:
+        if not frame.program.any_order or isinstance(error, MemoryError):
             raise
+        # (below the net the search for the order may be what failed)
         return getattr(np, find_op(node.op).ufunc).reduce(array, axis=axes)
 
 

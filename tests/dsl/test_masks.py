@@ -155,3 +155,14 @@ def test_what_a_mask_takes_can_be_written_to() -> None:
     taken += 1
     np.testing.assert_array_equal(np.asarray(taken), x[x > 50_000] + 1)
     np.testing.assert_array_equal(np.asarray(a), x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+@pytest.mark.parametrize("few", [0, 16384])
+def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> None:
+    with override(immediate=few):
+        taken = wf.asarray(np.arange(9.0)).astype(dtype)[wf.arange(9) > 3]
+        assert isinstance(taken, wf.Array)
+        turned = wf.flip(taken)
+        turned += 1
+        assert np.asarray(taken, "float32").tolist() == [5, 6, 7, 8, 9]

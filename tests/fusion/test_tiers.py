@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
@@ -15,7 +18,9 @@ import pytest
 import weft as wf
 from tests.fusion.test_primitives import same_bits
 from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
-from weft.fusion import planning, resized, tiers
+from weft.codegen import passes
+from weft.codegen.llvm import host
+from weft.fusion import join_groups, kernels, lower, planning, resized, schedule, siblings, tiers
 from weft.runtime import override
 
 
@@ -103,47 +108,63 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
 
 # -- the net ------------------------------------------------------------------------------------
 
-BREAKABLE = (
-    "weft.fusion.planning.make_plan",
-    "weft.fusion.planning.schedule_versions",
-    "weft.fusion.planning.join_groups",
-    "weft.fusion.schedule.choose_stored",
-    "weft.fusion.schedule.make_task",
-    "weft.fusion.kernels.lower_group",
-    "weft.fusion.kernels.describe_shapes",
-    "weft.fusion.planning.arrange_memory",
-    "weft.codegen.obtain.print_kernel",
-    "weft.codegen.compile.verify_kernel",
-    "weft.codegen.passes.choose_lanes",
-    "weft.codegen.passes.split_borders",
-    "weft.codegen.passes.tile_transposes",
-    "weft.codegen.passes.expand_ops",
-    "weft.codegen.llvm.host.Emitter",
-    "weft.codegen.llvm.host.check_declarations",
-    "weft.codegen.llvm.host._optimised",
-    "weft.fusion.resized.trace_plan",
-    "weft.fusion.resized.find",
-)
+PLANNERS = planning, siblings, join_groups, schedule, kernels, lower, resized
+COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), passes, host
+
+
+def _steps() -> Iterator[str]:
+    """What the modules of the planner and of the compiler define and call, and the emitter's methods."""
+    for module in (*PLANNERS, *COMPILERS):
+        for name, value in vars(module).items():
+            if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):
+                yield f"{module.__name__}.{name}"
+    for part in host.Emitter.__mro__[:-1]:
+        yield from (f"{part.__module__}.{part.__name__}.{name}" for name in vars(part) if not name.startswith("_"))
+
+
+BREAKABLE = tuple(_steps())
 
 
 @pytest.mark.parametrize("name", BREAKABLE)
 def test_whatever_fails_is_interpreted_with_one_warning(name: str) -> None:
     wf.evaluate(wf.asarray(np.ones(3)) + 1)  # (the compiler is loaded)
-    for seed in range(3):
-        generator = Generator(7000 + 100 * BREAKABLE.index(name) + seed)
-        start = generator.start()
-        with suppress(Abandoned):
-            generator.write(6)
-        wanted = run_numpy(generator.lines, start)
-        with override(strict=False, cache=False), mock.patch(name, side_effect=RuntimeError("broken")):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                found = run_program(generator.lines, start)
-                again = run_program(generator.lines, start)
-        ours = [w for w in caught if issubclass(w.category, wf.OptimizerWarning)]
-        assert differences(found, wanted, True) == "" and differences(again, wanted, True) == ""
-        reports = [str(w.message).split("report is in ")[1].split(". WEFT")[0] for w in ours]
-        assert len(reports) == len(set(reports)) or "no file" in reports[0]
+    generator = Generator(7000 + BREAKABLE.index(name))
+    start = generator.start()
+    with suppress(Abandoned):
+        generator.write(6)
+    wanted = run_numpy(generator.lines, start)
+    with override(strict=False, cache=False), mock.patch(name, side_effect=RuntimeError("broken")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = run_program(generator.lines, start)
+            again = run_program(generator.lines, start)
+    ours = [w for w in caught if issubclass(w.category, wf.OptimizerWarning)]
+    assert differences(found, wanted, True) == "" and differences(again, wanted, True) == ""
+    reports = [str(w.message).split("report is in ")[1].split(". WEFT")[0] for w in ours]
+    assert len(reports) == len(set(reports)) or "no file" in reports[0]
+
+
+def test_the_steps_are_those_of_plans() -> None:
+    for name in (
+        "passes.choose_lanes",
+        "passes.split_borders",
+        "host._optimised",
+        "planning.arrange_memory",
+        "LoopEmitter.loop",
+    ):
+        assert any(step.endswith(name) for step in BREAKABLE), name
+
+
+@pytest.mark.parametrize("few", [0, 16384])
+def test_functions_without_a_loop_are_numpys_below_the_net(few: int) -> None:
+    x = np.linspace(0.5, 2.0, 7)
+    for function in ("arctanh", "expm1"):  # (no test before has compiled them)
+        with override(strict=False, cache=False, immediate=few):
+            with mock.patch("weft.codegen.obtain.obtain_code", side_effect=RuntimeError("broken")):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    found = [np.asarray(getattr(wf, function)(wf.asarray(x / 4))) for _ in range(2)]
+        assert len(caught) <= 1 and all(np.allclose(each, getattr(np, function)(x / 4), rtol=1e-15) for each in found)
 
 
 def test_the_report_has_the_program_and_the_error() -> None:

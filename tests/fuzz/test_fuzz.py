@@ -54,6 +54,11 @@ def test_sums_of_rows_have_one_order_where_their_kernel_reads_columns(seed: int)
         assert orders.check(seed) == ""
 
 
+def test_nothing_is_read_for_folds_over_nothing() -> None:
+    """What was read outside of its loops was an index."""
+    assert orders.check(1410342) == ""
+
+
 def test_random_programs_evaluated_in_any_order_by_a_gpus_schedules() -> None:
     for k in range(100, 106):
         assert orders.check(k, "simt") == ""
