@@ -14,7 +14,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import OPS, find_op
-from weft.dsl import native_immediate
+from weft.dsl import indexing, native_immediate
 from weft.dsl.array import expr_of, record, start
 from weft.dsl.immediate import MISSED, attempt, way_of
 from weft.fusion import uncut
@@ -522,6 +522,26 @@ def test_indexing_by_arrays_in_native_code(name: str) -> None:
         x[wf.asarray([4])]
     with pytest.raises(IndexError):
         x[wf.asarray([0.5])]
+
+
+@pytest.mark.parametrize("shape", [(70_000,), (300, 400)])
+def test_few_elements_of_a_large_array_are_taken_in_native_code(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native_immediate._install()
+    a = np.arange(float(np.prod(shape))).reshape(shape)
+    x, mask, before = wf.asarray(a), wf.asarray(a > a.mean()), wf.statistics()["plans"]
+    keys = [np.array([1, 0, -1]), np.zeros((3, 2), np.uint32), np.zeros(0, int)]
+    assert same(x[wf.asarray([0])], a[[0]])
+    with monkeypatch.context() as patched:
+        patched.setattr(indexing, "pick", None)
+        assert all(same(x[wf.asarray(key)], a[key]) for key in keys)
+        for wrong in ([len(a)], [0.5]):
+            with pytest.raises(IndexError):
+                x[wf.asarray(wrong)]
+    assert wf.statistics()["plans"] == before
+    assert same(x[mask], a[a > a.mean()])
+    assert same(x[wf.asarray(np.zeros(IMMEDIATE, int))], a[np.zeros(IMMEDIATE, int)])
 
 
 def test_an_operand_more_is_written_to() -> None:
