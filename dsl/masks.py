@@ -17,7 +17,7 @@ import weft.runtime as runtime
 from weft.dsl.array import Array, as_operand, expr_of, record, wrap, write
 from weft.dsl.immediate import hand_out, put_masked
 from weft.dsl.numbers import number_of
-from weft.dsl.selections import SPARSE, put_back, take_later
+from weft.dsl.selections import SPARSE, elements_of, has_runs, put_back, take_later
 from weft.fusion import (
     Expr,
     Location,
@@ -118,9 +118,10 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     if mask.size > IMMEDIATE[0] and (later := take_later(array, mask)) is not None:
         return later
-    evaluate([mask._storage, array._storage], aside=recording.held)
-    values, test = array.numpy(), mask.numpy()
-    if mask.size <= BLOCK or not array.size:
+    if mask._storage.buffer is None or array._storage.buffer is None:
+        evaluate([mask._storage, array._storage], aside=recording.held)
+    values, test = elements_of(array), elements_of(mask)
+    if test.size <= BLOCK // 2 or not values.size or (test.ndim == values.ndim and has_runs(mask, test)):
         return hand_out(values[test], device)  # type: ignore[no-any-return]
     rest = values.shape[test.ndim :]
     length = test.shape[0]

@@ -13,7 +13,8 @@ from weakref import ref
 
 import numpy as np
 
-from weft.dsl.array import Array, expr_of, record, user_location
+from weft.dsl.array import LOOKS, Array, expr_of, record, user_location
+from weft.dsl.host_values import values_of
 from weft.fusion import Expr, Storage, end_recording, intern, opaque, recording, site_of, topological
 
 # On the CPU it pays to look for what a mask takes where that is less than one element in so many.
@@ -39,11 +40,11 @@ _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The mask that elements were last taken by, how many, and at which lines."""
+    """The mask that elements were last taken by, at which lines, and whether it was found to take neighbours together."""
 
     mask: Callable[[], Storage | None] = staticmethod(lambda: None)
-    count = 0
     sites: list[Any] = []
+    runs: bool | None = None
 
 
 def take_later(array: Array, mask: Array) -> Array | None:
@@ -54,7 +55,7 @@ def take_later(array: Array, mask: Array) -> Array | None:
         return None
     if mask._storage.buffer is None:
         end_recording()
-    count = int(np.count_nonzero(mask.numpy()))
+    count = int(np.count_nonzero(elements_of(mask)))
     if count < 2 or count * SPARSE < mask.size:
         return None
     return record(opaque(found, [expr_of(array), expr_of(mask)], (count,), array.dtype, "select"))
@@ -62,8 +63,27 @@ def take_later(array: Array, mask: Array) -> Array | None:
 
 def _note(mask: Array, site: Any) -> None:
     if _Latest.mask() is not mask._storage:
-        _Latest.mask, _Latest.sites = ref(mask._storage), []
+        _Latest.mask, _Latest.sites, _Latest.runs = ref(mask._storage), [], None
     _Latest.sites.append(site)
+
+
+def elements_of(array: Array) -> np.ndarray:
+    """Return the elements of an array, to be looked at."""
+    values = values_of(array)
+    if values is None:
+        return array.numpy()
+    LOOKS[0] += 1
+    return values
+
+
+def has_runs(mask: Array, test: np.ndarray) -> bool:
+    """Whether a mask takes neighbours together, by a sample of it: NumPy copies such elements run by run."""
+    known = _Latest.runs if _Latest.mask() is mask._storage else None
+    if known is None:
+        sample = test.reshape(-1)[: test.size // 64 * 64].reshape(-1, 64)[::16]
+        known = 16 * int(np.count_nonzero(sample[:, 1:] != sample[:, :-1])) < sample.size
+        _Latest.runs = known
+    return known
 
 
 def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
@@ -97,4 +117,4 @@ def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
     return made[node]
 
 
-__all__ = ["SPARSE", "put_back", "take_later"]
+__all__ = ["SPARSE", "elements_of", "has_runs", "put_back", "take_later"]

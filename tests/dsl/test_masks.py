@@ -166,3 +166,21 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
         turned = wf.flip(taken)
         turned += 1
         assert np.asarray(taken, "float32").tolist() == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
+def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
+    """A mask that is written to between two selections takes what it holds now."""
+    x = RNG.standard_normal(shape)
+    mask = (
+        np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
+    )
+    mask = mask.reshape(shape[:2]).copy()
+    array, ours = wf.asarray(x), wf.asarray(mask)
+    np.testing.assert_array_equal(array[ours], x[mask], strict=True)
+    ours[::2] = mask[::2] = False
+    np.testing.assert_array_equal(array[ours], x[mask], strict=True)
+    np.testing.assert_array_equal(
+        array[:, ::-1][ours] if x.ndim > 1 else array[::-1][ours], x[:, ::-1][mask] if x.ndim > 1 else x[::-1][mask]
+    )
