@@ -33,6 +33,7 @@ from weft.runtime import (
     compile_operators,
     is_kept,
     native_object,
+    put_call,
     put_operators,
     python_function,
     setting,
@@ -186,7 +187,9 @@ def _install() -> None:
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
     for kind, name, builtin in made:
-        if kind is not Array or name not in operators:
+        if name == "__call__":
+            put_call(kind, builtin)
+        elif kind is not Array or name not in operators:
             setattr(kind, name, builtin.method())
     if operators:
         put_operators(Array, operators, vars(Array)["__delitem__"])

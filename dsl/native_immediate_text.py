@@ -17,6 +17,7 @@ from weft.dsl.array import Array
 from weft.dsl.immediate import COMMON, NUMBERS, finish, hand_out, seen
 from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER
 from weft.dsl.native_operands_text import MOST, Mode, OperandText
+from weft.dsl.ufunc import UFunc
 from weft.fusion import Storage
 from weft.runtime import Buffer, Text, slots_of
 
@@ -79,7 +80,9 @@ SHARED: dict[str, Any] = {
 @cache
 def immediate_text() -> str:
     """LLVM text of ``call(self, ...)``: no outside symbol, no constant in memory."""
-    at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
+    at = {
+        f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
+    }
     return _Immediate(at).text()
 
 
@@ -134,9 +137,8 @@ class _Immediate(OperandText):
         t.branch("icmp sgt i64 %count, 1", "ufunc.some", "slow")
         t.label("ufunc.some")
         itself = t.load("%given", 0, "ptr")
-        known_way = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {itself}, ptr {known['immediate']})")
-        self._check(known_way, "ufunc.way", "give.up")
-        self._drop(known_way)  # (the ufunc keeps it)
+        known_way = self._field(itself, "UFunc.immediate")
+        self._check(known_way, "ufunc.way", "slow")
         t.do("br label %own")
         t.label("protocol")
         t.branch("icmp sgt i64 %count, 3", "protocol.some", "slow")

@@ -68,6 +68,8 @@ def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
 class UFunc:
     """A function of scalars, applied element by element; one row of the op table."""
 
+    __slots__ = ("__dict__", "__weakref__", "immediate")  # (native code reads this one)
+
     def __init__(self, row: OpDef) -> None:
         self.row = row
         self.immediate = way_of(row)

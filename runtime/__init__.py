@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
     from weft.runtime.cpu.native import Builtin, Text, is_kept, native_object, python_function
-    from weft.runtime.cpu.operators import compile_operators, put_operators
+    from weft.runtime.cpu.operators import compile_operators, put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
@@ -64,7 +64,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
         "weft.runtime.cpu.simt": "SimtDevice",
-        "weft.runtime.cpu.operators": "compile_operators put_operators",
+        "weft.runtime.cpu.operators": "compile_operators put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.device": "CudaDevice",
         "weft.runtime.cpu.watching": "watching",
@@ -160,6 +160,7 @@ __all__ = [
     "compile_operators",
     "override",
     "probe",
+    "put_call",
     "put_operators",
     "python_function",
     "resolve_target",

@@ -19,13 +19,26 @@ from weft.runtime.object_code import ObjectCode
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
 _MOST = 32  # operators
-# Words for all: the class, Python's functions that say whether one is below another and that call and release, what is called to delete an item. Then
-# for each operator its function and what that is bound to, and the same of its reflected form.
-_FIRST, _EACH = 5, 4
+_ITEMS = tuple.__basicsize__  # where a tuple has them
+_ON_STACK = 10  # arguments of a call that need no memory of their own
+# Words for all: the class, Python's functions that say whether one is below another, that call, release, get memory and give it back, what is called
+# to delete an item. Then for each operator its function and what that is bound to, and the same of its reflected form.
+_FUNCTIONS = (
+    "PyType_IsSubtype",
+    "PyObject_Vectorcall",
+    "Py_DecRef",
+    "PyObject_VectorcallDict",
+    "PyMem_Malloc",
+    "PyMem_Free",
+    "PyErr_NoMemory",
+)
+_FIRST, _EACH = 2 + len(_FUNCTIONS), 4
 _BASE = HEADER + 24  # where a descriptor has the description of its slot
 _TABLE = (ctypes.c_int64 * (_FIRST + _EACH * _MOST))()
-_FUNCTIONS = ("PyType_IsSubtype", "PyObject_Vectorcall", "Py_DecRef")
 _taken: list[str] = []
+# Functions for slots of different kinds: what they return and take.
+_WAYS = (("either", "ptr", "ab"), ("first", "ptr", "ab"), ("set", "i32", "abc"), ("call", "ptr", "abc"))
+_EITHER, _FIRST_ONLY, _SET, _CALL = range(len(_WAYS))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
@@ -44,29 +57,38 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
     CompileError
         Where native code cannot be made.
     """
-    make = ctypes.pythonapi.PyDescr_NewWrapper
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
-    find = _find_operator()
-    _TABLE[:_FIRST] = [id(kind), *map(python_function, _FUNCTIONS), id(lasting(delete))]
+    _find_operator()  # (it may fail, and nothing has been changed then)
+    _TABLE[0], _TABLE[_FIRST - 1] = id(kind), id(lasting(delete))
     for name, method in methods.items():
         reflected = f"__r{name[2:]}"
         if name.startswith("__r") and f"__{name[3:]}" in methods:  # (taken with the other)
             continue
         both = (method, methods.get(reflected, method))
-        at = _FIRST + _EACH * len(_taken)
-        _TABLE[at : at + _EACH] = [word for each in both for word in (each.address, id(each.table))]
-        names: tuple[str, ...]
+        words = [word for each in both for word in (each.address, id(each.table))]
         if name == "__setitem__":
-            names, function = ("__setitem__", "__delitem__"), 2 * _MOST + len(_taken)
+            _put(kind, _SET, ("__setitem__", "__delitem__"), np.ndarray, words)
         elif reflected in methods:
-            names, function = (name, reflected), len(_taken)
+            _put(kind, _EITHER, (name, reflected), np.ndarray, words)
         else:
-            names, function = (name,), _MOST + len(_taken)
-        _taken.append(name)
-        address = find(function)
-        for each in names:
-            base = ctypes.c_void_p.from_address(id(vars(np.ndarray)[each]) + _BASE).value
-            setattr(kind, each, make(kind, base, address))
+            _put(kind, _FIRST_ONLY, (name,), np.ndarray, words)
+
+
+def put_call(kind: type, builtin: Builtin) -> None:
+    """Let calls of a class's objects call a builtin. Raises CompileError where native code cannot be made."""
+    _put(kind, _CALL, ("__call__",), np.ufunc, [builtin.address, id(builtin.table), id(builtin.call), 0])
+
+
+def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
+    """Give a class the slots of these names, as a class in C has them."""
+    address = _find_operator()(way * _MOST + len(_taken))
+    at = _FIRST + _EACH * len(_taken)
+    _TABLE[at : at + _EACH] = words  # type: ignore[assignment]
+    _taken.append(names[0])
+    make = ctypes.pythonapi.PyDescr_NewWrapper
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
+    for each in names:
+        base = ctypes.c_void_p.from_address(id(vars(like)[each]) + _BASE).value
+        setattr(kind, each, make(kind, base, address))
 
 
 @cache
@@ -75,6 +97,7 @@ def _find_operator() -> Callable[[int], int]:
     code = compile_operators()
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     lasting(memory)
+    _TABLE[1 : _FIRST - 1] = [ctypes.c_int64(python_function(name)) for name in _FUNCTIONS]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]
 
 
@@ -95,7 +118,7 @@ def _text() -> str:
     body = _BODY.replace("{begin}", "\n  ".join((words, own, "%given = alloca [3 x ptr]", given)))
     lines = [f"@{_TABLE_NAME} = external global [{len(_TABLE)} x ptr]", body]
     names = []
-    for name, kind, taken in (("either", "ptr", "ab"), ("first", "ptr", "ab"), ("set", "i32", "abc")):
+    for name, kind, taken in _WAYS:
         operands = ", ".join(f"ptr %{each}" for each in taken)
         for k in range(_MOST):
             names.append(f"{name}{k}")
@@ -149,7 +172,7 @@ define internal i32 @set(ptr %a, ptr %b, ptr %c, ptr %own) noinline nounwind {{
   %deletes = icmp eq ptr %c, null
   br i1 %deletes, label %delete, label %set
 delete:
-  %gone = call ptr %w2(ptr %w4, ptr %given, i64 2, ptr null)
+  %gone = call ptr %w2(ptr %w8, ptr %given, i64 2, ptr null)
   br label %done
 set:
   %put = call ptr %own0(ptr %own1, ptr %given, i64 3, ptr null)
@@ -163,5 +186,57 @@ well:
   ret i32 0
 wrong:
   ret i32 -1
+}}
+define internal ptr @call(ptr %a, ptr %b, ptr %c, ptr %own) noinline nounwind {{
+  {{begin}}
+  %count.at = getelementptr i8, ptr %b, i64 {_ITEMS - 8}
+  %count = load i64, ptr %count.at
+  %items = getelementptr i8, ptr %b, i64 {_ITEMS}
+  %all = add i64 %count, 1
+  %few = icmp slt i64 %all, {_ON_STACK}
+  br i1 %few, label %stack, label %memory
+stack:
+  %here = alloca [{_ON_STACK} x ptr]
+  br label %take
+memory:
+  %bytes = mul i64 %all, 8
+  %there = call ptr %w5(i64 %bytes)
+  %none = icmp eq ptr %there, null
+  br i1 %none, label %short, label %take
+short:
+  %nothing = call ptr %w7()
+  ret ptr null
+take:
+  %room = phi ptr [ %here, %stack ], [ %there, %memory ]
+  store ptr %a, ptr %room
+  br label %copy
+copy:
+  %k = phi i64 [ 0, %take ], [ %next, %item ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %item, label %go
+item:
+  %from = getelementptr ptr, ptr %items, i64 %k
+  %value = load ptr, ptr %from
+  %next = add i64 %k, 1
+  %to = getelementptr ptr, ptr %room, i64 %next
+  store ptr %value, ptr %to
+  br label %copy
+go:
+  %plain = icmp eq ptr %c, null
+  br i1 %plain, label %unnamed, label %named
+unnamed:
+  %one = call ptr %own0(ptr %own1, ptr %room, i64 %all, ptr null)
+  br label %end
+named:
+  %other = call ptr %w4(ptr %own2, ptr %room, i64 %all, ptr %c)
+  br label %end
+end:
+  %found = phi ptr [ %one, %unnamed ], [ %other, %named ]
+  br i1 %few, label %done, label %free
+free:
+  call void %w6(ptr %room)
+  br label %done
+done:
+  ret ptr %found
 }}
 """

@@ -15,7 +15,7 @@ def slots_of(kind: Any) -> dict[str, int]:
     """Offsets of the attributes that a class and those above it have slots for."""
     quiet: Any = type("Probe", (kind,), {"__slots__": (), "__del__": lambda self: None})
     probe = quiet.__new__(quiet)
-    names = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__"]
+    names = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name[:2] != "__"]
     marks = {name: object() for name in names}
     for name, mark in marks.items():
         # (not by its own `__setattr__`, nor by a property of the same name)

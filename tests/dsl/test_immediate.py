@@ -805,3 +805,26 @@ def test_native_code_of_any_operands_leaves_nothing_behind() -> None:
         wf.stack([x, [y, y]][:1])
     after = [sys.getrefcount(each) for each in counted]
     assert all(abs(b - a) < 20 for a, b in zip(before, after, strict=True))
+
+
+def test_ufuncs_are_called_as_functions_in_c() -> None:
+    native_immediate._install()
+    x = wf.asarray(np.arange(4.0))
+    wf.evaluate(x)
+    target = x.copy()
+    assert wf.exp(x, out=target) is target and same(target, wf.exp(x))
+    assert wf.add(x, x, dtype=np.float32).dtype == np.float32 and same(wf.exp.__call__(x), wf.exp(x))
+    before = sys.getrefcount(x), sys.getrefcount(wf.exp)
+    for call in (lambda: wf.exp(), lambda: wf.exp(*[x] * 40), lambda: wf.exp(x, wrong=1), lambda: wf.linalg.norm()):
+        with pytest.raises(TypeError):
+            call()
+    gc.collect()
+    assert (sys.getrefcount(x), sys.getrefcount(wf.exp)) == before
+    with pytest.raises(TypeError, match="30"):
+        wf.linalg.norm(*[x] * 30)
+
+    class Mine(type(wf.exp)):  # type: ignore[misc]
+        def __call__(self, *operands: Any) -> str:  # type: ignore[override]
+            return "mine"
+
+    assert object.__new__(Mine)(x) == "mine"
