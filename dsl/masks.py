@@ -43,6 +43,8 @@ _INT64 = np.dtype(np.int64)
 SMALL = 1 << 14
 # Elements of a mask that are looked at together.
 BLOCK = 1 << 16
+# Elements of a mask that are looked at at the call, for each that is done there: NumPy goes through 64 of them as fast.
+MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
@@ -53,7 +55,8 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
             write(array, map_("where", [expr_of(mask), cast(node, array.dtype), expr_of(array)]))
             return True
     several = isinstance(value, (Array, np.ndarray)) and value.ndim == 1 and value.size > 1
-    if mask.size <= BLOCK and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
+    few = several and value.size <= IMMEDIATE[0] and mask.size <= MOST_LOOKED_AT * IMMEDIATE[0]
+    if (few or mask.size <= BLOCK) and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
         return True
     # looked at first: what is recorded is valid until something is evaluated
     if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
