@@ -189,7 +189,10 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
 
 def getitem(array: Array, key: Any) -> Array:
     """``array[key]``: a view for a basic index, a copy else; an element of memory is NumPy's scalar."""
-    if type(array) is Array:
+    if _is_large_mask(key):
+        if (taken := select(array, key)) is not None:
+            return taken
+    elif type(array) is Array:
         at_once = show(array, key)
         if at_once is not MISSED:
             return at_once
@@ -225,6 +228,11 @@ def getitem(array: Array, key: Any) -> Array:
         for first, step, axis in index.axes
     )
     return record(gather(base, which, terms, plan.shape))
+
+
+def _is_large_mask(key: Any) -> bool:
+    """Whether an index is a boolean array that takes more than what is done at the call."""
+    return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
 
 
 def _shown(array: Array, key: Any) -> Any:
@@ -307,7 +315,7 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 def setitem(array: Array, key: Any, value: Any) -> None:
     """``array[key] = value`` with NumPy's broadcasting and casting."""
-    if not put(array, key, value):
+    if _is_large_mask(key) or not put(array, key, value):
         assign_recorded(array, key, value)
 
 
