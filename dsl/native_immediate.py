@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.codegen import OPS
 from weft.dsl.array import LOOKS, Array
-from weft.dsl.immediate import BASIC, BROADCASTING, GROWING, WARNING, Way, plainly, way_of
+from weft.dsl.immediate import BASIC, BROADCASTING, COMMON, GROWING, WARNING, Way, plainly, way_of
 from weft.dsl.methods import AT_ONCE
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.native_operands_text import Mode
@@ -183,6 +183,7 @@ def _install() -> None:
     add(WrappedFunction, "__call__", Mode.WRAPPED, plainly(len))
     add(UFunc, "__call__", Mode.UFUNC, None)
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
+    ours[np.matmul] = Way(np.matmul, COMMON, {}, None, 2)  # type: ignore[index]
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}

@@ -15,8 +15,9 @@ import numpy as np
 
 from weft.dsl.array import Array
 from weft.dsl.immediate import COMMON, NUMBERS, finish, hand_out, seen
+from weft.dsl.native_index_text import IndexText
 from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER
-from weft.dsl.native_operands_text import MOST, Mode, OperandText
+from weft.dsl.native_operands_text import MOST, Mode
 from weft.dsl.ufunc import UFunc
 from weft.fusion import Storage
 from weft.runtime import Buffer, Text, slots_of
@@ -30,6 +31,7 @@ FUNCTIONS = (
     "PyObject_GetItem",
     "PyObject_SetItem",
     "PyDict_GetItemWithError",
+    "PyTuple_New",
     "PyType_GenericAlloc",
     "PyUnicode_Compare",
     "Py_IncRef",
@@ -86,7 +88,7 @@ def immediate_text() -> str:
     return _Immediate(at).text()
 
 
-class _Immediate(OperandText):
+class _Immediate(IndexText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
@@ -243,13 +245,13 @@ class _Immediate(OperandText):
         self._looked()
         self._check(result, "called", "leave")
         in_place = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
-        t.branch(f"or i1 {in_place}, {self._has_out}", "written", "made")
+        t.branch(f"or i1 {in_place}, {self._has_out}", "written", "result")
         t.label("written")
         self._drop(result)
         itself = t.load("%given", t.new(f"select i1 {in_place}, i64 0, i64 {t.new('sub i64 %count, 1')}"), "ptr")
         self._share(itself)
         self._return(itself)
-        t.label("made")
+        t.label("result")
         self._take_result(result)
 
     def _take_result(self, result: str) -> None:
@@ -288,7 +290,19 @@ class _Immediate(OperandText):
         part = t.new(f"icmp eq ptr {base}, {self._word(values, BASE)}")
         self._seen = first, result
         t.branch(f"or i1 {whole}, {part}", "show.view", "made.new")
+        t.label("show.arrays")
+        key = t.load(self._taken, 1, "ptr")
+        shown = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {t.load(self._taken, 0, 'ptr')}, ptr {key})")
+        self._looked()
+        self._check(shown, "show.taken", "leave")
+        t.branch(f"icmp eq ptr {self._type(shown)}, {known['ndarray']}", "made", "show.number")
+        t.label("show.number")
+        self._return(shown)
         t.label("made.new")
+        t.do("br label %made")
+        t.label("made")
+        result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
+        base = self._word(result, BASE)
         flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {_C_ORDER}")
         owner = t.new(f"icmp eq ptr {base}, null")
         in_order = t.new(f"icmp ne i32 {flags}, 0")
@@ -362,18 +376,6 @@ class _Immediate(OperandText):
         t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
         t.label(f"{name}.free")
 
-    def _basic(self, name: str, key: str) -> None:
-        """On where a key is an integer, a slice and the like, or a tuple of such; else to ``give.up``."""
-        t, known = self._t, self._known
-        kind = self._type(key)
-        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
-        t.label(f"{name}.tuple")
-        self._all_in(f"{name}.items", key, known["table"])
-        t.do(f"br label %{name}.basic")
-        t.label(f"{name}.single")
-        self._is_in(f"{name}.one", kind, known["table"], f"{name}.basic")
-        t.label(f"{name}.basic")
-
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
         """The array and its NumPy array, with a reference, and the key."""
         t, known = self._t, self._known
@@ -381,16 +383,14 @@ class _Immediate(OperandText):
         t.branch(f"icmp eq i64 %count, {count}", f"{name}.count", "slow")
         t.label(f"{name}.count")
         first, key = t.load("%given", 0, "ptr"), t.load("%given", 1, "ptr")
-        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.array", "slow")
-        t.label(f"{name}.array")
-        if name == "show":  # indexing by an array is a function of two arrays
-            t.branch(f"icmp eq ptr {self._type(key)}, {known['Array']}", "plain", "show.basics")
-            t.label("show.basics")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.first", "slow")
+        t.label(f"{name}.first")
         values = self._values(name, first)
         self._share(values)
         t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
         t.store("1", self._count, 0)
-        self._basic(name, key)
+        self._key(name, key, values)
+        t.label(f"{name}.basic")
         return first, values, key
 
     def _show(self) -> None:
@@ -432,6 +432,12 @@ class _Immediate(OperandText):
     def _put(self) -> None:
         t, known = self._t, self._known
         first, values, key = self._first("put", 3)
+        self._share(key)
+        t.do(f"store ptr {key}, ptr {t.at(self._taken, 1)}")
+        t.store("2", self._count, 0)
+        t.do("br label %put.arrays")
+        t.label("put.arrays")
+        given, key = key, t.load(self._taken, 1, "ptr")
         self._is_free("put", first, values)
         number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
         t.branch(f"icmp ugt i64 {number}, 62", "give.up", "put.known")
@@ -462,14 +468,15 @@ class _Immediate(OperandText):
         t.label("put.value")
         value = t.new(f"phi ptr [ {found}, %put.value.small ], [ {thing}, %put.number ]")
         self._share(value)
-        t.do(f"store ptr {value}, ptr {t.at(self._taken, 1)}")
-        t.store("2", self._count, 0)
-        t.branch(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}", "put.large", "put.small")
+        t.do(f"store ptr {value}, ptr {t.at(self._taken, 2)}")
+        t.store("3", self._count, 0)
+        large = t.new(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}")
+        t.branch(f"and i1 {large}, {t.new(f'icmp eq ptr {key}, {given}')}", "put.large", "put.small")
         t.label("put.large")
         part = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
         self._check(part, "put.part", "leave")
-        t.do(f"store ptr {part}, ptr {t.at(self._taken, 2)}")
-        t.store("3", self._count, 0)
+        t.do(f"store ptr {part}, ptr {t.at(self._taken, 3)}")
+        t.store("4", self._count, 0)
         t.branch(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
         t.label("put.part.array")
         t.branch(f"icmp sgt i64 {self._size('put.covered', part)}, {self._limit}", "give.up", "put.part.set")

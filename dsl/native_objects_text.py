@@ -71,19 +71,19 @@ class ObjectText:
         t.end_loop(name)
         return t.load(self._product, 0)
 
-    def _all_in(self, name: str, things: str, table: str) -> None:
-        """On where the types of a tuple's items are in a table; else to ``give.up``."""
+    def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
+        """On where the types of a tuple's items are in a table."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, COUNT, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {ITEMS}")
-        self._is_in(f"{name}.each", self._type(t.load(items, k, "ptr")), table, f"{name}.all.end")
+        self._is_in(f"{name}.each", self._type(t.load(items, k, "ptr")), table, f"{name}.all.end", otherwise)
         t.end_loop(f"{name}.all", reached=True)
 
-    def _is_in(self, name: str, kind: str, table: str, on: str) -> None:
-        """To `on` where a type is int, slice or in a table; else to ``give.up``."""
+    def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
+        """To `on` where a type is int, slice or in a table."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.branch(f"or i1 {whole}, {part}", on, name)
         t.label(name)
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
-        t.branch(f"icmp eq ptr {there}, null", "give.up", on)
+        t.branch(f"icmp eq ptr {there}, null", otherwise, on)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import numpy as np
-
 from weft.dsl.immediate import MOST_PRODUCTS
 from weft.dsl.native_objects_text import BASE, DTYPE, LENGTHS, NUMBER, ObjectText
 
@@ -201,37 +199,25 @@ class OperandText(ObjectText):
         t.label(f"{name}.alike")
         self._note_type(number)
         size = self._size(f"{name}.size", values)
+        t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", f"{name}.few")
+        t.label(f"{name}.few")
         before = t.load(self._before, 0, "ptr")
         t.do(f"store ptr {values}, ptr {self._before}")
-        first, shows = t.new(f"icmp eq ptr {before}, null"), t.new(f"icmp eq i64 {self._mode}, {Mode.SHOW}")
-        few = t.new(f"icmp sle i64 {size}, {self._limit}")
-        # (of what is indexed, only the elements taken are counted)
-        t.branch(f"or i1 {few}, {t.new(f'and i1 {first}, {shows}')}", f"{name}.few", "give.up")
-        t.label(f"{name}.few")
         together = t.new(f"add i64 {t.load(self._sum, 0)}, {size}")
         t.store(together, self._sum, 0)
-        t.branch(f"icmp eq i1 {first}, 1", f"{name}.small", f"{name}.two")
+        t.branch(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
         t.label(f"{name}.two")
         t.branch(f"icmp sge i64 {self._mode}, {Mode.SMALL}", f"{name}.together", f"{name}.apart")
         t.label(f"{name}.together")
         t.branch(f"icmp sgt i64 {together}, {self._limit}", "give.up", f"{name}.small")
         t.label(f"{name}.apart")
-        product = t.new(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}")
-        t.branch(f"or i1 {product}, {shows}", f"{name}.product", f"{name}.pair")
+        t.branch(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}", f"{name}.product", f"{name}.pair")
         t.label(f"{name}.product")
         other = self._size(f"{name}.sized", before)
         axes = self._axes(before)
         t.branch(f"icmp eq i64 {axes}, 0", "give.up", f"{name}.inner")
         t.label(f"{name}.inner")
         lengths = self._word(before, LENGTHS)
-        t.branch(f"icmp eq i1 {shows}, 1", f"{name}.index", f"{name}.matrix")
-        t.label(f"{name}.index")
-        # a mask takes no more than all, integers so many rows
-        mask, rows = t.new(f"icmp eq i64 {number}, {np.dtype('?').num}"), t.load(lengths, 0)
-        count, rows = (t.new(f"select i1 {mask}, i64 1, i64 {each}") for each in (size, rows))
-        most = t.new(f"mul i64 {self._limit}, {rows}")
-        t.branch(f"icmp sgt i64 {t.new(f'mul i64 {count}, {other}')}, {most}", "give.up", f"{name}.small")
-        t.label(f"{name}.matrix")
         length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
         most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
         t.branch(f"icmp sgt i64 {t.new(f'mul i64 {size}, {other}')}, {most}", "give.up", f"{name}.small")

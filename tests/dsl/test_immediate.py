@@ -536,12 +536,65 @@ def test_few_elements_of_a_large_array_are_taken_in_native_code(
     with monkeypatch.context() as patched:
         patched.setattr(indexing, "pick", None)
         assert all(same(x[wf.asarray(key)], a[key]) for key in keys)
-        for wrong in ([len(a)], [0.5]):
-            with pytest.raises(IndexError):
-                x[wf.asarray(wrong)]
+        with pytest.raises(IndexError):
+            x[wf.asarray([len(a)])]
+    with pytest.raises(IndexError):
+        x[wf.asarray([0.5])]
     assert wf.statistics()["plans"] == before
     assert same(x[mask], a[a > a.mean()])
     assert same(x[wf.asarray(np.zeros(IMMEDIATE, int))], a[np.zeros(IMMEDIATE, int)])
+
+
+INDICES: dict[str, Callable[[Any], Any]] = {
+    "an array": lambda take: take([3, 0, 299, -1]),
+    "rows": lambda take: take([[1, 5], [2, 2]]),
+    "two axes": lambda take: (take([1, 2, 3]), take([7, 0, -1])),
+    "outer": lambda take: (take([[1], [2]]), take([0, 7, 9])),
+    "a number beside": lambda take: (5, take([7, 0, -1])),
+    "short integers": lambda take: (take(np.array([1, 2], np.int8)), take([1, 2])),
+    "NumPy's": lambda take: (np.array([1, 2]), take([3, 4])),
+    "a mask": lambda take: take([True] * 3 + [False] * 297),
+    "a mask of columns": lambda take: (3, take([True, False] * 150)),
+    "none": lambda take: (take([1])[:0],),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_arrays_that_index_large_ones_in_native_code(name: str) -> None:
+    native_immediate._install()
+    a = np.arange(90_000.0).reshape(300, 300)
+    x = wf.asarray(a)
+    key, theirs = INDICES[name](wf.asarray), INDICES[name](np.asarray)
+    before = wf.statistics()["plans"]
+    found, wanted = x[key], a[theirs]
+    assert same(found, wanted)
+    found += 1
+    assert same(x, a)
+    a = a.copy()
+    for value, numpys in ((-1, -1), (2.5, 2.5), (found, wanted + 1)):
+        x[key], a[theirs] = value, numpys
+        assert same(x, a)
+    assert wf.statistics()["plans"] == before
+    with override(immediate=0):
+        pending = x + 1
+    x[key] = 7
+    assert same(pending, a + 1)
+    with pytest.raises(IndexError):
+        x[wf.asarray([300]), wf.asarray([0])]
+    with pytest.raises(IndexError):
+        x[wf.asarray([0]), wf.asarray([0]), wf.asarray([0])]
+
+
+def test_numpys_matrices_times_small_arrays_in_native_code() -> None:
+    native_immediate._install()
+    a, b = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    product = a @ wf.asarray(b)
+    assert type(product) is wf.Array and same(product, a @ b)
+    assert same(a @ wf.asarray(a.T), a @ a.T) and same(b @ wf.asarray(b), b @ b)
+    with pytest.raises(ValueError, match="core dimension"):
+        a @ wf.asarray(a)
+    assert [type(each) for each in wf.where(wf.asarray(b > 1))] == [wf.Array]
+    assert same(wf.where(wf.asarray(b > 1), 2, -1), np.where(b > 1, 2, -1))
 
 
 def test_an_operand_more_is_written_to() -> None:
