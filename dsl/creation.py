@@ -58,8 +58,8 @@ def as_shape(shape: Any) -> tuple[int, ...]:
         shape = shape if isinstance(shape, list) else (shape,)
     elif not hasattr(shape, "__iter__"):
         raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
-    result = tuple(operator.index(n) for n in shape)
-    if any(n < 0 for n in result):
+    result = tuple(map(operator.index, shape))
+    if min(result, default=0) < 0:
         raise ValueError("negative dimensions are not allowed")
     if prod(result) > MOST_ELEMENTS:
         raise ValueError(
@@ -240,7 +240,8 @@ def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tu
         device = source.device
     if order not in ("C", "c", "F", "f"):
         check_order(order)
-        flags = source.flags if source.ndim > 1 else None
+        values = values_of(source) if isinstance(source, Array) else source
+        flags = (source if values is None else values).flags if source.ndim > 1 else None
         order = "F" if flags is not None and flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
     return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), order, device
 

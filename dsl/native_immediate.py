@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS
+from weft.codegen import OPS, find_op
 from weft.dsl.array import LOOKS, Array
 from weft.dsl.immediate import BASIC, BROADCASTING, COMMON, GROWING, WARNING, Way, plainly, way_of
 from weft.dsl.methods import AT_ONCE
@@ -165,8 +165,11 @@ def _install() -> None:
         name = row.dunder
         if not name:
             continue
+        if name == "pow":  # (Python has one object for the number 2)
+            add(Array, "__pow__", Mode.SQUARE, way_of(find_op("square")))
+            continue
         way = way_of(row, getattr(operator, f"__{name}__"))
-        if way.op is None or name == "pow":
+        if way.op is None:
             continue
         add(Array, f"__{name}__", Mode.CALL, way)
         if f"__r{name}__" in vars(Array):

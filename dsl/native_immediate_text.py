@@ -76,6 +76,7 @@ SHARED: dict[str, Any] = {
     "immediate": "immediate",
     "host_math": "host_math",
     "True": True,
+    "two": 2,
 }
 
 
@@ -123,7 +124,8 @@ class _Immediate(IndexText):
         t.label("on")
         t.do(
             f"switch i64 {self._mode}, label %plain [ i64 {Mode.SHOW}, label %show i64 {Mode.PUT}, label %put "
-            f"i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol i64 {Mode.WRAPPED}, label %wrapped ]"
+            f"i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol i64 {Mode.WRAPPED}, label %wrapped "
+            f"i64 {Mode.SQUARE}, label %square ]"
         )
         self._begin()
         self._take_all()
@@ -170,11 +172,17 @@ class _Immediate(IndexText):
         beyond = t.new(f"sub i64 {t.new(f'sub i64 %count, {skipped}')}, {inputs}")
         t.branch(f"icmp ule i64 {beyond}, 1", "take", "slow")
         behind, named = self._begin_plainly()
+        t.label("square")
+        t.branch("icmp eq i64 %count, 2", "square.two", "slow")
+        t.label("square.two")
+        t.branch(f"icmp eq ptr {t.load('%given', 1, 'ptr')}, {known['two']}", "take", "slow")
         t.label("take")
-        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ {behind}, %plain.all ]")
-        self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ]")
-        self._has_out = t.new(f"icmp ne i64 {t.new(f'phi i64 [ {beyond}, %own.first ], [ 0, %plain.all ]')}, 0")
-        self._positional = t.new(f"sub i64 %count, {self._skipped}")
+        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ {behind}, %plain.all ], [ 0, %square.two ]")
+        self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ], [ 0, %square.two ]")
+        out = t.new(f"phi i64 [ {beyond}, %own.first ], [ 0, %plain.all ], [ 0, %square.two ]")
+        end = t.new("phi i64 [ %count, %own.first ], [ %count, %plain.all ], [ 1, %square.two ]")
+        self._has_out = t.new(f"icmp ne i64 {out}, 0")
+        self._positional = t.new(f"sub i64 {end}, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_plainly(self) -> tuple[str, str]:

@@ -25,10 +25,11 @@ class Mode(IntEnum):
     UFUNC = 6  # a ufunc of weft's, which comes first, of the other operands
     PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
     VIEW = 8  # function(first, *numbers and tuples of numbers), whose result may be a view of the first
+    SQUARE = 9  # function(first), where the second operand is 2
     # functions of any operands, sequences of arrays among them, with any result
-    BROADCAST = 9  # of arrays that broadcast
-    SMALL = 10  # of arrays that have few elements together
-    WRAPPED = 11  # the same of a function of NumPy's that weft has wrapped, which comes first
+    BROADCAST = 10  # of arrays that broadcast
+    SMALL = 11  # of arrays that have few elements together
+    WRAPPED = 12  # the same of a function of NumPy's that weft has wrapped, which comes first
 
 
 class OperandText(ObjectText):

@@ -524,6 +524,30 @@ def test_indexing_by_arrays_in_native_code(name: str) -> None:
         x[wf.asarray([0.5])]
 
 
+@pytest.mark.parametrize("code", CODES)
+def test_squares_in_native_code(code: str) -> None:
+    native_immediate._install()
+    x = wf.asarray(values(code))
+    with np.errstate(all="ignore"), override(immediate=0):
+        wanted = np.asarray(x**2)
+    with np.errstate(all="ignore"):
+        assert all(same(found, wanted) for found in (x**2, x**2, x.__pow__(2)))
+        assert code not in "ilfd" or (x[::3] ** 2)._home is not None
+    with pytest.raises(ValueError, match="negative"):
+        wf.asarray(values("l")) ** -2
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like"])
+def test_what_is_made_like_a_small_array_has_its_order(name: str) -> None:
+    a = np.arange(24.0).reshape(4, 6)
+    x = wf.asarray(a)
+    for own, theirs in ((x, a), (x.T, a.T), (x[::2], a[::2]), (x[:, 0], a[:, 0]), (x[0], a[0]), (x + 1, a + 1)):
+        made, wanted = getattr(wf, name)(own), getattr(np, name)(theirs)
+        assert made.shape == wanted.shape
+        for flag in ("C_CONTIGUOUS", "F_CONTIGUOUS"):
+            assert made.flags[flag] == wanted.flags[flag], flag
+
+
 @pytest.mark.parametrize("shape", [(70_000,), (300, 400)])
 def test_few_elements_of_a_large_array_are_taken_in_native_code(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
