@@ -14,6 +14,7 @@ import pytest
 import weft as wf
 from weft.fusion import resized
 from weft.fusion.storage import SHORT_LIMIT, limits
+from weft.runtime import override
 
 N = 120
 
@@ -203,9 +204,13 @@ def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch)
         return [names[name] for name in "xyzs"] + names["kept"]
 
     expected = run(np)
-    for _ in range(2):
-        for mine, theirs in zip(run(wf), expected, strict=True):
-            np.testing.assert_allclose(np.asarray(mine), theirs, rtol=1e-9, err_msg=random_loop(seed))
+    compiled = [np.asarray(value) for value in run(wf)]
+    for mine, theirs in zip(compiled, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, err_msg=random_loop(seed))
+    for how in ("never", "always", "always"):  # (interpreted, iterations run the programs of others at other offsets)
+        with override(interpret=how):
+            for mine, theirs in zip(run(wf), compiled, strict=True):
+                np.testing.assert_array_equal(np.asarray(mine), theirs, err_msg=random_loop(seed))
 
 
 def dots(m: ModuleType) -> list[Any]:
