@@ -23,28 +23,24 @@ from weft.runtime import get_device, make_fold_ufunc, make_map_ufunc
 
 
 def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """A ufunc of two kernels made from the row: for packed operands, and for strided ones."""
-    device = get_device("cpu")
-    packed, strided = (obtain_function(device, _kernel(op, loop, dtype, strided=k)) for k in (False, True))
+    """A ufunc of a kernel made from the row."""
+    entry = obtain_function(get_device("cpu"), _kernel(op, loop, dtype))
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
-    ufunc = make_map_ufunc(op.lstrip("_"), packed, strided, shown)
+    ufunc = make_map_ufunc(op.lstrip("_"), entry, shown)
     return ufunc if shown == list(dtypes) else _on_bits(ufunc, dtypes)
 
 
-def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype, *, strided: bool) -> Any:
+def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
     b = KernelBuilder("primitive", np.int64)
     pointers = [
         b.pointer(f"p{k}", kind, writable=k == len(loop), align=min(kind.itemsize, 8))
         for k, kind in enumerate((*loop, dtype))
     ]
-    count = b.scalar("n")
-    strides = [b.scalar(f"s{k}") for k in range(len(pointers))] if strided else []
-    with b.loop(count, "parallel") as at:
-        places = [b.op("multiply", at.index, s) for s in strides] if strided else [at.index] * len(pointers)
-        typed = [b.load(p, place) for p, place in zip(pointers[:-1], places[:-1], strict=True)]
+    with b.loop(b.scalar("n"), "parallel") as at:
+        typed = [b.load(pointer, at.index) for pointer in pointers[:-1]]
         value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
-        b.store(pointers[-1], places[-1], value)
+        b.store(pointers[-1], at.index, value)
     return b.finish()
 
 

@@ -19,14 +19,16 @@ from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.native import Text, check_objects, lasting, obtain_native
 from weft.runtime.errors import CompileError
 
-# Words of the data of an elementwise loop: entries for packed and for strided operands, their number, then the binary
-# logarithms of their item sizes.
-PACKED, STRIDED, COUNT, SHIFTS = range(4)
+# Words of the data of an elementwise loop: its entry, the number of operands, then the binary logarithms of their item sizes.
+PACKED, COUNT, SHIFTS = range(3)
 # Words of the data of a fold: its entry, its number of slots, which slots hold source, result and length; then the slots.
 ENTRY, SLOTS, SOURCE, RESULT, LENGTH, CONSTANTS = range(6)
 # Operands of an elementwise loop, and slots of a fold, at most.
 MOST = 8
 MOST_SLOTS = 16
+# Elements of an operand that are packed at a time (a power of two), and the bytes that these take at most.
+BLOCK = 256
+BLOCK_BYTES = 16 * BLOCK
 # Positions in the table of NumPy's C interface for ufuncs.
 _MAKE, _MAKE_WITH_SIGNATURE = 1, 31
 _NONE = -1  # PyUFunc_None: no identity
@@ -47,15 +49,15 @@ _FLAGS = {
 _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
-def make_map_ufunc(name: str, packed: HostFunction, strided: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
+def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
     """A ufunc of one loop, with operands of all but the last of `dtypes` and a result of the last.
 
-    The slots of both entries are the operands' addresses, the number of elements, and their strides in elements.
+    The entry is for packed operands; its slots are their addresses, and the number of elements.
     Raises CompileError where it cannot be made.
     """
     shifts = [dtype.itemsize.bit_length() - 1 for dtype in dtypes]
-    data = array("q", [packed.address, strided.address, len(dtypes), *shifts])
-    return _make(name, _loop("weft_map_loop"), data, dtypes, (packed, strided))
+    data = array("q", [entry.address, len(dtypes), *shifts])
+    return _make(name, _loop("weft_map_loop"), data, dtypes, (entry,))
 
 
 def make_fold_ufunc(
@@ -129,44 +131,35 @@ def _end(t: Text) -> str:
 
 
 def _map_text(entry: str) -> str:
-    """The loop of an elementwise ufunc: packed operands in one call, strided ones in another.
+    """The loop of an elementwise ufunc: packed operands in one call, others block by block.
 
-    Where a stride is no multiple of the item size, or an element needs the one before, each is a call of its own.
+    Where an element needs the one before, each is a call of its own.
     """
     t = Text()
-    _begin(t, entry, 2 * MOST + 1)
+    _begin(t, entry, MOST + 1)
     count, length = t.load("%data", COUNT), t.load("%dims", 0)
-    shifts = t.at("%data", SHIFTS)
+    shifts, last = t.at("%data", SHIFTS), t.new(f"sub i64 {count}, 1")
     t.do("%loose = alloca i64")
-    t.do("%odd = alloca i64")
+    t.do(f"%blocks = alloca [{MOST * BLOCK_BYTES} x i8], align 64")
     t.do("store i64 0, ptr %loose")
-    t.do("store i64 0, ptr %odd")
     t.store(length, "%slots", count)
-    strides = t.at("%slots", t.new(f"add i64 {count}, 1"))
     k = t.begin_loop("read", count)
-    shift, step = t.load(shifts, k), t.load("%steps", k)
-    size = t.new(f"shl i64 1, {shift}")
     t.store(t.load("%args", k), "%slots", k)
-    t.store(t.new(f"ashr i64 {step}, {shift}"), strides, k)
-    rest = t.new(f"sub i64 {size}, 1")
-    for name, line in (("loose", f"xor i64 {step}, {size}"), ("odd", f"and i64 {step}, {rest}")):
-        old = t.new(f"load i64, ptr %{name}")
-        t.do(f"store i64 {t.new(f'or i64 {old}, {t.new(line)}')}, ptr %{name}")
+    apart = t.new(f"xor i64 {t.load('%steps', k)}, {t.new(f'shl i64 1, {t.load(shifts, k)}')}")
+    before = t.new("load i64, ptr %loose")
+    t.do(f"store i64 {t.new(f'or i64 {before}, {apart}')}, ptr %loose")
     t.end_loop("read")
     # a reduction writes where it reads, and what it accumulates is read by the next element
-    last = t.new(f"sub i64 {count}, 1")
     step, out = t.load("%steps", last), t.load("%args", last)
     behind = t.new(f"add i64 {t.load('%args', 0)}, {step}")
     t.branch(f"icmp eq i64 {behind}, {out}", "single", "apart")
     t.label("apart")
-    t.branch(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "ask")
+    t.branch(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "unpacked")
     t.label("packed")
     t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {length})")
     t.do("br label %leave")
-    t.label("ask")
-    t.branch(f"icmp eq i64 {t.new('load i64, ptr %odd')}, 0", "strided", "single")
-    t.label("strided")
-    t.do(f"call void {t.load('%data', STRIDED, 'ptr')}(ptr %slots, i64 0, i64 {length})")
+    t.label("unpacked")
+    _in_blocks(t, count, length, last, shifts)
     t.do("br label %leave")
     t.label("single")
     t.store("1", "%slots", count)
@@ -179,6 +172,57 @@ def _map_text(entry: str) -> str:
     t.do("br label %leave")
     t.label("leave")
     return _end(t)
+
+
+def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
+    """Call the entry for one block after another, of which operands that are not packed have a copy."""
+    number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
+    begin = t.new(f"mul i64 {number}, {BLOCK}")
+    left = t.new(f"sub i64 {length}, {begin}")
+    size = t.new(f"select i1 {t.new(f'icmp slt i64 {left}, {BLOCK}')}, i64 {left}, i64 {BLOCK}")
+    t.store(size, "%slots", count)
+    k = t.begin_loop("take", count)
+    step, shift = t.load("%steps", k), t.load(shifts, k)
+    there = t.new(f"add i64 {t.load('%args', k)}, {t.new(f'mul i64 {begin}, {step}')}")
+    item = t.new(f"shl i64 1, {shift}")
+    t.store(there, "%slots", k)
+    t.branch(f"icmp eq i64 {step}, {item}", "take.end", "take.loose")
+    t.label("take.loose")
+    own = t.new(f"getelementptr i8, ptr %blocks, i64 {t.new(f'mul i64 {k}, {BLOCK_BYTES}')}")
+    here = t.new(f"ptrtoint ptr {own} to i64")
+    t.store(here, "%slots", k)
+    t.branch(f"icmp eq i64 {k}, {last}", "take.end", "take.read")
+    t.label("take.read")
+    # (one element that stands for all is there since the first block)
+    again = t.new(f"and i1 {t.new(f'icmp eq i64 {step}, 0')}, {t.new(f'icmp ne i64 {number}, 0')}")
+    t.do(f"br i1 {again}, label %take.end, label %take.copy")
+    t.label("take.copy")
+    _copy(t, "read", (there, step), (here, item), shift, size, "take.end")
+    t.end_loop("take", reached=True)
+    t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {size})")
+    step, shift, here = t.load("%steps", last), t.load(shifts, last), t.load("%slots", last)
+    there = t.new(f"add i64 {t.load('%args', last)}, {t.new(f'mul i64 {begin}, {step}')}")
+    t.branch(f"icmp eq i64 {there}, {here}", "block.end", "give")
+    t.label("give")
+    _copy(t, "write", (here, t.new(f"shl i64 1, {shift}")), (there, step), shift, size, "block.end")
+    t.end_loop("block", reached=True)
+
+
+def _copy(
+    t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
+) -> None:
+    """Copy elements between two addresses with a stride each, and go on `behind`."""
+    for k in range(5):
+        t.branch(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
+        t.label(f"{name}.{k}")
+        at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"
+        places = [t.new(f"add i64 {first}, {t.new(f'mul i64 {at}, {step}')}") for first, step in (source, target)]
+        read, written = (t.new(f"inttoptr i64 {place} to ptr") for place in places)
+        t.do(f"store {kind} {t.new(f'load {kind}, ptr {read}, align 1')}, ptr {written}, align 1")
+        t.end_loop(f"{name}.each{k}")
+        t.do(f"br label %{behind}")
+        t.label(f"{name}.not{k}")
+    t.do(f"br label %{behind}")
 
 
 def _fold_text(entry: str) -> str:

@@ -13,8 +13,10 @@ import weft as wf
 from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
 from weft.dsl.array import expr_of, record
 from weft.fusion import cast, expanded_rows, map_, primitives
+from weft.fusion.compiled_loops import compile_map
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import is_ready, primitive, uses_numpy
+from weft.runtime.cpu.ufuncs import BLOCK
 
 ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)
 
@@ -137,6 +139,28 @@ def test_operands_broadcast_and_elements_need_no_whole_strides() -> None:
     packed["z"] = np.arange(5) + 1j
     product = primitive("multiply", (np.dtype(complex),) * 2)
     assert same_bits(product(packed["z"], packed["z"]), product(packed["z"].copy(), packed["z"].copy()))
+
+
+@pytest.mark.parametrize("code", "bhifdFD")  # (elements of 1, 2, 4, 8 and 16 bytes)
+def test_operands_that_are_not_packed_are_packed_block_by_block(code: str) -> None:
+    kind = np.dtype(code)
+    row, random = compile_map("add", (kind, kind), kind), np.random.default_rng(7)
+    record = np.dtype([("odd", "i1"), ("value", kind), ("more", "i1", 6)])
+    for count in (0, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5):
+        packed = random.integers(1, 50, count).astype(kind)
+        fields, spaced = np.zeros(count, record), np.zeros(3 * count, kind)[::3]
+        fields["value"], spaced[...] = packed, packed
+        one = np.broadcast_to(kind.type(3), packed.shape)
+        for x in (packed, packed[::-1], fields["value"], spaced, spaced[::-1], one):
+            for y in (packed, spaced, one):
+                assert same_bits(row(x, y), x + y)
+                out, every = np.zeros(2 * count, kind), np.zeros(2 * count, kind)
+                row(x, y, out=out[::2])
+                every[::2] = x + y
+                assert same_bits(out, every)
+        for target in (packed.copy(), spaced.copy(), np.repeat(packed, 2)[::-2]):
+            expected = target + target[::-1]
+            assert same_bits(row(target, target[::-1], out=target), expected)
 
 
 def test_methods_of_ufuncs() -> None:
