@@ -12,6 +12,7 @@ import random
 import re
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -311,6 +312,9 @@ class Generator:
                     first = self.world.evaluated(text.split("@")[0]) if "@" in text else None
                     if first is not None and first.dtype == np.float16:
                         continue
+                elif "@" in text:
+                    with suppress(SyntaxError):  # (where it stands inside of an operand)
+                        self.world.evaluated(text.split("@")[0])  # rejects what would take minutes
                 value = self.world.evaluated(text)
             except Exception:
                 continue
