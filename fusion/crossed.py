@@ -18,7 +18,7 @@ from weft.fusion.group import Group, Placed, needed_values
 from weft.fusion.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.index_map import Affine
 from weft.fusion.nest import Nest, arrange_loops, goes_across, make_nest
-from weft.fusion.parts import chunk_length
+from weft.fusion.parts import chunk_length, order_alone
 from weft.fusion.schedule import Schedule, finish_schedule
 from weft.fusion.sweep import Sweep
 from weft.fusion.traffic import bytes_read
@@ -182,7 +182,12 @@ def _nests(found: Crossed) -> list[Nest] | None:
 def _cut(found: Crossed) -> bool:
     """Find out into which parts it is cut, as each of its folds is by itself; whether that is a kernel worth having."""
     nests = _nests(found)
-    if nests is None:
+    if nests is None or not all(
+        order_alone(p.task).across is (part is found.columns)
+        for part in (found.rows, found.columns)
+        for p in part.placed
+        if p.task.kind == "reduce" and p.task.rounds()
+    ):
         return False
     found.length, found.band = (
         chunk_length(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)

@@ -20,7 +20,7 @@ from weft.fusion.body import Branch, Instruction, Loop, accumulator_dtype, all_i
 from weft.fusion.expr import Expr, constant_value
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
-from weft.fusion.nest import Nest, fold_position
+from weft.fusion.nest import MOST_STEP, Nest, fold_position
 from weft.fusion.parts import order_alone
 from weft.fusion.sizes import Size
 from weft.fusion.traffic import traffic
@@ -29,9 +29,6 @@ from weft.fusion.traffic import traffic
 # ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0),
 # ("ticket", 0, 0): what the blocks of a launch count in, or ("board", bytes, 0): what they leave notes on.
 Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
-
-# Strides up to here are loaded as whole vectors of which a part is taken.
-MOST_STEP = 4
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.fusion.body import Loop, all_instructions
+from weft.fusion.expr import Expr
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
 from weft.fusion.sizes import least
@@ -119,6 +120,28 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
         if p.task.node.op in ("argmin", "argmax"):
             found.add(("position", fold_position(group, p), 1))
     return found
+
+
+# Strides up to here are loaded as whole vectors of which a part is taken.
+MOST_STEP = 4
+
+
+def folds_across(group: Group, nest: Nest) -> bool:
+    """Whether on a CPU the points of a group take the lanes, not what is folded at each: more of what the innermost loop reads
+    walks through memory in small steps from point to point than along that loop."""
+    last = len(nest.outer) + len(nest.inner) - 1
+    reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
+
+    def score(loop: int) -> int:
+        return sum(_worth(steps[loop]) for steps in reads if last in steps and loop in steps)
+
+    own = max(0, score(last))
+    return any(score(k) > own for k in range(len(nest.outer)))
+
+
+def _worth(step: int) -> int:
+    """Of reading in lanes: whole vectors, vectors of which a part is taken, or one element after the other."""
+    return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
 def goes_across(group: Group, nest: Nest) -> bool:

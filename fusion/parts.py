@@ -10,7 +10,7 @@ from math import prod
 
 from weft.fusion.fold_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
 from weft.fusion.group import Group, Placed, row_bytes, row_size, start_group
-from weft.fusion.nest import Nest, goes_across, make_nest
+from weft.fusion.nest import Nest, folds_across, goes_across, make_nest
 from weft.fusion.task import FoldOrder, Task
 
 # Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
@@ -52,7 +52,9 @@ def order_alone(task: Task, *, for_gpu: bool = False) -> FoldOrder:
         start_group(alone, task)
         nest = make_nest(alone)
         chunk = chunk_length(alone, nest, for_gpu=for_gpu)
-        task.order = FoldOrder(fold_loops(alone.placed[0], nest), chunk, goes_across(alone, nest))
+        task.order = FoldOrder(
+            fold_loops(alone.placed[0], nest), chunk, (goes_across if for_gpu else folds_across)(alone, nest)
+        )
     return task.order
 
 

@@ -121,7 +121,7 @@ class Task:
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
     """How a task folds by itself: along which loops, in chunks of how many turns (0: in one), and whether what it folds lies side by side along
-    its results (`nest.goes_across`): these take the lanes then."""
+    its results (`goes_across` and `folds_across` of `nest`): these take the lanes then."""
 
     loops: tuple[object, ...]
     chunk: int

@@ -255,6 +255,8 @@ def run_program(
         values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
         for line in lines:
             exec(line, {"xp": wf}, values)
+            # (results of small work are scalars, which in-place statements cannot change)
+            values = {k: wf.asarray(v) if isinstance(v, np.generic) else v for k, v in values.items()}
             if every:
                 wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
         return {name: np.array(value) for name, value in values.items()}
