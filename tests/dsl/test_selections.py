@@ -96,3 +96,14 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
     np.testing.assert_array_equal(array, x)
     with pytest.raises(ValueError, match="broadcast"):
         array[array > 2] = array[ours] + 1
+
+
+def test_numbers_that_change_go_back_too() -> None:
+    """They are arguments, which an operation that is found again takes anew."""
+    x = np.random.default_rng(5).random((N, N))
+    array, theirs = wf.asarray(x), x > 0.5
+    ours = wf.asarray(theirs)
+    for turn in range(9):
+        array[ours] = array[ours] * (turn + 0.5)
+        x[theirs] = x[theirs] * (turn + 0.5)
+        np.testing.assert_array_equal(array, x)
