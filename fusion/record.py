@@ -75,6 +75,8 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
     buffer = storage.buffer
     if storage.expr is not previous or storage.epoch is not epoch:
         return False
+    if expr is previous:
+        return True  # no element was written
     # from here on only the slot and whoever captured it hold the old version's buffer
     storage.expr = expr
     storage.buffer = None

@@ -17,7 +17,7 @@ from weft.codegen import OPS, find_op
 from weft.dsl import indexing, native_immediate
 from weft.dsl.array import expr_of, record, start
 from weft.dsl.immediate import MISSED, attempt, way_of
-from weft.fusion import uncut
+from weft.fusion import current_epoch, recording, uncut
 from weft.runtime import IMMEDIATE as LIMIT
 from weft.runtime import CompileError, override
 
@@ -312,6 +312,22 @@ def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> N
     assert wf.statistics() == before
     assert isinstance(getattr(wf, name)(longer), wf.Array)
     assert isinstance(getattr(wf, name)(x.reshape(1 << 10, -1), axis=0), wf.Array)
+
+
+def test_writes_of_no_element_record_nothing() -> None:
+    a = np.random.default_rng(0).random((200, 200))
+    recording.epoch = None
+    x = wf.asarray(a) * 2.0
+    epoch = current_epoch()
+    before = len(epoch.pending)
+    for k in range(10):
+        x[:0, k] = 3.0
+        x[:0] = a[:0]
+    with pytest.raises(ValueError, match="broadcast"):
+        x[:0] = np.ones(3)
+    assert current_epoch() is epoch
+    assert len(epoch.pending) == before
+    np.testing.assert_array_equal(x, a * 2.0)
 
 
 def test_parts_of_a_recorded_function_are_recorded_however_small() -> None:
