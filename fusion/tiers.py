@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections import OrderedDict
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from weft.fusion import resized
@@ -127,7 +127,7 @@ def try_interpreting(
 
     Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
     """
-    begin = perf_counter()
+    begin = thread_time()  # (what other programs of a busy machine take is not lost by interpreting)
     alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
     found = _programs.get(alike)
     if found is not None and found[0] is not None and _goes_on(found[1]):
@@ -159,7 +159,7 @@ def try_interpreting(
 def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compiling it has become the cheaper way; whether that was done."""
     found = _programs.get(key)
-    return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, perf_counter())
+    return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
 
 
 def _goes_on(form: Form) -> bool:
@@ -180,7 +180,7 @@ def _interpret(
     except NeedsKernelError:
         _keep_program(key, None, form)
         return False
-    form.lost += LOST * (perf_counter() - begin)
+    form.lost += LOST * (thread_time() - begin)
     return True
 
 
