@@ -173,23 +173,54 @@ def end_recording() -> None:
         _end(recording.epoch)
 
 
+# Lines of large operations behind which runs of small ones began. Bounded.
+_before_small: set[Site] = set()
+
+
 def end_small_run() -> bool:
     """Evaluate what is pending where the last operations were small, and recorded only because large arrays are pending.
 
     What follows is done at the call. Whether that was so. It is looked at only where twice as much has been recorded as the last
-    time, which costs little, and so what is recorded at most doubles.
+    time, which costs little, and so what is recorded at most doubles; and right behind a large operation that such a run came
+    behind before, or where nothing is pending but copies.
     """
     epoch, limit = recording.epoch, IMMEDIATE[0]
-    if epoch is None or recording.held or not epoch.limit <= (count := len(epoch.pending)) < epoch.soft:
+    if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):
         return False
-    epoch.limit = min(2 * count, epoch.soft)
-    recorded = _expressions(epoch)
-    if any(node is None or _work(node) > limit for node in recorded[-SMALL_RUN:]):
-        return False
-    if all(node is None or node.size <= limit for node in recorded):
-        return False
-    _end(epoch)
+    latest = _expressions(epoch, -4)
+    copies = count <= len(latest) and all(node is not None and node.kind == "leaf" for node in latest)
+    if not (copies or (_before_small and _site_of_large(latest, limit) in _before_small)):
+        if not epoch.limit <= count < epoch.soft:
+            return False
+        epoch.limit = min(2 * count, epoch.soft)
+        recorded = _expressions(epoch)
+        if any(node is None or _work(node) > limit for node in recorded[-SMALL_RUN:]):
+            return False
+        if all(node is None or node.size <= limit for node in recorded):
+            return False
+        while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
+            recorded.pop()
+        if (site := _site_of_large(recorded, limit)) is not None:
+            if len(_before_small) >= LIMITS_LIMIT:
+                _before_small.clear()
+            _before_small.add(site)
+    _, ended = _end(epoch)
+    seen = set()
+    for storage in ended:  # copies have memory of their own: else the first write would be recorded, to copy it then
+        if (buffer := storage.buffer) is not None and (copies or id(buffer) in seen):
+            storage.buffer = storage.device.fetch(buffer)
+        seen.add(id(buffer))
     return True
+
+
+def _site_of_large(recorded: list[Expr | None], limit: int) -> Site | None:
+    """The line of the last operation, if it is a large one. (Updates have no line; it is that of what they write.)"""
+    for node in reversed(recorded):
+        if node is None or _work(node) <= limit:
+            return None
+        if node.location is not None:
+            return site_of(node.location)
+    return None
 
 
 def _work(node: Expr) -> int:

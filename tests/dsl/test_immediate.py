@@ -358,6 +358,26 @@ def test_small_work_beside_large_pending_arrays_is_done_at_the_call() -> None:
         assert np.array_equal(np.asarray(smoothed(wf, image, 300)), np.asarray(made))
 
 
+def test_small_work_begins_at_once_where_it_came_before_and_behind_copies() -> None:
+    def lines(xp: Any, rounds: int) -> Any:
+        x = xp.asarray(np.arange(90_000.0).reshape(300, 300))
+        for _ in range(rounds):
+            given = (x + 1) * 0.5
+            x = given.copy()
+            for k in range(1, 300):
+                x[k] -= x[k - 1] * 0.25
+            wf.evaluate(*[each for each in (x, given) if type(each) is wf.Array])
+            x += given
+        return x
+
+    assert np.array_equal(np.asarray(lines(wf, 3)), lines(np, 3))
+    before = wf.statistics()
+    made = lines(wf, 1)
+    after = wf.statistics()
+    assert after["kernels"] - before["kernels"] <= 2
+    assert np.array_equal(np.asarray(made), lines(np, 1))
+
+
 @pytest.mark.parametrize("walls", [2, 8])
 def test_few_small_writes_between_large_operations_stay_recorded(walls: int) -> None:
     def steps(xp: Any) -> Any:
