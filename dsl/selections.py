@@ -92,7 +92,7 @@ def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
     node, epoch = value._storage.expr, recording.epoch
     if value._view is None and value._storage.epoch is epoch and node is not None and node.kind in ("map", "opaque"):
         test = expr_of(mask)
-        if recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
+        if epoch is not None and recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
             epoch.taken.add(found)  # (all of it is part of what was recorded here)
             return found
     if _Latest.mask() is mask._storage:
