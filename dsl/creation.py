@@ -199,7 +199,8 @@ def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Ar
         return _constant(value, _reversed(shape), dtype, None, device).T
     with place(device):
         kind, lengths = as_dtype(dtype), as_shape(shape)
-        made = make_small(np.full, prod(lengths), lengths, value, kind)
+        function, given = (np.full, (value, kind)) if value else (np.zeros, (kind,))
+        made = make_small(function, prod(lengths), lengths, *given)
         if made is not None:
             return made
         begin()
