@@ -90,7 +90,7 @@ def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
     """Return `value`, which is assigned to what the mask takes, for all elements; None where it is no function of what the mask
     takes, each element by itself."""
     node, epoch = value._storage.expr, recording.epoch
-    if value._view is None and value._storage.epoch is epoch and node is not None and node.kind in ("map", "opaque"):
+    if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:
         test = expr_of(mask)
         if epoch is not None and recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
             epoch.taken.add(found)  # (all of it is part of what was recorded here)
