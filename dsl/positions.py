@@ -16,8 +16,8 @@ from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
 
-# Indices in the host's memory from which on they are not gone through here, but by kernels.
-MANY = 1 << 15
+# Indices in the host's memory from which on kernels find their bounds sooner than NumPy, which starts at once.
+MANY = 1 << 18
 
 
 @dataclass(slots=True)

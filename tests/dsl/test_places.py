@@ -118,3 +118,15 @@ def test_bounds_of_indices_in_memory_are_found_where_they_are(device: str) -> No
             where[7, 9] = wrong
             with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 with size 70000"):
                 values[wf.asarray(where)]
+
+
+def test_bounds_of_indices_in_host_memory_take_no_kernel() -> None:
+    where, values = RNG.integers(-500, 500, 120_000), RNG.standard_normal(500)
+    places, x = wf.asarray(where), wf.asarray(values)
+    before = wf.statistics()["kernels"]
+    taken = x[places]
+    assert wf.statistics()["kernels"] == before
+    np.testing.assert_array_equal(taken, values[where])
+    where[70_000] = 500
+    with pytest.raises(IndexError, match="index 500 is out of bounds for axis 0 with size 500"):
+        x[wf.asarray(where)]
