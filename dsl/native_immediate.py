@@ -101,7 +101,7 @@ def quicken(compiling: bool = False) -> None:
 
     With `compiling` it is compiled where it is not: beside the program, on a machine with more than one core. That takes some 0.1 s.
     """
-    if not setting("cache") or (_compiling and _compiling[0].is_alive()):
+    if INSTALLED or not setting("cache") or (_compiling and _compiling[0].is_alive()):
         return
     try:
         if is_kept(immediate_text()):

@@ -72,9 +72,11 @@ def test_bits_are_those_of_kernels(name: str, native: bool) -> None:
             assert wf.statistics()["plans"] == before, code
 
 
-def test_native_code_can_be_made() -> None:
+def test_native_code_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate._install()
     assert not hasattr(vars(wf.Array)["__add__"], "__code__")
+    monkeypatch.setattr(native_immediate, "_install", None)
+    native_immediate.quicken()  # (once is enough)
 
 
 ALIASES: dict[str, Callable[[Any, Any], Any]] = {
@@ -709,6 +711,7 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
     def fails(*_: Any) -> None:
         raise CompileError("no room")
 
+    monkeypatch.setattr(native_immediate, "INSTALLED", {})
     monkeypatch.setattr(native_immediate, "_compiling", [])
     monkeypatch.setattr(native_immediate, "is_kept", lambda text: False)
     monkeypatch.setattr(native_immediate, "native_object", fails)
