@@ -37,7 +37,7 @@ from weft.runtime import (
 PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
 # Seconds: to plan a program, an operation of it, and its kernels; to compile a primitive; to interpret a step, an element.
-PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.015, 0.0005, 0.04, 0.08
+PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.015, 0.0003, 0.04, 0.08
 STEP, ELEMENT = 5e-6, 1e-9
 # Different operations that share a kernel, roughly (iterations over the same shapes have the same kernels), and the share of an
 # interpreted run that a plan would save.
