@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import find_op, is_bfloat16
+from weft.runtime import setting
 
 Loop = tuple[np.dtype, ...]
 
@@ -103,6 +105,16 @@ def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
     return np.where(x == x, found, dtype.type(0))
 
 
+def try_compiling(make: Callable[[], Any]) -> Any:
+    """Return a compiled loop that NumPy can do without, None where compiling fails (with WEFT_STRICT=1 that is an error)."""
+    try:
+        return make()
+    except Exception as error:
+        if setting("strict") or isinstance(error, MemoryError):
+            raise
+        return None
+
+
 class ExpandedRow:
     """A row until its loop is compiled.
 
@@ -150,8 +162,10 @@ class ExpandedRow:
         return self._made
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
-        if self._made is not None or self._spent > PRICE:
-            return self.compiled()(*operands, out=out)
+        if self._made is None and self._spent > PRICE and try_compiling(self.compiled) is None:
+            self._spent = -inf
+        if self._made is not None:
+            return self._made(*operands, out=out)
         begin = perf_counter()
         values = [_Value(kind, x) for kind, x in zip(self._loop, operands, strict=True)]
         with np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ numbers is combined as the kernel combines it; where NumPy's own reduction has t
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
@@ -24,6 +25,7 @@ from weft.codegen import (
     is_bfloat16,
     widened,
 )
+from weft.fusion.expanded_rows import try_compiling
 from weft.fusion.fold_order import CHUNK, Level, Tree, plain_tree
 
 # Sums of packed rows after which they are worth a compiled loop.
@@ -258,5 +260,9 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
         count = _counts[key] = _counts.get(key, 0) + 1
         if count <= OFTEN:
             return None
-        loop = _loops[key] = _compiler().compile_fold(op, kind)
+        loop = try_compiling(lambda: _compiler().compile_fold(op, kind))
+        if loop is None:
+            _counts[key] = -sys.maxsize
+            return None
+        _loops[key] = loop
     return loop(values)

@@ -20,7 +20,7 @@ from tests.fusion.test_primitives import same_bits
 from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
 from weft.codegen import passes
 from weft.codegen.llvm import host
-from weft.fusion import join_groups, kernels, lower, planning, resized, schedule, siblings, tiers
+from weft.fusion import expanded_rows, join_groups, kernels, lower, planning, resized, schedule, siblings, tiers
 from weft.runtime import override
 
 
@@ -165,6 +165,20 @@ def test_functions_without_a_loop_are_numpys_below_the_net(few: int) -> None:
                     warnings.simplefilter("always")
                     found = [np.asarray(getattr(wf, function)(wf.asarray(x / 4))) for _ in range(2)]
         assert len(caught) <= 1 and all(np.allclose(each, getattr(np, function)(x / 4), rtol=1e-15) for each in found)
+
+
+def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
+    x, functions = (
+        np.linspace(0.5, 2.0, 50),
+        (lambda x: x.clip(1, 1.5) % 0.25, lambda x: x.sum(), lambda x: np.sign(x - 1)),
+    )
+    broken = mock.patch("weft.codegen.obtain.obtain_code", side_effect=RuntimeError("broken"))
+    with override(strict=False, cache=False, immediate=16384), broken, mock.patch.object(expanded_rows, "PRICE", 0.0):
+        with mock.patch.dict("weft.fusion.fold_values._loops", clear=True), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for function in functions:
+                for _ in range(40):
+                    assert np.allclose(np.asarray(function(wf.asarray(x))), function(x), rtol=1e-14)
 
 
 def test_the_report_has_the_program_and_the_error() -> None:
