@@ -908,19 +908,24 @@ def test_native_code_of_any_operands_leaves_nothing_behind() -> None:
     x, y = wf.asarray(np.arange(6.0)), wf.asarray(np.arange(6.0))
     pair, wrong = [x, y], [x, y.reshape(2, 3)]
     wf.evaluate(x, y)
-    counted = (x, y, pair, wrong, x._values, wf.Array, np.ndarray)
-    wf.concatenate(pair)
-    before = [sys.getrefcount(each) for each in counted]
-    for _ in range(200):
-        wf.concatenate(pair)
-        wf.split(x, 2)
-        wf.linalg.norm(x)
-        wf.where(x > 1, x, y)
-        with pytest.raises(ValueError, match="dimension"):
-            wf.concatenate(wrong)
-        wf.stack([x, [y, y]][:1])
-    after = [sys.getrefcount(each) for each in counted]
-    assert all(abs(b - a) < 20 for a, b in zip(before, after, strict=True))
+
+    def go() -> None:
+        for _ in range(200):
+            wf.concatenate(pair)
+            wf.split(x, 2)
+            wf.linalg.norm(x)
+            wf.where(x > 1, x, y)
+            with pytest.raises(ValueError, match="dimension"):
+                wf.concatenate(wrong)
+
+    def referred() -> list[int]:
+        gc.collect()
+        return list(map(sys.getrefcount, (x, y, pair, wrong, x._values, y._values)))
+
+    go()
+    before = referred()
+    go()
+    assert referred() == before
 
 
 def test_ufuncs_are_called_as_functions_in_c() -> None:
