@@ -10,14 +10,17 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.dsl.array import born
 from weft.dsl.foreign import has_foreign
-from weft.dsl.immediate import at_once
+from weft.dsl.immediate import COMMON, NUMBERS, at_once
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.ufunc import UFUNCS
+from weft.runtime import IMMEDIATE, default_device
 
 # By module; ``new=old`` where the module's name for it is another.
 _MODULES = {
@@ -56,6 +59,10 @@ _NEVER_AT_ONCE = frozenset(
 )
 
 
+# Functions that make arrays of numbers.
+_MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
+
+
 class OwnNames(Mapping[str, Any]):
     """Weft's functions by name; those of rows of the op table, and those of the modules above."""
 
@@ -79,6 +86,8 @@ class OwnNames(Mapping[str, Any]):
             found = getattr(import_module(f"weft.dsl.{module}"), old)
             if isinstance(found, types.FunctionType) and hasattr(np, name):
                 found = _or_numpy(found, getattr(np, name))
+                if name in _MADE:
+                    found = _made_at_once(found, getattr(np, name), name)
                 if name not in _NEVER_AT_ONCE:
                     found = at_once(found, getattr(np, name), name)
                     self.at_once.append(name)
@@ -126,6 +135,34 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
         return call_numpy(numpys, arguments, options, keep_byte_order)
 
     return called
+
+
+def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a function that makes arrays of numbers: what is small and in host memory by NumPy's, the rest by weft's."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if arguments and len(arguments) <= 2 and not options:
+            home = default_device()
+            if home.small_on_host and 0 <= _length_of(name, *arguments) <= IMMEDIATE[0]:
+                made = numpys(*arguments)
+                if (COMMON >> made.dtype.num) & 1:
+                    return born(made, home)
+        return own(*arguments, **options)
+
+    return called
+
+
+def _length_of(name: str, first: Any, second: Any = 0) -> int:
+    """Count the elements of a new array; -1 where the arguments are not the usual ones."""
+    if name == "arange":
+        whole = type(first) is int and type(second) is int
+        return first or -1 if whole and not second else second - first if whole else -1
+    if name == "full" and type(second) not in NUMBERS:
+        return -1
+    if type(first) is int:
+        return first
+    return prod(first) if type(first) is tuple and all(type(n) is int and n >= 0 for n in first) else -1
 
 
 OWN = OwnNames()

@@ -949,3 +949,21 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
             return "mine"
 
     assert object.__new__(Mine)(x) == "mine"
+
+
+MADE = (
+    "arange(0) arange(5) arange(2,7) arange(7,2) arange(5.0) arange(3,np.float32) arange(5,0) zeros(3,int) zeros((2,3),'f4') zeros(()) "
+    "zeros((2,0)) ones(3,np.float16) ones(3,'U3') full((2,2),1) full(3,2.5) full(2,True) full(2,[1,2]) zeros(-1) full((2,-1),0) zeros(2.5)"
+)
+
+
+@pytest.mark.parametrize("call", MADE.split())
+def test_small_arrays_of_numbers_are_made_by_numpy(call: str) -> None:
+    found: list[Any] = []
+    for xp in (np, wf):
+        try:
+            found.append(eval(f"xp.{call}", {"xp": xp, "np": np}))
+        except (TypeError, ValueError) as error:
+            found.append(type(error))
+    assert found[0] is found[1] if isinstance(found[0], type) else np.array_equal(*found)
+    assert isinstance(found[0], type) or found[0].dtype == found[1].dtype
