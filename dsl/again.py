@@ -167,9 +167,16 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
     if recording.epoch is epoch:
         node = bind_numbers(node, operands, where, epoch)
-        if key is not None and all(value._storage.expr in key for value in operands if isinstance(value, Array)):
+        if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
             remember(key, node, where[0], epoch)  # (else another thread has written to one since)
     return record(node)
+
+
+def _shown(array: Array, epoch: Epoch) -> Expr | None:
+    """What an array's storage was bound as last."""
+    storage = array._storage
+    value = storage.value if storage.host is not None else None
+    return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
 
 
 def check_devices(op: str, operands: tuple[Any, ...]) -> None:

@@ -28,7 +28,7 @@ def address_of(values: np.ndarray) -> int:
 def values_of(array: Any) -> np.ndarray | None:
     """Return a NumPy array over the elements of a weft array; None where they are not in host memory.
 
-    Whoever writes to it asks `is_free` first.
+    Whoever writes to it asks `is_free` first, and calls `keep_written`.
     """
     values: np.ndarray | None = array._values
     if values is not None:
@@ -120,6 +120,15 @@ def is_free(array: Any) -> bool:
     if array._storage.buffer is None:
         return array._storage.host is not None
     return release_memory() and getrefcount(array._storage.buffer) <= _UNSHARED
+
+
+def keep_written(array: Any, values: np.ndarray) -> None:
+    """See to it that what has just been written to the NumPy view of an array is in the array.
+
+    Another thread may have moved the array to its device since the view was asked for.
+    """
+    if array._home is None and array._storage.host is None and array._storage.device.name != "cpu":
+        array[...] = values.copy()
 
 
 def _count_unshared() -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
-from weft.dsl.host_values import is_free, overlaps, settled_values, values_of
+from weft.dsl.host_values import is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
 from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
 from weft.fusion.expanded_rows import ExpandedRow
@@ -212,6 +212,7 @@ def attempt_in_place(way: Way, target: Array, other: Any) -> bool:
             return False
     _note()
     way.function(values, other)
+    keep_written(target, values)
     return True
 
 
@@ -342,7 +343,10 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         return MISSED
     LOOKS[0] += 1
     _note()
-    return hand_out(function(*given, **named), found[0][1].device, found)
+    result = function(*given, **named)
+    if "out" in named and type(options["out"]) is Array:
+        keep_written(options["out"], named["out"])
+    return hand_out(result, found[0][1].device, found)
 
 
 def _limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -483,6 +487,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
             part[...] = value
             return True
     values[key] = value
+    keep_written(array, values)
     return True
 
 

@@ -469,6 +469,11 @@ class _Operator(ObjectText):
         found = self._share(self._field(storage, "Storage.expr"))
         t.do(f"br label %{name}.found")
         t.label(f"{name}.bind")
+        # (small arrays of a GPU in host memory: small work on them is done at the call, else kernels take them by value)
+        host = self._field(storage, "Storage.host")
+        elsewhere = [t.new(f"icmp {test}") for test in (f"eq ptr {host}, null", f"eq ptr {host}, {known['None']}")]
+        t.branch(f"or i1 {', '.join(elsewhere)}", f"{name}.memory", "slow")
+        t.label(f"{name}.memory")
         self._bind(name, storage, epoch)
         t.label(f"{name}.call")
         self._release()

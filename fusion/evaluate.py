@@ -10,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
@@ -63,9 +65,12 @@ def realise(storage: Storage) -> Buffer:
         if storage.epoch is not None:
             evaluate([storage])
         elif (host := storage.host) is not None:
-            buffer = storage.device.upload(host)
-            if storage.host is host:  # (else another thread was first)
-                storage.buffer, storage.host = buffer, None
+            elements = host.tobytes()
+            buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))
+            shown = memoryview(host.reshape(-1).view(np.uint8))
+            # (no call from the comparison on: no other thread comes between, which may have written, or been first)
+            if storage.host is host and shown == elements:
+                storage.buffer, storage.host, storage.value = buffer, None, None
                 STATISTICS.uploaded += 1
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from weft.fusion import resized
 from weft.fusion.arena import Carve, Take
+from weft.fusion.by_value import in_memory
 from weft.fusion.expr import Expr, topological
 from weft.fusion.graph import Graph, make_graph
 from weft.fusion.host_calls import call_host, call_there
@@ -202,10 +203,12 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     _check_slots(plan, epoch)
     missing = plan.slots - len(epoch.slots)
     table: list[Any] = epoch.slots + plan.blank if not missing else _table(plan, epoch.slots, missing)
+    for slot in plan.moved:
+        table[slot] = in_memory(table[slot])
     if device.streaming:
         _claim(table, device)
     if plan.asks_more:
-        _fill(table, plan, device)
+        _fill(table, plan, epoch)
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
@@ -265,13 +268,17 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
-def _fill(table: list[Any], plan: Plan, device: Device) -> None:
+def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
     """What a table has beside memory: numbers, and what launches count in and write notes on."""
+    device = epoch.device
     if plan.ticket is not None:
         table[plan.ticket] = device.ticket()
     if plan.board is not None:
         place, nbytes = plan.board
         table[place] = device.board(nbytes)
+    for place, slot in plan.values:
+        table[place] = epoch.slots[slot].address
+    STATISTICS.by_value += len(plan.values)
     for place in plan.scalars:
         table[place] = pack_scalar(table[place])
 

@@ -14,7 +14,7 @@ from math import prod
 from weft.codegen import Kernel, Target, find_op
 from weft.fusion.body import Instruction, all_instructions
 from weft.fusion.crossed import Crossed
-from weft.fusion.expr import Expr, Location
+from weft.fusion.expr import Expr, Location, value_bytes
 from weft.fusion.formulas import LOOPS, Names, formulas_of
 from weft.fusion.graph import make_graph
 from weft.fusion.group import Group
@@ -32,7 +32,7 @@ from weft.fusion.speed import arithmetic_rate
 from weft.fusion.storage import Epoch, Storage
 from weft.fusion.stored import base_of
 from weft.fusion.sweep import Sweep
-from weft.fusion.traffic import beside_bytes, least_bytes, traffic
+from weft.fusion.traffic import beside_bytes, least_bytes, taken_by_value, traffic
 from weft.runtime import Device, copy_bandwidth, setting, show_place
 
 
@@ -57,6 +57,7 @@ class KernelNote:
     kept: tuple[str, ...] = ()  # values that never leave the chip
     passes: int = 1  # over each row
     within: str = "registers"  # where those values are
+    given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or move them from the host
     saved: int = 0  # bytes that values which never leave the caches would take to write and to read again
 
     @property
@@ -70,6 +71,7 @@ class KernelNote:
     def places(self) -> str:
         """Where the values are, in words."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
+        parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
         parts.append("rows read again from registers or cache" if self.passes > 1 else "")
         return "; ".join(part for part in parts if part)
@@ -262,12 +264,20 @@ def explain_schedule(
 ) -> list[KernelNote]:
     """A schedule's groups, described; with a device's bandwidth and arithmetic also how long they should take."""
     names = Names(schedule.outputs)
-    return [
+    notes = [
         replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
         if group.opaque is None
         else _call_note(group, group.opaque, names, device)
         for group in schedule.groups
     ]
+    return [replace(note, given=_given(group, names)) for note, group in zip(notes, schedule.groups, strict=True)]
+
+
+def _given(group: Group, names: Names) -> tuple[str, ...]:
+    """Where the small arrays are that a group reads from host memory."""
+    taken = taken_by_value(group) if group.opaque is None else []
+    small = [node for node in inputs_of(group) if value_bytes(node)]
+    return tuple(f"{names(node)} {'by value' if node in taken else 'on the host'}" for node in small)
 
 
 def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:

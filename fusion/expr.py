@@ -103,13 +103,19 @@ def intern(
     return found
 
 
-def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "") -> Expr:
-    """The whole of the buffer bound to `slot`, on the device of that name."""
-    key = (slot, device, shape, dtype)
+def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
+    """The whole of the buffer bound to `slot`, on the device of that name; kernels may take it `by_value`, in so many bytes."""
+    more = (by_value,) if by_value else ()
+    key = (slot, device, shape, dtype, *more)
     found = INTERNED.get(key)
     if found is None:
-        found = INTERNED.setdefault(key, intern("leaf", "", (), (slot, device), shape, dtype))
+        found = INTERNED.setdefault(key, intern("leaf", "", (), (slot, device, *more), shape, dtype))
     return found
+
+
+def value_bytes(node: Expr) -> int:
+    """Bytes in which kernels may take an expression by value; 0 where it has to be in memory."""
+    return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:

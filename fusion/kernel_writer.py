@@ -17,18 +17,19 @@ import numpy as np
 
 from weft.codegen import Kernel, KernelBuilder, Parameter, Value, choose_index_dtype, fold, fold_later, identity_of
 from weft.fusion.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
-from weft.fusion.expr import Expr, constant_value
+from weft.fusion.expr import Expr, constant_value, value_bytes
 from weft.fusion.group import Group, Placed
 from weft.fusion.index_map import Affine
 from weft.fusion.nest import MOST_STEP, Nest, fold_position
 from weft.fusion.parts import order_alone
 from weft.fusion.sizes import Size
-from weft.fusion.traffic import traffic
+from weft.fusion.traffic import taken_by_value, traffic
 
 # What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
 # ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0),
+# ("value", stored value, 0),
 # ("ticket", 0, 0): what the blocks of a launch count in, or ("board", bytes, 0): what they leave notes on.
-Binding = tuple[Literal["buffer", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
+Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class KernelWriter:
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
         self.overwritten.update(group.over.values())
+        self.by_value = {*taken_by_value(group)} - self.overwritten
 
     def _index_dtype(self) -> np.dtype:
         spans = [node.nbytes for node in self.group.buffers()]
@@ -102,6 +104,21 @@ class KernelWriter:
             )
             self.bindings.append(("buffer", node, start * node.dtype.itemsize))
         return found
+
+    def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
+        """Where a stored value is read: a pointer and an index, which is known at a depth."""
+        if node not in self.by_value:
+            # what the kernel itself has written comes back through the pointer that it was written through
+            return self.pointer(node, form[0], writable=node in self.made), index, depth
+        found = self.pointers.get(node)
+        if found is None:
+            found = self.builder.by_value(f"p{len(self.pointers)}", node.dtype, value_bytes(node))
+            self.pointers[node] = found
+            self.bindings.append(("value", node, 0))
+        if form[0]:  # (whatever the direction, the pointer is to the first element)
+            start = self.integer(form[0], ("first", node, form[0]))
+            index, depth = self._numbered(("from", index, start), depth, lambda: self.builder.op("add", index, start))
+        return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
         """An index parameter, one for each `key`."""
@@ -215,15 +232,14 @@ class KernelWriter:
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
         index, depth = self.address(form, node)
-        # what the kernel itself has written comes back through the pointer that it was written through
-        pointer = self.pointer(node, form[0], writable=node in self.made)
+        pointer, index, depth = self.source(node, form, index, depth)
         return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
 
     def _gather(
         self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
     ) -> tuple[Value, int]:
         index, depth = self._computed(base, form, operands, factors)
-        pointer = self.pointer(base, form[0])
+        pointer, index, depth = self.source(base, form, index, depth)
         return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
 
     def _computed(

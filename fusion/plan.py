@@ -122,6 +122,8 @@ class Plan:
     overwrites: bool  # memory that was there before it
     ticket: int | None = None  # place of what blocks of a launch count in
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
+    values: list[tuple[int, int]] = field(default_factory=list)  # places of addresses: of the host's bytes at each slot
+    moved: list[int] = field(default_factory=list)  # slots whose small arrays have to be in memory of the device
     # the table behind the slots, as a run begins: nothing is there, no kernel of the step was started
     blank: list[Any] = field(default_factory=list, init=False)
     asks_more: bool = field(default=False, init=False)  # than memory
@@ -136,7 +138,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.blank = [None] * (self.places - self.slots) + [0]
-        self.asks_more = bool(self.scalars) or self.ticket is not None or self.board is not None
+        self.asks_more = bool(self.scalars or self.values) or self.ticket is not None or self.board is not None
 
 
 # (as many bytes as the number has, at the low end of a slot)

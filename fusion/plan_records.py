@@ -84,6 +84,8 @@ class PlanRecord:
             data["overwrites"],
             data["ticket"],
             None if board is None else (board[0], numbers[board[1]]),
+            [(place, slot) for place, slot in data["values"]],
+            data["moved"],
         )
 
     # -- text -----------------------------------------------------------------------------
@@ -204,6 +206,8 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
         "scalars": plan.scalars,
         "overwrites": plan.overwrites,
         "ticket": plan.ticket,
+        "values": plan.values,
+        "moved": plan.moved,
         "board": plan.board and [plan.board[0], at(plan.board[1])],
     }
     return PlanRecord(Computation(0, [], results) if trace is None else trace.finish(results), data, kernels)

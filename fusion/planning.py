@@ -16,7 +16,7 @@ from weft.codegen import kernel_digest, print_kernel
 from weft.fusion import resized
 from weft.fusion.arena import Take, arrange_memory
 from weft.fusion.explain import announce, facts_of
-from weft.fusion.expr import Expr, is_window, topological
+from weft.fusion.expr import Expr, is_window, topological, value_bytes
 from weft.fusion.graph import Graph
 from weft.fusion.group import Group
 from weft.fusion.join_groups import join_groups
@@ -100,6 +100,8 @@ class PlanWriter:
         self.steps: list[Step] = []
         self.partial_places: dict[int, int] = {}
         self.scalars: dict[int, None] = {}
+        self.values: dict[int, int] = {}
+        self.moved: dict[int, None] = {}
         self.ticket: int | None = None
         self.board: tuple[int, int] | None = None
 
@@ -140,11 +142,15 @@ class PlanWriter:
             any(isinstance(step, Take) and step.how == "take-if-unshared" for step in steps),
             self.ticket,
             self.board,
+            [(place, slot) for slot, place in self.values.items()],
+            [*self.moved],
         )
 
     def place(self, node: Expr) -> int:
         """Where the table holds a stored value."""
         if node.kind == "leaf":
+            if value_bytes(node):
+                self.moved[node.attrs[0]] = None
             return node.attrs[0]
         found = self.place_of.get(node)
         if found is None:
@@ -198,6 +204,11 @@ class PlanWriter:
                     slots[k] = value if type(value) is Size else pack_scalar(value)
                 case "buffer":
                     patches.append((k, self.place(value), offset))
+                case "value":
+                    if value.attrs[0] not in self.values:
+                        self.values[value.attrs[0]] = self.places
+                        self.places += 1
+                    scalars.append((k, self.values[value.attrs[0]]))
                 case "partial":
                     patches.append((k, self.partial_places[value], 0))
                 case "ticket":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from weft.fusion.by_value import take_value
 from weft.fusion.evaluate import evaluate_epoch, realise
 from weft.fusion.expr import Expr, Location
 from weft.fusion.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
@@ -46,6 +47,9 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
             f"this operation is on {epoch.device.name}, but one of its arrays is on {storage.device.name}; "
             f"move it with .to({epoch.device.name!r})"
         )
+    value = take_value(storage, epoch)
+    if value is not None:
+        return epoch.bind(value, storage.shape, storage.dtype)
     return bind(storage, realise(storage), epoch)
 
 
@@ -87,6 +91,8 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
     """Replace what a storage shows by what `make` makes of it. Returns both."""
     while True:
+        if storage.host is not None:
+            realise(storage)  # (what is written to is memory of the device's)
         previous = operand(storage, epoch)
         made = make(previous)
         epoch.check(made)

@@ -11,7 +11,7 @@ import weft.codegen as codegen
 @dataclass(slots=True)
 class Statistics:
     """Since the start of the process or the last reset: kernels launched, bytes they had to move
-    (each element touched once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans, programs interpreted, small arrays moved from host memory to their device, and the
+    (each element touched once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans, programs interpreted, small arrays moved from host memory to their device and passed by value, and the
     seconds that the host spent on finding or making plans and on running them (on the CPU, with their kernels)."""
 
     launches: int = 0
@@ -21,6 +21,7 @@ class Statistics:
     lowered: int = 0
     interpreted: int = 0
     uploaded: int = 0
+    by_value: int = 0
     planning: float = 0.0
     running: float = 0.0
     compiled_before: int = 0
@@ -36,7 +37,8 @@ def statistics() -> dict[str, int]:
     -------
     dict
         The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` made, ``plans_read`` from disk,
-        kernels ``lowered`` while plans were made, programs ``interpreted``, small arrays ``uploaded`` to their device.
+        kernels ``lowered`` while plans were made, programs ``interpreted``, small arrays ``uploaded`` to their device, and
+        passed to kernels ``by_value``.
     """
     s = STATISTICS
     return {
@@ -48,6 +50,7 @@ def statistics() -> dict[str, int]:
         "lowered": s.lowered,
         "interpreted": s.interpreted,
         "uploaded": s.uploaded,
+        "by_value": s.by_value,
     }
 
 
@@ -61,7 +64,8 @@ def show_host_work(counts: Mapping[str, float]) -> str:
     """Say what the host did beside running kernels; `counts` are those of `statistics` and `seconds_spent`."""
     return (
         f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
-        f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, {1e3 * counts['planning']:.1f} ms finding and making plans"
+        f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, "
+        f"{counts['by_value']} small arrays passed by value, {1e3 * counts['planning']:.1f} ms finding and making plans"
     )
 
 

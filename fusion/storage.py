@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.fusion.by_value import MOST_BYTES, ValueBuffer
 from weft.fusion.expr import INTERNED, Expr, Location, leaf, scalar
 from weft.fusion.loops import Site, site_of
 from weft.runtime import IMMEDIATE, Buffer, Device, default_device
@@ -53,10 +54,13 @@ class Storage:
         The elements, once realised and for as long as no later version is pending.
     host : numpy.ndarray or None
         The elements instead of a buffer, while a small array of a device with memory of its own is in host memory.
+    value : ValueBuffer or None
+        The elements as kernels took them last.
     """
 
-    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape")
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape", "value")
     host: np.ndarray | None
+    value: ValueBuffer | None
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class Storage:
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
-        if name == "host":  # (what recording makes leaves it unset)
+        if name in ("host", "value"):  # (what recording makes leaves it unset)
             return None
         raise AttributeError(name)
 
@@ -162,8 +166,12 @@ class Epoch:
                 slot -= 1
             slot = slot_of.setdefault(number, slot)
             self.bytes_held += buffer.nbytes
-        device = self.device.name
-        node = INTERNED.get((slot, device, shape, dtype)) or leaf(slot, shape, dtype, device)
+            if type(buffer) is ValueBuffer and buffer.steady:  # (it changes: the next one is another parameter)
+                self.bytes_held += HELD_BYTES // MOST_BYTES * buffer.capacity
+                self.limit = self.limit if self.bytes_held < HELD_BYTES else 0
+        device, given = self.device.name, buffer.capacity
+        key = (slot, device, shape, dtype, given) if given else (slot, device, shape, dtype)
+        node = INTERNED.get(key) or leaf(slot, shape, dtype, device, given)
         self.taken.add(node)
         return node
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, value_bytes
 from weft.fusion.group import Group
 from weft.fusion.index_map import Affine
+from weft.fusion.plan import LARGE
 from weft.fusion.schedule import Schedule
 from weft.fusion.sizes import greatest, least
 from weft.fusion.stored import base_of
 from weft.fusion.sweep import Sweep
 from weft.fusion.task import Task
+
+# Bytes that a kernel takes by value: two may become one, and other parameters need room too.
+KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
@@ -48,6 +52,22 @@ def bytes_read(group: Group) -> dict[Expr, int]:
         elif isinstance(group, Sweep) and previous not in own and previous.kind != "empty":
             read[previous] = previous.nbytes  # what stays as it was is copied along
     return read
+
+
+def taken_by_value(group: Group) -> list[Expr]:
+    """The small arrays in host memory that a group's kernels take as parameters, in the order of their use.
+
+    Those of a launch that moves much are in memory: there lanes read neighbours at once, parameters one by one.
+    """
+    if not any(map(value_bytes, group.read)) or isinstance(group, Sweep) or sum(traffic(group)) >= LARGE:
+        return []
+    found, room = [], KERNEL_BYTES
+    for node in bytes_read(group):
+        nbytes = value_bytes(node)
+        if 0 < nbytes <= room:
+            room -= nbytes
+            found.append(node)
+    return found
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:

@@ -29,7 +29,11 @@ class Buffer:
         Where the user's program made it, for reports.
     values : numpy.ndarray or None
         An array over the memory, once host code has looked at it. It does not keep the buffer alive.
+    capacity : int
+        Bytes that kernels take by value, of what is in host memory for that; 0 for memory of the device.
     """
+
+    capacity = 0
 
     __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "origin", "unwritten", "values")
 

@@ -26,7 +26,8 @@ class ObjectCode:
     target : str
         Which target it was made for (`Target.name`: "host" or "sm_90").
     parameters : tuple of str
-        One a kernel parameter, in order: "pointer", or the dtype's name ("int32", "float64").
+        One a kernel parameter, in order: "pointer", the dtype's name ("int32", "float64"), or "value 64": so many bytes that the
+        launch copies; its argument is where they lie on the host.
     symbols : tuple of str
         Outside symbols that host code refers to (each checked before linking).
     launch : dict

@@ -21,6 +21,8 @@ from weft.codegen.kernel_ir.operation import (
     Value,
 )
 
+ALIGNED = 16  # bytes that what is passed by value begins at a multiple of
+
 
 class Loop:
     """A `for` being built: its index, its carried values, and its results once closed."""
@@ -100,6 +102,12 @@ class KernelBuilder:
         """Declare a parameter that points to elements of `dtype` in global memory."""
         value = Value(name, Pointer(np.dtype(dtype)))
         self.kernel.parameters.append(Parameter(value, writable, noalias, align))
+        return value
+
+    def by_value(self, name: str, dtype: Any, nbytes: int) -> Value:
+        """Declare a parameter that holds `nbytes` bytes of elements of `dtype`."""
+        value = Value(name, Pointer(np.dtype(dtype), "parameter"))
+        self.kernel.parameters.append(Parameter(value, noalias=True, align=ALIGNED, by_value=nbytes))
         return value
 
     def scalar(self, name: str, dtype: Any = None) -> Value:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-Space = Literal["global", "shared", "local", "constant"]
+Space = Literal["global", "shared", "local", "constant", "parameter"]
 Role = Literal["parallel", "reduce", "scan", "serial"]
 Level = Literal["logical", "threaded"]
 
@@ -81,13 +81,22 @@ class Parameter:
     """A kernel parameter: a pointer (one buffer at an offset) or a scalar.
 
     `writable`: the kernel stores through it. `noalias`: nothing else the kernel touches
-    overlaps it. `align`: bytes that the address is known to be a multiple of.
+    overlaps it. `align`: bytes that the address is known to be a multiple of. `by_value`: so many bytes, which the launch
+    copies into the kernel's parameters; the pointer is to those.
     """
 
     value: Value
     writable: bool = False
     noalias: bool = False
     align: int = 1
+    by_value: int = 0
+
+    @property
+    def kind(self) -> str:
+        """What the launch passes: "pointer", "value" and its bytes, or the dtype's name."""
+        if self.by_value:
+            return f"value {self.by_value}"
+        return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name
 
 
 @dataclass(slots=True)

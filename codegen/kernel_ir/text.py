@@ -162,7 +162,8 @@ def print_kernel(kernel: Kernel) -> str:
     for p in kernel.parameters:
         flags = "".join(f" {flag}" for flag, on in (("mut", p.writable), ("noalias", p.noalias)) if on)
         align = f" align={p.align}" if p.align != 1 else ""
-        parameters.append(f"  %{p.value.name}: {show_type(p.value.type)}{flags}{align}\n")
+        given = f" value={p.by_value}" if p.by_value else ""
+        parameters.append(f"  %{p.value.name}: {show_type(p.value.type)}{flags}{align}{given}\n")
     body = "".join(line + "\n" for line in printer.bodies(kernel))
     head = f"kernel {kernel.name} index={kernel.index_dtype.name} level={kernel.level}"
     return f"{head}{_show_attributes(kernel.attributes)} (\n{''.join(parameters)}) {{\n{body}"
@@ -195,8 +196,8 @@ _OPENING = re.compile(r" \{ \[([^\]]*)\]")
 _NEXT = re.compile(r"\} and \{ \[([^\]]*)\]")
 _CLOSING = re.compile(r"\} -> \[([^\]]*)\]")
 _FUNCTION = re.compile(r"function (\w+)\(([^)]*)\) -> \(([^)]*)\) \{")
-_PARAMETER = re.compile(rf"  %\w+: {_TYPE}(?: mut)?(?: noalias)?(?: align=\d+)?")
-_POINTER = re.compile(r"ptr<(\w+)(?:,(shared|local|constant))?>")
+_PARAMETER = re.compile(rf"  %\w+: {_TYPE}(?: mut)?(?: noalias)?(?: align=\d+)?(?: value=\d+)?")
+_POINTER = re.compile(r"ptr<(\w+)(?:,(shared|local|constant|parameter))?>")
 _HEAD = re.compile(r"kernel (\w+) index=(int32|int64) level=(logical|threaded)(.*) \(")
 
 
@@ -340,11 +341,14 @@ def parse_kernel(text: str) -> Kernel:
     kernel.attributes = parser.attributes(head[4])
     while (line := parser.next()) != ") {":
         if not _PARAMETER.fullmatch(line):
-            parser.fail("expected '  %name: type [mut] [noalias] [align=N]' or ') {'")
+            parser.fail("expected '  %name: type [mut] [noalias] [align=N] [value=N]' or ') {'")
         declared, *flags = line[2:].replace(": ", ":").split(" ")
         (value,) = parser.define(declared.replace(":", ": "))
-        align = next((int(flag[6:]) for flag in flags if flag.startswith("align=")), 1)
-        kernel.parameters.append(Parameter(value, "mut" in flags, "noalias" in flags, align))
+        align, given = (
+            next((int(flag[6:]) for flag in flags if flag.startswith(name)), least)
+            for name, least in (("align=", 1), ("value=", 0))
+        )
+        kernel.parameters.append(Parameter(value, "mut" in flags, "noalias" in flags, align, given))
     if parser.block(kernel.body) != "}":
         parser.fail("expected '}'")
     while any(line.strip() for line in parser.lines[parser.at :]):

@@ -70,6 +70,12 @@ def verify_kernel(kernel: Kernel) -> None:
         if not parameter.value.name.isidentifier():
             verifier.fail(None, f"a parameter is called {parameter.value.name!r}: names are identifiers")
         verifier.define(None, (parameter.value,))
+        kind = parameter.value.type
+        inside = isinstance(kind, Pointer) and kind.space == "parameter"
+        if inside != bool(parameter.by_value) or (inside and parameter.writable):
+            verifier.fail(
+                None, f"%{parameter.value.name}: a pointer to what is passed by value says its bytes, and is read only"
+            )
     verifier.block(kernel.body, False)
     for number, function in enumerate(kernel.functions):
         if not function.name.isidentifier() or function.name in (kernel.name, *verifier.functions):
@@ -234,8 +240,8 @@ class _Verifier:
         assert isinstance(kind, Pointer)
         if o.opcode != "load" and kind.space == "global" and pointer in self.readonly:
             self.fail(o, f"%{pointer.name} is not writable")
-        if o.opcode != "load" and kind.space == "constant":
-            self.fail(o, "constant memory is not written")
+        if o.opcode != "load" and kind.space in ("constant", "parameter"):
+            self.fail(o, f"{kind.space} memory is not written")
 
     def atomic(self, o: Operation) -> None:
         self.access(o)

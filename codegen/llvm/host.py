@@ -13,7 +13,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from weft.codegen.kernel_ir.operation import Kernel, Pointer
+from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
@@ -117,7 +117,7 @@ def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetM
 def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a logical or an explicit kernel for the host."""
     module, machine, made = _build(kernel, target)
-    parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
+    parameters = tuple(p.kind for p in kernel.parameters)
     data = machine.emit_object(module)
     return ObjectCode("object", kernel.name, data, target.name, parameters, made.symbols, made.launch)
 

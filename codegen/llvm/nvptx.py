@@ -32,6 +32,7 @@ _SPACES = {
     "shared": "ptr addrspace(3)",
     "constant": "ptr addrspace(4)",
     "local": "ptr",
+    "parameter": "ptr addrspace(101)",
 }
 ATTRIBUTES_SINCE = (21,)  # the LLVM that knows bounds of a launch as attributes of functions
 FIRST_ANNOTATION = 1 << 20  # a number that no other metadata has
@@ -70,7 +71,9 @@ class NvptxDialect:
         for p in kernel.parameters:
             kind = p.value.type
             name = f"%arg.{p.value.name}"  # no local value is called so
-            if isinstance(kind, Pointer):
+            if p.by_value:
+                parts.append(f"ptr byval([{p.by_value} x i8]) align {p.align} {name}")
+            elif isinstance(kind, Pointer):
                 notes = " noalias" if p.noalias else ""
                 notes += " readonly" if not p.writable and p.noalias else ""
                 parts.append(f"{_SPACES['global']}{notes} align {max(p.align, 1)} {name}")
@@ -81,6 +84,9 @@ class NvptxDialect:
         for p in kernel.parameters:
             if isinstance(p.value.type, np.dtype) and p.value.type.kind == "b":
                 emitter.environment[p.value] = Item(emitter.line(f"icmp ne i8 %arg.{p.value.name}, 0"))
+            elif p.by_value:  # (said to lie there, so that LLVM never copies it to local memory)
+                text = f"addrspacecast ptr %arg.{p.value.name} to {_SPACES['parameter']}"
+                emitter.environment[p.value] = Item(emitter.line(text))
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
         """No loop of a threaded kernel is parallel."""
@@ -224,8 +230,9 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"}
     if unresolved:
         raise CompileError(f"no GPU code for {', '.join(sorted(unresolved))}")
-    parameters = tuple("pointer" if isinstance(p.value.type, Pointer) else p.value.type.name for p in kernel.parameters)
-    return ObjectCode("ptx", kernel.name, ptx.encode(), target.name, parameters, (), _launch(ready))
+    return ObjectCode(
+        "ptx", kernel.name, ptx.encode(), target.name, tuple(p.kind for p in kernel.parameters), (), _launch(ready)
+    )
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:

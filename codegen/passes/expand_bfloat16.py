@@ -7,13 +7,14 @@ stand in it: those take and give bfloat16, and the pass runs again once their bo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import is_bfloat16
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Parameter, Pointer, Type, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer, Type, Value
 from weft.codegen.ops import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -54,7 +55,7 @@ def expand_bfloat16(kernel: Kernel) -> Kernel:
         scalar = _is_brain(old.type)
         (kind,) = (_BITS,) if scalar else _retype(old.type)
         value = old if kind == old.type else Value(old.name, kind)
-        b.kernel.parameters.append(Parameter(value, parameter.writable, parameter.noalias, parameter.align))
+        b.kernel.parameters.append(replace(parameter, value=value))
         rewriter.map[old] = b.op("_bfloat16_value", value, dtype=_VALUE) if scalar else value
     return rewriter.run()
 

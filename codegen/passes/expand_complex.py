@@ -6,12 +6,13 @@ no value, parameter or pointer of the kernel is complex.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Parameter, Pointer, Type, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Type, Value
 from weft.codegen.ops import accumulators, find_op, pairs
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -42,7 +43,7 @@ def expand_complex(kernel: Kernel) -> Kernel:
             raise AssertionError("complex numbers are passed as constants or through memory")
         if kind != parameter.value.type:
             value = Value(parameter.value.name, kind)
-            new = Parameter(value, parameter.writable, parameter.noalias, parameter.align)
+            new = replace(parameter, value=value)
         rewriter.builder.kernel.parameters.append(new)
         rewriter.map[parameter.value] = new.value
     expanded = rewriter.run()

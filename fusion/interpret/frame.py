@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion.expr import Expr
+from weft.fusion.by_value import in_memory
+from weft.fusion.expr import Expr, value_bytes
 from weft.fusion.interpret.program import Program, Step
 from weft.fusion.storage import OVERWRITING, Epoch
 from weft.runtime import Buffer, thread_count
@@ -167,7 +168,7 @@ class Frame:
         for step in self.program.steps[self.program.tail :]:
             previous = step.operands[0]
             node = step.node.operands[0]
-            if node.kind != "leaf" or readers.get(previous) != 1 or self.left[previous] != 1:
+            if node.kind != "leaf" or value_bytes(node) or readers.get(previous) != 1 or self.left[previous] != 1:
                 continue
             slot = node.attrs[0]
             array, self.values[previous] = self.values[previous], None
@@ -210,7 +211,7 @@ class Frame:
         taken: set[int] = set()
         for node, number in self.program.outputs:
             if node.kind == "leaf":
-                found[number] = self.slots[node.attrs[0]]
+                found[number] = in_memory(self.slots[node.attrs[0]])
                 continue
             home, array = self.home[number], self.values[number]
             buffer = self.buffers.get(home)

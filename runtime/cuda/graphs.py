@@ -68,7 +68,9 @@ class Graph:
 def pays(starts: Sequence[Start]) -> bool:
     """Whether a record of these launches is worth a graph."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
-    return len(starts) >= LEAST and small and not any(start.function.cooperative for start in starts)
+    # (a graph's arguments by value would be copied anew in each run, whether their bytes are new or not)
+    plain = not any(start.function.cooperative or start.function.by_value for start in starts)
+    return len(starts) >= LEAST and small and plain
 
 
 def consider(driver: Driver, record: Record, starts: Sequence[Start]) -> bool:

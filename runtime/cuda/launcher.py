@@ -140,6 +140,8 @@ class Launcher:
                 slots[slot] = table[place]
             base = slots.buffer_info()[0]
             pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
+            for slot in start.function.by_value:
+                pointers[slot] = slots[slot]
             self.driver.doing = start.doing()
             with self.order.lock:
                 queue = self.order.enter(stream)

@@ -38,6 +38,8 @@ class CudaFunction:
         Of fused kernels; explicit ones are launched as the person says.
     cooperative : bool
         Whether all its blocks run at the same time.
+    by_value : tuple of int
+        The parameters whose bytes a launch copies: their arguments are addresses of the host's.
     prepared : dict
         By grid, block and shared bytes: how it was launched before.
     """
@@ -48,6 +50,7 @@ class CudaFunction:
         "_dynamic",
         "_module",
         "_retired",
+        "by_value",
         "cooperative",
         "handle",
         "name",
@@ -66,6 +69,7 @@ class CudaFunction:
         self.origin: Any = None
         self.schedule = BlockSchedule.of(code)
         self.cooperative = bool(code.launch.get("cooperative"))
+        self.by_value = tuple(k for k, kind in enumerate(code.parameters) if kind.startswith("value"))
         self.prepared: dict[Any, Any] = {}
 
     def allow(self, shared_bytes: int) -> None:

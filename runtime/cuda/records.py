@@ -127,7 +127,9 @@ class Record:
             found = [(value_of["address", place], offset, slot) for slot, place, offset in start.patches]
             found += [(value_of["number", place], 0, slot) for slot, place in start.numbers]
             for value, offset, slot in found:
-                words[changes : changes + PATCH] = array("q", [8 * value, offset, base + 8 * (slots + slot), mark])
+                # (what is passed by value: the driver copies it from where the list of arguments points to)
+                at = pointers if slot in start.function.by_value else slots
+                words[changes : changes + PATCH] = array("q", [8 * value, offset, base + 8 * (at + slot), mark])
                 changes += PATCH
             slots += size
 

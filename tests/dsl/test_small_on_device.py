@@ -86,13 +86,15 @@ def test_a_kernel_reads_what_an_array_held_when_it_was_recorded(device: Any) -> 
     with wf.profile() as moved:
         pending = large * small[:, None]
         wf.evaluate(large + 1)
-    assert ", 1 small arrays moved to the device" in moved.summary
+        other = wf.evaluate(large - small[:, None])
+    assert ", 0 small arrays moved to the device, 1 small arrays passed by value" in moved.summary
     small[1] = -1.0
     row += 10.0
     after = large * small[:, None]
     np.testing.assert_array_equal(small, [0, 9, 12, 3, 4, 5])
     np.testing.assert_array_equal(row, [9, 12])
     a = np.arange(60_000.0).reshape(6, -1)
+    np.testing.assert_array_equal(other, a - np.arange(6.0)[:, None])
     np.testing.assert_array_equal(pending, a * np.arange(6.0)[:, None])
     np.testing.assert_array_equal(after, a * np.array([0, 9, 12, 3, 4, 5.0])[:, None])
 

@@ -39,6 +39,21 @@ def test_random_rows_and_layouts(module: Any, seed: int) -> None:
         assert module.check(k, devices=("cuda:0",)) == ""
 
 
+IMMEDIATE = 16384
+
+
+def test_kernels_take_small_arrays_by_value() -> None:
+    a, b = np.arange(6.0), np.ones((6, 5000))
+    small, large = wf.asarray(a), wf.evaluate(wf.asarray(b))
+    before = wf.statistics()
+    for k in range(40):
+        small[k % 6] = a[k % 6] = k / 3
+        large, b = wf.evaluate(large * 0.5 + small[::-1, None]), b * 0.5 + a[::-1, None]
+    found = {name: count - before[name] for name, count in wf.statistics().items()}
+    assert found["uploaded"] == 0 and found["by_value"] == 40
+    np.testing.assert_array_equal(large, b)
+
+
 # -- bits -----------------------------------------------------------------------------------------------
 
 FOLDS: dict[str, Callable[[Any], Any]] = {

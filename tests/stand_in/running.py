@@ -55,6 +55,7 @@ class Loaded:
     name: str
     count: int
     pointers: tuple[int, ...] = ()
+    values: tuple[tuple[int, int], ...] = ()  # arguments by value, and their bytes
     host: HostFunction | None = None
 
 
@@ -65,6 +66,7 @@ class RunningStandIn(StandIn):
         self.queues = Queues()
         self.launched: list[Launched] = []
         self.loaded: dict[int, Loaded] = {}
+        self._taken: list[Any] = []  # what arguments by value were copied to
         self._modules: dict[int, str] = {}
         self._graphs: dict[int, list[int]] = {}
         self._nodes: dict[int, Any] = {}  # what a node starts
@@ -178,9 +180,13 @@ class RunningStandIn(StandIn):
             return None
         self._check_size(function, grid, block, shared)
         places = (ctypes.c_int64 * loaded.count).from_address(arguments) if loaded.count else ()
-        values = tuple(ctypes.c_int64.from_address(place).value for place in places)
-        size = tuple(ctypes.c_uint32(n).value for n in grid), tuple(ctypes.c_uint32(n).value for n in block)
-        return Launched(loaded.name, *size, shared, stream, values, together)
+        values = [ctypes.c_int64.from_address(place).value for place in places]
+        for k, size in loaded.values:
+            taken = ctypes.create_string_buffer(ctypes.string_at(places[k], size), size)
+            self._taken.append(taken)
+            values[k] = ctypes.addressof(taken)
+        shape = tuple(ctypes.c_uint32(n).value for n in grid), tuple(ctypes.c_uint32(n).value for n in block)
+        return Launched(loaded.name, *shape, shared, stream, tuple(values), together)
 
     def _check_size(self, function: int, grid: Any, block: Any, shared: int) -> None:
         """Note a launch that the driver would refuse."""
@@ -277,5 +283,7 @@ class RunningDevice(CudaDevice):
         function = self._modules.function(module, code)
         loaded = self._stand_in.loaded[function.handle]
         loaded.pointers = tuple(k for k, kind in enumerate(code.parameters) if kind == "pointer")
+        kinds = enumerate(code.parameters)
+        loaded.values = tuple((k, int(kind.split()[1])) for k, kind in kinds if kind.startswith("value"))
         loaded.host = load_object(code)
         return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -49,6 +50,19 @@ def test_templates_assemble(name: str, arch: str) -> None:
         assert resources["stack"] == 0
         assert 0 < resources["registers"] <= 255
         assert "ld.local" not in kernel.ptx
+
+
+IMMEDIATE = 16384
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_small_arrays_are_read_from_the_parameters(arch: str) -> None:
+    with wf.device("simt"):
+        small = wf.asarray(np.arange(6.0))
+        (kernel,) = wf.compile(wf.asarray(np.ones((6, 20_000))) * small[::-1, None], target=arch)
+    assert re.search(r"\.param \.align \d+ \.b8 \w+\[64\]", kernel.ptx) and "ld.param.b64 \t%rd" in kernel.ptx
+    assert "local" not in kernel.ptx and "cvta" not in kernel.ptx
+    assert kernel.resources["spills"] == kernel.resources["stack"] == 0
 
 
 def test_accesses_are_sixteen_bytes_wide() -> None:
