@@ -144,3 +144,25 @@ def test_errors_say_where(old: str, new: str, says: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_kernel(text)
     assert says in str(caught.value)
+
+
+GIVEN = """\
+kernel given index=int32 level=logical (
+  %few: ptr<float32,parameter> noalias align=16 value=64
+  %out: ptr<float32> mut align=4
+  %n: int32
+) {
+  %0: int32 = constant() value=0
+  for(%0, %n) role=parallel { [%1: int32]
+    %2: float32 = load(%few, %0)
+    store(%out, %1, %2)
+    yield()
+  } -> []
+}
+"""
+
+
+def test_a_parameter_that_is_passed_by_value() -> None:
+    kernel = parse_kernel(GIVEN)
+    verify_kernel(kernel)
+    assert kernel.parameters[0].by_value == 64 and print_kernel(kernel) == GIVEN

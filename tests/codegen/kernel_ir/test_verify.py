@@ -218,3 +218,24 @@ def test_heads() -> None:
         with pytest.raises(KernelError) as caught:
             verify_kernel(kernel)
         assert says in str(caught.value)
+
+
+GIVEN = """\
+kernel given index=int32 level=logical (
+  %few: ptr<float32,parameter> noalias align=16 value=64
+) {
+  %0: int32 = constant() value=0
+  %1: float32 = load(%few, %0)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(" value=64", ""), (",parameter", ""), (" noalias", " mut noalias")],
+    ids=["no bytes", "bytes of a pointer to memory", "written to"],
+)
+def test_parameters_that_are_passed_by_value(old: str, new: str) -> None:
+    verify_kernel(parse_kernel(GIVEN))
+    with pytest.raises(KernelError, match="by value"):
+        verify_kernel(parse_kernel(GIVEN.replace(old, new)))
