@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from tests.dsl.native_recording import recording_in_native_code
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.dsl import native_operators
 from weft.fusion import by_value, realise, traffic
 from weft.runtime import Device, get_device, override
 from weft.runtime import device as on_device
@@ -45,8 +46,11 @@ def steps(x: Any, small: Any, count: int) -> Any:
 
 @pytest.mark.parametrize("native", [False, True])
 def test_a_loop_over_small_things_moves_nothing(device: Any, native: bool) -> None:
-    if native:
-        native_operators.quicken_all()
+    with recording_in_native_code() if native else nullcontext():
+        check_a_loop()
+
+
+def check_a_loop() -> None:
     a, large = np.arange(6.0), wf.asarray(np.ones((6, 5000)))
 
     def run(small: Any) -> Any:
@@ -182,17 +186,18 @@ def test_explanations_say_where_small_arrays_are(device: Any) -> None:
     assert "by value" in str(call) or "on the host" in str(call)
 
 
-def test_native_recording_leaves_small_arrays_on_the_host(device: Any) -> None:
-    native_operators.quicken_all()
+@pytest.mark.usefixtures("device")
+def test_native_recording_leaves_small_arrays_on_the_host() -> None:
     large, small = wf.asarray(np.ones((6, 5000))), wf.asarray(np.arange(6.0))
     longer = wf.asarray(np.arange(1000.0))  # (too long to go by value)
-    for k in range(50):
-        pending = large + small[:, None]
-        small[k % 6] = 1.0
-        longer[k] = longer[k + 1] + small[0]
-        longer[k : k + 3] += 1.0
-        small[1:] *= 2.0
-        assert pending.shape == (6, 5000) and is_on_host(small) and is_on_host(longer)
+    with recording_in_native_code():
+        for k in range(50):
+            pending = large + small[:, None]
+            small[k % 6] = 1.0
+            longer[k] = longer[k + 1] + small[0]
+            longer[k : k + 3] += 1.0
+            small[1:] *= 2.0
+            assert pending.shape == (6, 5000) and is_on_host(small) and is_on_host(longer)
 
 
 @pytest.mark.parametrize("how", ["item", "in place", "out"])

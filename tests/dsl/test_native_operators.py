@@ -10,15 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 
 import weft as wf
+from tests.dsl.native_recording import recording_in_native_code
 from weft.dsl import native_operators
 from weft.dsl.array import Array, Scalar
-from weft.dsl.native_immediate import INSTALLED
 from weft.dsl.native_operators import quicken_all
 from weft.dsl.ufunc import UFunc
 from weft.fusion import INTERNED, Epoch, Storage, recording, reset_statistics, statistics
@@ -27,15 +26,8 @@ from weft.runtime import CompileError, DeviceMismatchError, override
 
 @pytest.fixture(autouse=True, scope="module")
 def _for_these_tests_alone() -> Iterator[None]:
-    before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
-    for (kind, name), (_, function) in INSTALLED.items():
-        setattr(kind, name, function)  # (without native code for small work, where other tests have put it in place)
-    with mock.patch.object(native_operators, "INSTALLED", {}):
+    with recording_in_native_code():
         yield
-    for kind, members in before.items():
-        for name, member in members.items():
-            if vars(kind)[name] is not member:
-                setattr(kind, name, member)
 
 
 @pytest.fixture(autouse=True)
@@ -237,9 +229,7 @@ def test_long_loops_are_cut() -> None:
     np.testing.assert_allclose(y.numpy(), np.arange(5.0) * 2)
 
 
-def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    # (native code for small work refers to the class as well)
-    monkeypatch.setattr("weft.dsl.native_immediate.quicken", lambda compiling: None)
+def test_nothing_is_left_behind() -> None:
     x, y = wf.asarray(np.arange(5.0)), wf.asarray(np.arange(5.0))
 
     def go() -> None:

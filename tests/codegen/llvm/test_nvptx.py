@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.runtime import CompileError
+from weft.runtime import CompileError, override
 
 pytest.importorskip("cuda.bindings.nvjitlink")
 
@@ -52,12 +52,9 @@ def test_templates_assemble(name: str, arch: str) -> None:
         assert "ld.local" not in kernel.ptx
 
 
-IMMEDIATE = 16384
-
-
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_small_arrays_are_read_from_the_parameters(arch: str) -> None:
-    with wf.device("simt"):
+    with wf.device("simt"), override(immediate=16384):
         small = wf.asarray(np.arange(6.0))
         (kernel,) = wf.compile(wf.asarray(np.ones((6, 20_000))) * small[::-1, None], target=arch)
     assert re.search(r"\.param \.align \d+ \.b8 \w+\[64\]", kernel.ptx) and "ld.param.b64 \t%rd" in kernel.ptx

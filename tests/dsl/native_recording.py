@@ -1,0 +1,34 @@
+"""Native code that records, without native code for small work above it, for some tests alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from weft.dsl import native_immediate, native_operators
+from weft.dsl.array import Array, Scalar
+from weft.dsl.ufunc import UFunc
+
+
+@contextmanager
+def recording_in_native_code() -> Iterator[None]:
+    """Put it in place, and take it away again."""
+    before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
+    for (kind, name), (_, function) in native_immediate.INSTALLED.items():
+        setattr(kind, name, function)
+    try:
+        with (
+            mock.patch.object(native_operators, "INSTALLED", {}),
+            mock.patch.object(native_immediate, "quicken", lambda compiling: None),
+        ):
+            native_operators.quicken_all()
+            yield
+    finally:
+        for (kind, name), (builtin, _) in native_immediate.INSTALLED.items():
+            if kind not in before:
+                setattr(kind, name, builtin.method())
+        for kind, members in before.items():
+            for name, member in members.items():
+                if vars(kind)[name] is not member:
+                    setattr(kind, name, member)
