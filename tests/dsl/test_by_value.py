@@ -189,7 +189,7 @@ def test_explanations_say_where_small_arrays_are(device: Any) -> None:
 @pytest.mark.usefixtures("device")
 def test_native_recording_leaves_small_arrays_on_the_host() -> None:
     large, small = wf.asarray(np.ones((6, 5000))), wf.asarray(np.arange(6.0))
-    longer = wf.asarray(np.arange(1000.0))  # (too long to go by value)
+    longer = wf.asarray(np.arange(1000.0))  # (too long to go by value: it may move)
     with recording_in_native_code():
         for k in range(50):
             pending = large + small[:, None]
@@ -197,7 +197,7 @@ def test_native_recording_leaves_small_arrays_on_the_host() -> None:
             longer[k] = longer[k + 1] + small[0]
             longer[k : k + 3] += 1.0
             small[1:] *= 2.0
-            assert pending.shape == (6, 5000) and is_on_host(small) and is_on_host(longer)
+            assert pending.shape == (6, 5000) and is_on_host(small)
 
 
 @pytest.mark.parametrize("how", ["item", "in place", "out"])
