@@ -7,7 +7,6 @@ small and in host memory, and the Python function otherwise. Invariant: which of
 from __future__ import annotations
 
 import operator
-import os
 import threading
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
@@ -30,9 +29,7 @@ from weft.runtime import (
     Builtin,
     CompileError,
     OptimizerWarning,
-    compile_operators,
     is_kept,
-    native_object,
     put_call,
     put_operators,
     python_function,
@@ -91,42 +88,36 @@ _PRODUCTS = ("dot", "matmul", "inner")
 _PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
 # Builtins in the place of methods, and what they call where the work is not small.
 INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}
-_compiling: list[threading.Thread] = []
 _installing = threading.Lock()
-_failed: list[CompileError] = []  # for the thread that works to tell
+_failed: list[Exception] = []
 
 
 def quicken(compiling: bool = False) -> None:
     """Put native code in the place of what does small work in Python, once it is in the disk cache.
 
-    With `compiling` it is compiled where it is not: beside the program, on a machine with more than one core. That takes some 0.1 s.
+    With `compiling` it is compiled where it is not, which takes some 40 ms. Where that fails a warning tells of it, once.
+
+    Raises
+    ------
+    CompileError
+        Where native code cannot be made, with ``WEFT_STRICT=1``.
     """
-    if INSTALLED or not setting("cache") or (_compiling and _compiling[0].is_alive()):
+    if INSTALLED or _failed or not (compiling or is_kept(immediate_text())):
         return
     try:
-        if is_kept(immediate_text()):
-            with _installing:
+        with _installing:
+            if not INSTALLED:
                 _install()
-        elif compiling and not _compiling and (os.cpu_count() or 1) > 1:
-            _compiling.append(threading.Thread(target=_compile, name="weft-compiler"))
-            _compiling[0].start()
-        if _failed:
-            raise _failed.pop()
-    except CompileError as error:
-        _compiling[:] = [threading.current_thread()]
-        if setting("strict"):
-            raise
-        warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
-    except RuntimeError:  # no thread can be started
-        _compiling[:] = [threading.current_thread()]
-
-
-def _compile() -> None:
-    try:
-        compile_operators()
-        native_object(NAME, immediate_text())
-    except CompileError as error:
+    except (CompileError, MemoryError) as error:
         _failed.append(error)
+        tell_of_python(error)
+
+
+def tell_of_python(error: Exception) -> None:
+    """Warn that what native code would do stays in Python; raise `error` with ``WEFT_STRICT=1``."""
+    if setting("strict"):
+        raise error
+    warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:

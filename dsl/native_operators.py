@@ -16,7 +16,7 @@ from typing import Any
 from weft.dsl.again import ASSIGN, LEFT, SET, SHOW, bind_memory
 from weft.dsl.array import Array, Scalar
 from weft.dsl.indexing import element
-from weft.dsl.native_immediate import INSTALLED
+from weft.dsl.native_immediate import INSTALLED, tell_of_python
 from weft.dsl.native_objects_text import ObjectText
 from weft.dsl.ufunc import UFunc
 from weft.dsl.windows import WINDOWS
@@ -95,8 +95,8 @@ def quicken_all() -> None:
                     setattr(kind, name, made.method())
                 else:
                     above.exchange(function, made.call)
-    except CompileError:
-        return
+    except (CompileError, MemoryError) as error:
+        tell_of_python(error)
 
 
 def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:

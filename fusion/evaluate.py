@@ -67,7 +67,7 @@ def realise(storage: Storage) -> Buffer:
         elif (host := storage.host) is not None:
             elements = host.tobytes()
             buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))
-            shown = memoryview(host.reshape(-1).view(np.uint8))
+            shown = host.reshape(-1).view(np.uint8).data
             # (no call from the comparison on: no other thread comes between, which may have written, or been first)
             if storage.host is host and shown == elements:
                 storage.buffer, storage.host, storage.value = buffer, None, None

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
-    from weft.runtime.cpu.native import Builtin, Text, is_kept, native_object, python_function
-    from weft.runtime.cpu.operators import compile_operators, put_call, put_operators
+    from weft.runtime.cpu.native import Builtin, Text, is_kept, python_function
+    from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
@@ -59,12 +59,12 @@ __getattr__ = lazy_names(
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
-        "weft.runtime.cpu.native": "Builtin Text is_kept native_object python_function",
+        "weft.runtime.cpu.native": "Builtin Text is_kept python_function",
         "weft.runtime.cpu.device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
         "weft.runtime.cpu.simt": "SimtDevice",
-        "weft.runtime.cpu.operators": "compile_operators put_call put_operators",
+        "weft.runtime.cpu.operators": "put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.device": "CudaDevice",
         "weft.runtime.cpu.watching": "watching",
@@ -156,8 +156,6 @@ __all__ = [
     "make_fold_ufunc",
     "make_map_ufunc",
     "is_kept",
-    "native_object",
-    "compile_operators",
     "override",
     "probe",
     "put_call",

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+import threading
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.cpu.loader import load_object
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.settings import usable_cores
 from weft.runtime.undisturbed import undisturbed
 
 _T = TypeVar("_T")
@@ -69,27 +72,62 @@ def obtain_native(entry: str, text: str) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """The object code of `text`, which defines `entry` and may refer to `symbols`. Raises CompileError where it cannot be compiled."""
-    cache, key = disk_cache(), _key_of(text)
-    code = cache.get(key) if cache is not None else None
+    """The object code of `text`, which defines `entry` and may refer to `symbols`.
+
+    Code that is not in the disk cache is made without optimisation, which takes a twentieth of the time, and made better
+    a little later for the processes that follow. Raises CompileError where it cannot be compiled.
+    """
+    cache = disk_cache()
+    better, quick = _keys_of(text)
+    code = cache.get(better) if cache is not None else None
+    if code is not None:
+        return code
+    code = cache.get(quick) if cache is not None else None
     if code is None:
-        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text), text), "host", (), symbols)
+        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text, False), text), "host", (), symbols)
         if cache is not None:
-            cache.put(key, code)
+            cache.put(quick, code)
+    if cache is not None and usable_cores() > 1:
+        _improve_later(code, text, better)
     return code
 
 
 def is_kept(text: str) -> bool:
-    """Whether the object code of `text` is in the disk cache."""
+    """Whether object code of `text` is in the disk cache."""
     cache = disk_cache()
-    return cache is not None and cache.get(_key_of(text)) is not None
+    return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
 
 
-def _key_of(text: str) -> bytes:
-    return key_material(f"native {platform.machine()} {platform.system()}", text)
+def _keys_of(text: str) -> tuple[bytes, bytes]:
+    kind = f"native {platform.machine()} {platform.system()}"
+    return key_material(kind, text), key_material(f"quick {kind}", text)
 
 
-def _compile(text: str) -> bytes:
+# Seconds until code is made better: a program that has only begun has other work for the compiler, and its lock.
+LATER = 0.5
+_improved: list[tuple[ObjectCode, str, bytes]] = []  # what is to be made better
+
+
+def _improve_later(code: ObjectCode, text: str, key: bytes) -> None:
+    _improved.append((code, text, key))
+    if len(_improved) == 1:
+        timer = threading.Timer(LATER, _improve)
+        timer.name, timer.daemon = "weft-compiler", True
+        with suppress(RuntimeError, MemoryError):  # no thread can be started: it stays as it is
+            timer.start()
+
+
+def _improve() -> None:
+    while _improved:
+        code, text, key = _improved[-1]
+        cache = disk_cache()
+        if cache is not None:
+            with suppress(CompileError, MemoryError):  # (what was made without optimisation is as right)
+                cache.put(key, replace(code, code=_compile(text, True)))
+        _improved.pop()
+
+
+def _compile(text: str, optimised: bool) -> bytes:
     """An object file for any processor of this machine's kind."""
     load_llvm()
     import llvmlite.binding as llvm
@@ -101,11 +139,13 @@ def _compile(text: str) -> bytes:
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"the runtime's own code is not valid: {error}") from None
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="small")
+    level = 2 if optimised else 0
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=level, reloc="pic", codemodel="small")
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(module, builder)
+    if optimised:
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
+        builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from weft.runtime.cpu.loader import link_symbols
 from weft.runtime.cpu.native import HEADER, TYPE, Builtin, lasting, native_object, python_function
-from weft.runtime.object_code import ObjectCode
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
-_MOST = 32  # operators
 _ITEMS = tuple.__basicsize__  # where a tuple has them
 _ON_STACK = 10  # arguments of a call that need no memory of their own
 # Words for all: the class, Python's functions that say whether one is below another, that call, release, get memory and give it back, what is called
@@ -34,11 +33,14 @@ _FUNCTIONS = (
 )
 _FIRST, _EACH = 2 + len(_FUNCTIONS), 4
 _BASE = HEADER + 24  # where a descriptor has the description of its slot
-_TABLE = (ctypes.c_int64 * (_FIRST + _EACH * _MOST))()
-_taken: list[str] = []
-# Functions for slots of different kinds: what they return and take.
-_WAYS = (("either", "ptr", "ab"), ("first", "ptr", "ab"), ("set", "i32", "abc"), ("call", "ptr", "abc"))
+# Functions for slots of different kinds: what they return and take, and how many there are.
+_WAYS = (("either", "ptr", "ab", 14), ("first", "ptr", "ab", 24), ("set", "i32", "abc", 1), ("call", "ptr", "abc", 2))
 _EITHER, _FIRST_ONLY, _SET, _CALL = range(len(_WAYS))
+_MOST = sum(room for *_, room in _WAYS)
+_free = [
+    iter(range(end - room, end)) for end, (*_, room) in zip(accumulate(way[-1] for way in _WAYS), _WAYS, strict=True)
+]
+_TABLE = (ctypes.c_int64 * (_FIRST + _EACH * _MOST))()
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
@@ -80,30 +82,24 @@ def put_call(kind: type, builtin: Builtin) -> None:
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
     """Give a class the slots of these names, as a class in C has them."""
-    address = _find_operator()(way * _MOST + len(_taken))
-    at = _FIRST + _EACH * len(_taken)
+    find, number = _find_operator(), next(_free[way])
+    at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]
-    _taken.append(names[0])
     make = ctypes.pythonapi.PyDescr_NewWrapper
     make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
     for each in names:
         base = ctypes.c_void_p.from_address(id(vars(like)[each]) + _BASE).value
-        setattr(kind, each, make(kind, base, address))
+        setattr(kind, each, make(kind, base, find(number)))
 
 
 @cache
 def _find_operator() -> Callable[[int], int]:
     """Return what gives a function's address by its number."""
-    code = compile_operators()
+    code = native_object(_NAME, _text(), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     lasting(memory)
     _TABLE[1 : _FIRST - 1] = [ctypes.c_int64(python_function(name)) for name in _FUNCTIONS]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]
-
-
-def compile_operators() -> ObjectCode:
-    """Return the native code, of the disk cache where it is there. Raises CompileError where it cannot be compiled."""
-    return native_object(_NAME, _text(), (_TABLE_NAME,))
 
 
 def _text() -> str:
@@ -117,10 +113,10 @@ def _text() -> str:
     given = "\n  ".join(f"%at{k} = getelementptr ptr, ptr %given, i64 {k}" for k in range(3))
     body = _BODY.replace("{begin}", "\n  ".join((words, own, "%given = alloca [3 x ptr]", given)))
     lines = [f"@{_TABLE_NAME} = external global [{len(_TABLE)} x ptr]", body]
-    names = []
-    for name, kind, taken in _WAYS:
+    names: list[str] = []
+    for name, kind, taken, room in _WAYS:
         operands = ", ".join(f"ptr %{each}" for each in taken)
-        for k in range(_MOST):
+        for k in range(len(names), len(names) + room):
             names.append(f"{name}{k}")
             place = f"ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {_FIRST + _EACH * k})"
             call = f"%found = tail call {kind} @{name}({operands}, {place})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -712,19 +711,14 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
         raise CompileError("no room")
 
     monkeypatch.setattr(native_immediate, "INSTALLED", {})
-    monkeypatch.setattr(native_immediate, "_compiling", [])
-    monkeypatch.setattr(native_immediate, "is_kept", lambda text: False)
-    monkeypatch.setattr(native_immediate, "native_object", fails)
-    monkeypatch.setattr(native_immediate.os, "cpu_count", lambda: 2)
-    with override(strict=strict, cache=True):
+    monkeypatch.setattr(native_immediate, "_failed", [])
+    monkeypatch.setattr(native_immediate, "make_immediate", fails)
+    with override(strict=strict):
         with (
             pytest.raises(CompileError, match="no room")
             if strict
             else pytest.warns(wf.OptimizerWarning, match="no room")
         ):
-            native_immediate.quicken(compiling=True)
-            if (thread := native_immediate._compiling[0]) is not threading.current_thread():
-                thread.join()
             native_immediate.quicken(compiling=True)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

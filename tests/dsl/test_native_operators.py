@@ -264,7 +264,10 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
     function: Any = lambda self, other: "in Python"  # noqa: E731
     function.records = "add", 0, 0
     monkeypatch.setattr(Array, "__add__", function)
-    quicken_all()
+    with override(strict=False), pytest.warns(wf.OptimizerWarning, match="no compiler"):
+        quicken_all()
+    with override(strict=True), pytest.raises(CompileError, match="no compiler"):
+        quicken_all()
     assert wf.asarray(np.arange(3)) + 1 == "in Python"
 
 

@@ -16,6 +16,7 @@ import pytest
 from weft.codegen import KernelBuilder, compile_kernel, resolve_target
 from weft.runtime.cpu import elf
 from weft.runtime.cpu.loader import load_object
+from weft.runtime.settings import usable_cores
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
@@ -179,14 +180,11 @@ def test_the_header_is_the_standard_one() -> None:
 
 def test_native_code_for_small_work_loads_no_compiler(tmp_path: Path) -> None:
     code = """
-import sys, threading, types, numpy as np, weft as wf
+import sys, numpy as np, weft as wf
 x = wf.asarray(np.arange(4.0))
 for round in range(2):
     for _ in range(2000):
         float(x.sum())  # (a method alone comes to it, too)
-    for thread in threading.enumerate():
-        if thread.name == "weft-compiler":
-            thread.join()
 print(type(vars(wf.Array)["sum"]).__name__, "llvmlite" in sys.modules)
 """
     env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": str(tmp_path)}
@@ -195,3 +193,25 @@ print(type(vars(wf.Array)["sum"]).__name__, "llvmlite" in sys.modules)
         for _ in range(2)
     ]
     assert told == [["instancemethod", "True"], ["instancemethod", "False"]]
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing beside the program")
+def test_code_that_was_made_quickly_is_made_better_for_the_next_process(tmp_path: Path) -> None:
+    code = """
+import sys
+from weft.runtime.cpu import native
+from weft.runtime.cpu.shelves import TAKE, take_text
+native.LATER = 0.0
+made = native.native_object(TAKE, take_text())
+for thread in native.threading.enumerate():
+    if thread.name == "weft-compiler":
+        thread.join()
+better, quick = (native.disk_cache().get(key) for key in native._keys_of(take_text()))
+print(made.code == quick.code, made.code == better.code, better.code == quick.code, "llvmlite" in sys.modules)
+"""
+    env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": str(tmp_path)}
+    told = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout.split()
+        for _ in range(2)
+    ]
+    assert told == [["True", "False", "False", "True"], ["False", "True", "False", "False"]]
