@@ -19,6 +19,7 @@ from weft.codegen import OPS, find_op
 from weft.dsl.array import LOOKS, Array
 from weft.dsl.immediate import BASIC, BROADCASTING, COMMON, GROWING, WARNING, Way, plainly, way_of
 from weft.dsl.methods import AT_ONCE
+from weft.dsl.native_elements import put_elements_first
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.native_operands_text import Mode
 from weft.dsl.numpy_face import WrappedFunction
@@ -181,6 +182,9 @@ def _install() -> None:
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
+    operators |= {
+        name: put_elements_first(operators[name]) for name in ("__getitem__", "__setitem__") if name in operators
+    }
     for kind, name, builtin in made:
         if name == "__call__":
             put_call(kind, builtin)

@@ -16,7 +16,7 @@ import numpy as np
 from weft.dsl.array import Array
 from weft.dsl.immediate import COMMON, NUMBERS, finish, hand_out, seen
 from weft.dsl.native_index_text import IndexText
-from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER
+from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
 from weft.dsl.native_operands_text import MOST, Mode
 from weft.dsl.ufunc import UFunc
 from weft.fusion import Storage
@@ -25,7 +25,7 @@ from weft.runtime import Buffer, Text, slots_of
 NAME = "weft_immediate"
 
 
-_C_ORDER, _WRITABLE = 1, 0x400
+_C_ORDER = 1
 FUNCTIONS = (
     "PyObject_Vectorcall",
     "PyObject_GetItem",
@@ -371,19 +371,6 @@ class _Immediate(IndexText):
         self._drop(result)
         self._return(finished)
 
-    def _is_free(self, name: str, thing: str, values: str) -> None:
-        """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
-        t = self._t
-        writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {_WRITABLE}")
-        t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
-        t.label(f"{name}.writable")
-        self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
-        t.do(f"br label %{name}.free")
-        t.label(f"{name}.shared")
-        buffer = self._field(self._field(thing, "Array._storage"), "Storage.buffer")
-        t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
-        t.label(f"{name}.free")
-
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
         """The array and its NumPy array, with a reference, and the key."""
         t, known = self._t, self._known
@@ -417,7 +404,7 @@ class _Immediate(IndexText):
         )
         storage = self._field(first, "Array._storage")
         has = t.new(f"icmp ne ptr {storage}, null")
-        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {_WRITABLE}")
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {WRITABLE}")
         writable = t.new(f"icmp ne i32 {flags}, 0")
         t.branch(f"and i1 {has}, {writable}", "show.new", "show.slow")
         t.label("show.slow")

@@ -13,6 +13,7 @@ from weft.runtime import Text
 # Offsets in NumPy's array objects and dtypes, which its ABI fixes.
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
 NUMBER = 28
+WRITABLE = 0x400  # among an array's flags
 TYPE = 8  # where an object has its type
 ITEMS = tuple.__basicsize__
 COUNT = ITEMS - 8  # where a tuple says how many

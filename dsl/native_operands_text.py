@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from weft.dsl.immediate import MOST_PRODUCTS
-from weft.dsl.native_objects_text import BASE, DTYPE, LENGTHS, NUMBER, ObjectText
+from weft.dsl.native_objects_text import BASE, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
 
 MOST = 8  # operands
 
@@ -186,6 +186,19 @@ class OperandText(ObjectText):
         t.label(f"{name}.here")
         t.do(f"store ptr {home}, ptr {self._home}")
         return values
+
+    def _is_free(self, name: str, thing: str, values: str) -> None:
+        """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
+        t = self._t
+        writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
+        t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
+        t.label(f"{name}.writable")
+        self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
+        t.do(f"br label %{name}.free")
+        t.label(f"{name}.shared")
+        buffer = self._field(self._field(thing, "Array._storage"), "Storage.buffer")
+        t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
+        t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
         """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
-    from weft.runtime.cpu.native import Builtin, Text, is_kept, python_function
+    from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
@@ -59,7 +59,7 @@ __getattr__ = lazy_names(
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
-        "weft.runtime.cpu.native": "Builtin Text is_kept python_function",
+        "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
@@ -96,6 +96,7 @@ def set_judge(judged: Any) -> None:
 
 
 __all__ = [
+    "HEADER",
     "BLOCK_BYTES",
     "IMMEDIATE",
     "Buffer",
