@@ -1,13 +1,14 @@
 """Elements that are read and set in native code, without NumPy: loops over elements do little else.
 
-In: the builtin that shows or sets parts of an array. Out: one that comes first: it takes an element of an array of float64 or int64
-in host memory by Python's integers, as the scalar that NumPy makes of it, or sets it to a number that needs no rounding but to
-float64; all else it hands on.
+In: the builtin that shows or sets parts of an array. Out: one that comes first: it takes an element of an array of real numbers in
+host memory by integers, as the scalar that NumPy makes of it, or sets it to a number of the same type, or to one of Python's that
+its type has; all else it hands on.
 """
 
 from __future__ import annotations
 
 import ctypes
+from array import array
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from weft.dsl.array import LOOKS, Array
 from weft.dsl.host_values import DATA
-from weft.dsl.native_objects_text import COUNT, DTYPE, ITEMS, LENGTHS
+from weft.dsl.native_objects_text import COUNT, DTYPE, ITEMS, LENGTHS, NUMBER
 from weft.dsl.native_operands_text import OperandText
 from weft.fusion import Storage
 from weft.runtime import HEADER, IMMEDIATE, Buffer, Builtin, CompileError, Text, python_function, slots_of
@@ -32,10 +33,24 @@ _OBJECTS: dict[str, Any] = {
     "None": None,
     "double": np.float64,
     "long": np.int64,
-    "of double": np.dtype(np.float64),
-    "of long": np.dtype(np.int64),
 }
-_OWN = ("allocate", "next", "bound", "looks", "limit")
+_OWN = ("allocate", "dtypes", "next", "bound", "looks", "limit")
+# What is known of a dtype by its number: itself, its scalars' type, their bytes, the integers that it has.
+_ENTRY = 5
+_KNOWN = [np.dtype(code) for code in "bBhHiIlLqQfd"]
+_MOST = np.dtype("d").num
+
+
+@cache
+def _dtypes() -> array[int]:
+    words = array("q", [0] * (_ENTRY * (_MOST + 1)))
+    for dtype in _KNOWN:
+        least, most = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (0, -1)
+        begin = _ENTRY * dtype.num
+        words[begin : begin + _ENTRY] = array(
+            "q", [id(dtype), id(dtype.type), dtype.itemsize, least, min(most, 2**63 - 1)]
+        )
+    return words
 
 
 def put_elements_first(following: Builtin) -> Builtin:
@@ -46,15 +61,15 @@ def put_elements_first(following: Builtin) -> Builtin:
     CompileError
         Where native code cannot be made, or does not know NumPy's scalars.
     """
-    for kind in (np.float64, np.int64):
-        probe = kind(1)
-        if ctypes.string_at(id(probe) + HEADER, 8) != probe.tobytes():
+    for dtype in _KNOWN:
+        probe = dtype.type(1)
+        if ctypes.string_at(id(probe) + HEADER, dtype.itemsize) != probe.tobytes():
             raise CompileError("native code does not know this NumPy's scalars")
-    allocate = {ctypes.c_int64.from_address(id(kind) + _ALLOCATE).value for kind in (np.float64, np.int64)}
+    allocate = {ctypes.c_int64.from_address(id(dtype.type) + _ALLOCATE).value for dtype in _KNOWN}
     if len(allocate) != 1:
         raise CompileError("native code does not know this NumPy's types")
-    objects = (*_OBJECTS.values(), following, following.table, LOOKS, IMMEDIATE)
-    words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values()), *allocate]
+    objects = (*_OBJECTS.values(), *_KNOWN, _dtypes(), following, following.table, LOOKS, IMMEDIATE)
+    words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values()), *allocate, _dtypes().buffer_info()[0]]
     words += [following.address, id(following.table), LOOKS.buffer_info()[0], IMMEDIATE.buffer_info()[0]]
     return Builtin(NAME, element_text(), words, objects)
 
@@ -86,10 +101,15 @@ class _Element(OperandText):
         t.label("array")
         values = self._values("element", first)
         dtype = self._word(values, DTYPE)
-        self._is_double = t.new(f"icmp eq ptr {dtype}, {known['of double']}")
-        is_long = t.new(f"icmp eq ptr {dtype}, {known['of long']}")
-        t.branch(f"or i1 {self._is_double}, {is_long}", "known", "give.up")
+        number = t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
+        t.branch(f"icmp ule i64 {number}, {_MOST}", "usual", "give.up")
+        t.label("usual")
+        entry = t.at(known["dtypes"], t.new(f"mul i64 {number}, {_ENTRY}"))
+        # (one of the other byte order is another object)
+        t.branch(f"icmp eq ptr {t.load(entry, 0, 'ptr')}, {dtype}", "known", "give.up")
         t.label("known")
+        self._kind, self._bytes = t.load(entry, 1, "ptr"), t.load(entry, 2)
+        self._least, self._greatest = t.load(entry, 3), t.load(entry, 4)
         place = self._place(values)
         t.branch(f"icmp eq i1 {sets}, 1", "set", "get")
         self._get(place)
@@ -149,16 +169,23 @@ class _Element(OperandText):
     def _get(self, place: str) -> None:
         t, known = self._t, self._known
         t.label("get")
-        bits = t.new(f"load i64, ptr {place}, align 1")
-        kind = t.new(f"select i1 {self._is_double}, ptr {known['double']}, ptr {known['long']}")
-        made = t.new(f"call ptr {known['allocate']}(ptr {kind}, i64 0)")
+        made = t.new(f"call ptr {known['allocate']}(ptr {self._kind}, i64 0)")
         t.branch(f"icmp eq ptr {made}, null", "made", "made.set")
         t.label("made.set")
-        t.do(f"store i64 {bits}, ptr {t.new(f'getelementptr i8, ptr {made}, i64 {HEADER}')}")
         t.store(t.new(f"add i64 {t.load(known['looks'], 0)}, 1"), known["looks"], 0)
-        t.do("br label %made")
+        self._copy("read", place, t.new(f"getelementptr i8, ptr {made}, i64 {HEADER}"))
         t.label("made")
         t.do(f"ret ptr {made}")
+
+    def _copy(self, name: str, place: str, target: str) -> None:
+        """The bytes of an element; on to ``made`` or ``written``."""
+        t, sizes = self._t, (1, 2, 4, 8)
+        listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
+        t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")
+        for size in sizes:
+            t.label(f"{name}.{size}")
+            t.do(f"store i{8 * size} {t.new(f'load i{8 * size}, ptr {place}, align 1')}, ptr {target}, align 1")
+            t.do(f"br label %{'made' if name == 'read' else 'written'}")
 
     def _set_to(self, first: str, values: str, place: str) -> None:
         t, known = self._t, self._known
@@ -168,19 +195,27 @@ class _Element(OperandText):
         self._is_free("set", first, values)
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)
-        usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "double")]
-        real = t.new(f"and i1 {self._is_double}, {t.new(f'or i1 {usual[0]}, {usual[1]}')}")
-        t.branch(f"icmp eq i1 {real}, 1", "set.real", "set.whole")
-        t.label("set.real")
-        bits = self._word(thing, HEADER, "i64")
-        t.do("br label %store")
-        t.label("set.whole")
+        same, is_float = (t.new(f"icmp eq ptr {kind}, {each}") for each in (self._kind, known["float"]))
+        double = t.new(f"icmp eq ptr {self._kind}, {known['double']}")
+        t.branch(f"or i1 {same}, {t.new(f'and i1 {double}, {is_float}')}", "set.same", "set.other")
+        t.label("set.same")
+        alike = t.new(f"getelementptr i8, ptr {thing}, i64 {HEADER}")
+        t.do("br label %write")
+        t.label("set.other")
         value = self._integer("value", thing)
-        rounded = t.new(f"bitcast double {t.new(f'sitofp i64 {value} to double')} to i64")
-        whole = t.new(f"select i1 {self._is_double}, i64 {rounded}, i64 {value}")
-        t.do("br label %store")
-        t.label("store")
-        bits = t.new(f"phi i64 [ {bits}, %set.real ], [ {whole}, %value.value ]")
-        t.do(f"store i64 {bits}, ptr {place}, align 1")
+        t.branch(f"icmp eq i1 {double}, 1", "set.rounded", "set.whole")
+        t.label("set.rounded")
+        t.do(f"store double {t.new(f'sitofp i64 {value} to double')}, ptr {self._offset}")
+        t.do("br label %write")
+        t.label("set.whole")
+        inside = [t.new(f"icmp sge i64 {value}, {self._least}"), t.new(f"icmp sle i64 {value}, {self._greatest}")]
+        t.store(value, self._offset, 0)  # (its lowest bytes come first)
+        t.branch(f"and i1 {inside[0]}, {inside[1]}", "write", "give.up")
+        t.label("write")
+        source = t.new(
+            f"phi ptr [ {alike}, %set.same ], [ {self._offset}, %set.rounded ], [ {self._offset}, %set.whole ]"
+        )
+        self._copy("write", source, place)
+        t.label("written")
         t.do(f"call void {known['Py_IncRef']}(ptr {known['None']})")
         t.do(f"ret ptr {known['None']}")

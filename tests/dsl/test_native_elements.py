@@ -20,6 +20,8 @@ ARRAYS: dict[str, Callable[[], np.ndarray]] = {
     "matrix": lambda: np.arange(12.0).reshape(3, 4),
     "reversed": lambda: np.arange(12).reshape(3, 4)[::-1, ::2],
     "transposed": lambda: np.arange(24.0).reshape(2, 3, 4).T,
+    **{code: lambda code=code: np.array([1, 100, 3, 0], code) for code in "bBhHiIlLqQ"},  # type: ignore[misc]
+    "other order": lambda: np.arange(4.0).astype(">f8"),
     "float32": lambda: np.arange(4, dtype="f4"),
     "bool": lambda: np.array([True, False, True, True]),
     "empty": lambda: np.zeros((0, 3)),
@@ -31,7 +33,7 @@ KEYS: list[Any] = [
 ]  # fmt: skip
 VALUES: list[Any] = [
     3.5, -0.0, float("nan"), 7, -1, 2**53 + 1, 2**63 - 1, 2**63, True, np.float64(0.1), np.float32(0.1), np.int64(9),
-    np.uint8(3), np.bool_(True), "text", None, 1j,
+    np.uint8(3), np.int32(5), np.uint64(2**63 + 1), 100, 200, 40_000, 2**32 + 1, -129, np.float16(2), np.bool_(True), "text", None, 1j,
 ]  # fmt: skip
 
 
@@ -76,7 +78,7 @@ def test_elements_are_set_as_numpy_sets_them(name: str) -> None:
             told = outcome(lambda: put(theirs, key, value))  # noqa: B023
             ours_told = outcome(lambda: put(ours, key, value))  # noqa: B023
             assert (told == ()) == (ours_told == ()), (key, value, told, ours_told)
-            assert np.asarray(ours).tobytes() == theirs.tobytes(), (key, value)
+            assert np.asarray(ours).tobytes() == theirs.astype(theirs.dtype.newbyteorder("=")).tobytes(), (key, value)
 
 
 def test_views_share_what_is_set_and_read_only_memory_is_left() -> None:
