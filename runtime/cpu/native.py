@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
+
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.cpu.loader import load_object
@@ -67,7 +69,11 @@ class NativeFunction:
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
     """The function `entry` that `text` defines. Raises CompileError where it cannot be compiled or loaded."""
-    loaded = load_object(native_object(entry, text))
+    return _load(native_object(entry, text))
+
+
+def _load(code: ObjectCode) -> NativeFunction:
+    loaded = load_object(code)
     return NativeFunction(ctypes.cast(loaded.call, ctypes.c_void_p).value or 0, loaded)  # type: ignore[arg-type]
 
 
@@ -123,8 +129,23 @@ def _improve() -> None:
         cache = disk_cache()
         if cache is not None:
             with suppress(CompileError, MemoryError):  # (what was made without optimisation is as right)
-                cache.put(key, replace(code, code=_compile(text, True)))
+                better = replace(code, code=_compile(text, True))
+                cache.put(key, better)
+                if not code.symbols:
+                    _exchange_code(obtain_native(code.entry, text).address, better)
         _improved.pop()
+
+
+words_with_code: list[
+    np.ndarray[Any, np.dtype[np.int64]]
+] = []  # where addresses of native functions are read at each call
+
+
+def _exchange_code(old: int, better: ObjectCode) -> None:
+    new = _load(better)
+    lasting(new.memory)
+    for words in words_with_code:
+        words[words == old] = new.address
 
 
 def _compile(text: str, optimised: bool) -> bytes:
@@ -210,16 +231,18 @@ class Builtin:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
+        words_with_code.extend((self._words(), np.frombuffer(self._method, np.int64)))
         lasting(self)  # whoever has the function may call it, also where another thread made this once more
 
     def exchange(self, old: object, new: object) -> None:
         """Let it call one object in the place of another that it was made with."""
-        begin = id(self.table) + bytes.__basicsize__ - 1
-        words = (ctypes.c_int64 * (len(self.table) // 8)).from_address(begin)
+        words = self._words()
         self._objects = (*self._objects, new)  # (the old one may be in use)
-        for k, word in enumerate(words):
-            if word == id(old):
-                words[k] = id(new)
+        words[words == id(old)] = id(new)
+
+    def _words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        begin = id(self.table) + bytes.__basicsize__ - 1
+        return np.frombuffer((ctypes.c_int64 * (len(self.table) // 8)).from_address(begin), np.int64)
 
     def method(self) -> Any:
         """The function as a method of a class: what it is called on comes first."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.loader import link_symbols
-from weft.runtime.cpu.native import HEADER, TYPE, Builtin, lasting, native_object, python_function
+from weft.runtime.cpu.native import HEADER, TYPE, Builtin, lasting, native_object, python_function, words_with_code
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
 _ITEMS = tuple.__basicsize__  # where a tuple has them
@@ -41,6 +41,7 @@ _free = [
     iter(range(end - room, end)) for end, (*_, room) in zip(accumulate(way[-1] for way in _WAYS), _WAYS, strict=True)
 ]
 _TABLE = (ctypes.c_int64 * (_FIRST + _EACH * _MOST))()
+words_with_code.append(np.frombuffer(_TABLE, np.int64))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:

@@ -215,3 +215,31 @@ print(made.code == quick.code, made.code == better.code, better.code == quick.co
         for _ in range(2)
     ]
     assert told == [["True", "False", "False", "True"], ["False", "True", "False", "False"]]
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing beside the program")
+def test_better_code_takes_the_place_of_what_was_made_quickly(tmp_path: Path) -> None:
+    code = """
+import numpy as np, weft as wf
+from weft.dsl.native_immediate import INSTALLED
+from weft.runtime.cpu import native
+native.LATER = 0.5
+x = wf.asarray(np.arange(4.0))
+def work():
+    for _ in range(1500):
+        x[1:3] += 1
+        x[0] = x[1] - x[2]
+    return float(x.sum())
+first = work()
+[thread] = [each for each in native.threading.enumerate() if each.name == "weft-compiler"]
+builtin = INSTALLED[wf.Array, "__iadd__"][0]
+quick = builtin.address
+before = builtin._method.function
+thread.join()
+print(first, work(), before == quick, builtin._method.function == quick, any((w == quick).any() for w in native.words_with_code))
+"""
+    env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    ).stdout.split()
+    assert told == ["3005.0", "6005.0", "True", "False", "False"]
