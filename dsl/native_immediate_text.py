@@ -20,7 +20,7 @@ from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBE
 from weft.dsl.native_operands_text import MOST, Mode
 from weft.dsl.ufunc import UFunc
 from weft.fusion import Storage
-from weft.runtime import Buffer, Text, slots_of
+from weft.runtime import Buffer, Listening, Text, slots_of
 
 NAME = "weft_immediate"
 
@@ -74,6 +74,10 @@ SHARED: dict[str, Any] = {
     "seen": seen,
     "call": "__call__",
     "immediate": "immediate",
+    "dot": np.dot,
+    "matmul": np.matmul,
+    "Listening": Listening,
+    "listeners": "listeners",
     "host_math": "host_math",
     "True": True,
     "two": 2,
@@ -98,9 +102,16 @@ class _Immediate(IndexText):
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
         self._held, self._home, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
-        self._count, self._allowed, self._product, self._first_type, self._uneven, self._by_loop, self._sum = (
-            t.new("alloca i64") for _ in range(7)
-        )
+        (
+            self._count,
+            self._allowed,
+            self._product,
+            self._first_type,
+            self._uneven,
+            self._by_loop,
+            self._sum,
+            self._many,
+        ) = (t.new("alloca i64") for _ in range(8))
         for where in (self._home, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
         self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
@@ -110,7 +121,7 @@ class _Immediate(IndexText):
         self._limit = t.load(self._known["limit"], 0)
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
-        for word in (self._count, self._uneven, self._by_loop, self._sum):
+        for word in (self._count, self._uneven, self._by_loop, self._sum, self._many):
             t.store("0", word, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
@@ -222,6 +233,8 @@ class _Immediate(IndexText):
     def _call_function(self) -> None:
         t, known = self._t, self._known
         t.label("taken")
+        t.branch(f"icmp eq i64 {t.load(self._many, 0)}, 0", "taken.few", "give.up")
+        t.label("taken.few")
         t.branch(f"icmp eq i64 {t.load(self._by_loop, 0)}, 0", "taken.well", "taken.loop")
         t.label("taken.loop")
         home = t.load(self._home, 0, "ptr")

@@ -5,12 +5,15 @@ In: what a call was given. Out: lines that go on with the operands' NumPy arrays
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
-from weft.dsl.immediate import MOST_PRODUCTS
-from weft.dsl.native_objects_text import BASE, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
+from weft.dsl.immediate import MOST_PRODUCTS, types_of
+from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
+from weft.dsl.products import SHORT_SUM
 
 MOST = 8  # operands
+_BY_BLAS = types_of("fdFD")
 
 
 class Mode(IntEnum):
@@ -47,6 +50,7 @@ class OperandText(ObjectText):
     _uneven: str
     _by_loop: str
     _sum: str
+    _many: str  # whether there is a large one
     # values
     _views: str
     _any: str
@@ -213,7 +217,11 @@ class OperandText(ObjectText):
         t.label(f"{name}.alike")
         self._note_type(number)
         size = self._size(f"{name}.size", values)
-        t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", f"{name}.few")
+        product = t.new(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}")
+        t.branch(f"icmp sgt i64 {size}, {self._limit}", f"{name}.many", f"{name}.few")
+        t.label(f"{name}.many")
+        t.store("1", self._many, 0)
+        t.branch(f"icmp eq i1 {product}, 1", f"{name}.few", "give.up")
         t.label(f"{name}.few")
         before = t.load(self._before, 0, "ptr")
         t.do(f"store ptr {values}, ptr {self._before}")
@@ -225,7 +233,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.together")
         t.branch(f"icmp sgt i64 {together}, {self._limit}", "give.up", f"{name}.small")
         t.label(f"{name}.apart")
-        t.branch(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}", f"{name}.product", f"{name}.pair")
+        t.branch(f"icmp eq i1 {product}, 1", f"{name}.product", f"{name}.pair")
         t.label(f"{name}.product")
         other = self._size(f"{name}.sized", before)
         axes = self._axes(before)
@@ -233,11 +241,44 @@ class OperandText(ObjectText):
         t.label(f"{name}.inner")
         lengths = self._word(before, LENGTHS)
         length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
+        products = t.new(f"mul i64 {size}, {other}")
+        t.branch(f"icmp eq i64 {t.load(self._many, 0)}, 0", f"{name}.little", f"{name}.blas")
+        t.label(f"{name}.little")
         most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
-        t.branch(f"icmp sgt i64 {t.new(f'mul i64 {size}, {other}')}, {most}", "give.up", f"{name}.small")
+        t.branch(f"icmp sgt i64 {products}, {most}", "give.up", f"{name}.small")
+        t.label(f"{name}.blas")
+        self._is_by_blas(name, [axes, self._axes(values)], number, length, products)
         t.label(f"{name}.pair")
         self._broadcast(name, before, values)
         t.label(f"{name}.small")
+
+    def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
+        """On to ``small`` where the product of a large matrix is BLAS's, with a small result (`products.multiply`)."""
+        t, known = self._t, self._known
+        t.store("0", self._many, 0)
+        function = t.load(self._held, 0, "ptr")
+        usual = [t.new(f"icmp eq ptr {function}, {known[each]}") for each in ("dot", "matmul")]
+        t.do(f"store ptr {known['matmul']}, ptr {self._held}")
+        right, long = t.new(f"or i1 {usual[0]}, {usual[1]}"), t.new(f"icmp sgt i64 {length}, {SHORT_SUM}")
+        t.branch(f"and i1 {right}, {long}", f"{name}.long", "give.up")
+        t.label(f"{name}.long")
+        found = t.new(f"udiv i64 {products}, {t.new(f'mul i64 {length}, {length}')}")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {_BY_BLAS}, {number}')}, 1")
+        heard = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {known['Listening']}, ptr {known['listeners']})")
+        self._check(heard, f"{name}.quiet", "give.up")
+        self._drop(heard)  # (its class keeps it)
+        wanted = [
+            *(f"icmp ule i64 {t.new(f'sub i64 {each}, 1')}, 1" for each in axes),
+            f"icmp sle i64 {found}, {self._limit}",
+            f"icmp sgt i64 {found}, 1",
+            f"icmp eq i64 {t.load(self._uneven, 0)}, 0",
+            f"icmp ne i64 {bit}, 0",
+            f"icmp eq i64 {self._word(heard, COUNT, 'i64')}, 0",
+        ]
+        for k, each in enumerate(wanted):
+            t.branch(each, f"{name}.wanted.{k}", "give.up")
+            t.label(f"{name}.wanted.{k}")
+        t.do(f"br label %{name}.small")
 
     def _note_type(self, number: str) -> None:
         """Note where an operand has another dtype than the one before."""
