@@ -290,8 +290,12 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
     if kind is tuple or kind is list:
         if len(value) > left:
             return MISSED
-        taken = [take_host(each, found, left) for each in value]
-        return MISSED if any(each is MISSED for each in taken) else kind(taken)
+        taken = []
+        for each in value:
+            taken.append(take_host(each, found, left))
+            if taken[-1] is MISSED:
+                return MISSED
+        return kind(taken)
     return MISSED
 
 
