@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.array import Array
+from weft.dsl.host_values import DATA
 from weft.dsl.immediate import COMMON, NUMBERS, finish, hand_out, seen
 from weft.dsl.native_index_text import IndexText
 from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
 from weft.dsl.native_operands_text import MOST, Mode
 from weft.dsl.ufunc import UFunc
 from weft.fusion import Storage
-from weft.runtime import Buffer, Listening, Text, slots_of
+from weft.runtime import Buffer, Listening, Text, get_device, slots_of
 
 NAME = "weft_immediate"
 
@@ -81,6 +82,11 @@ SHARED: dict[str, Any] = {
     "host_math": "host_math",
     "True": True,
     "two": 2,
+    "Storage": Storage,
+    "Buffer": Buffer,
+    "cpu": get_device("cpu"),
+    "nbytes": "nbytes",
+    "shape": "shape",
 }
 
 
@@ -415,11 +421,11 @@ class _Immediate(IndexText):
             t.new(f"phi ptr [ {shown}, %show.found ], [ {made}, %made.part ]")
             for shown, made in zip((first, result), self._seen, strict=True)
         )
-        storage = self._field(first, "Array._storage")
-        has = t.new(f"icmp ne ptr {storage}, null")
         flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {WRITABLE}")
-        writable = t.new(f"icmp ne i32 {flags}, 0")
-        t.branch(f"and i1 {has}, {writable}", "show.new", "show.slow")
+        t.branch(f"icmp eq i32 {flags}, 0", "show.slow", "show.writable")
+        t.label("show.writable")
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._storage')}, null", "adopt", "show.new")
+        self._adopt(first, result)
         t.label("show.slow")
         for k, value in enumerate((first, result)):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -429,6 +435,7 @@ class _Immediate(IndexText):
         self._drop(result)
         self._return(shown)
         t.label("show.new")
+        storage = self._field(first, "Array._storage")
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         self._check(array, "show.set", "leave")
         self._set(array, "Array._values", result)
@@ -436,6 +443,46 @@ class _Immediate(IndexText):
             self._share(value)
             self._set(array, f"Array.{name}", value)
         self._return(array)
+
+    def _adopt(self, first: str, result: str) -> None:
+        """Give an array that was made at the call its storage, as `host_values.adopt` does, and go on to ``show.new``."""
+        t, known = self._t, self._known
+        t.label("adopt")
+        home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
+        t.branch(f"icmp eq ptr {home}, {known['cpu']}", "adopt.here", "show.slow")
+        t.label("adopt.here")
+        storage = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Storage']}, i64 0)")
+        self._check(storage, "adopt.storage", "leave")
+        buffer = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Buffer']}, i64 0)")
+        self._set(storage, "Storage.buffer", buffer)
+        self._check(buffer, "adopt.buffer", "adopt.failed")
+        address = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {self._word(values, DATA, 'i64')})")
+        nbytes, shape = (
+            t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {values}, ptr {known[each]})")
+            for each in ("nbytes", "shape")
+        )
+        made = {"Buffer.address": address, "Buffer.nbytes": nbytes, "Storage.shape": shape}
+        for name, value in made.items():
+            self._set(buffer if name.startswith("Buffer") else storage, name, value)
+        for name, value in made.items():
+            self._check(value, f"adopt.{name}", "adopt.failed")
+        # (another may have been made meanwhile, by a finaliser)
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._home')}, {home}", "adopt.set", "adopt.failed")
+        t.label("adopt.set")
+        dtype = self._word(values, DTYPE)
+        kept = {"device": home, "_owner": values, "values": values, "unwritten": known["None"], "origin": known["None"]}
+        for name, value in kept.items():
+            self._set(buffer, f"Buffer.{name}", self._share(value))
+        for name, value in {"device": home, "dtype": dtype, "expr": known["None"], "epoch": known["None"]}.items():
+            self._set(storage, f"Storage.{name}", self._share(value))
+        self._set(first, "Array._storage", storage)
+        self._set(first, "Array._home", self._share(known["None"]))
+        self._drop(home)
+        t.do("br label %show.new")
+        t.label("adopt.failed")
+        for value in (storage, result):
+            self._drop(value)
+        t.do("br label %give.up")
 
     def _put(self) -> None:
         t, known = self._t, self._known

@@ -528,6 +528,38 @@ def _same_function(name: str, x: Any, *arguments: Any) -> Any:
     return getattr(wf if isinstance(x, wf.Array) else np, name)(x, *arguments)
 
 
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
+    """Native code gives such arrays the storage that Python would."""
+    native_immediate._install()
+    with wf.device(device):
+        x = wf.asarray(np.arange(12.0).reshape(3, 4))
+        for view in (lambda y: y[1:], lambda y: y.T, lambda y: y.reshape(12)):
+            shown, plain = x + 1, x + 1
+            part = view(shown)
+            assert part.base is not None and part._storage is shown._storage and part.device is x.device
+            for name in ("shape", "dtype", "device", "expr", "epoch", "host", "value"):
+                found, wanted = getattr(shown._storage, name), getattr(plain._storage, name)
+                assert type(found) is type(wanted)
+                assert found is wanted or name == "host" or found == wanted
+            if device == "cpu":
+                buffer = shown._storage.buffer
+                assert buffer is not None and buffer.nbytes == 96 and buffer.address == shown.numpy().ctypes.data
+                assert sys.getrefcount(buffer) == 3
+                del buffer
+            part[0] = 50
+            shown[2] += part.max()
+            expected = np.arange(12.0).reshape(3, 4) + 1
+            view(expected)[0] = 50
+            expected[2] += view(expected).max()
+            assert same(shown, expected) and same(part, view(expected))
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(200):
+            (x * 2)[1:]
+        assert len(gc.get_objects()) <= before + 20
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_by_functions_in_native_code(name: str) -> None:
     native_immediate._install()
