@@ -27,9 +27,8 @@ MOST_TIMES = 50
 PAUSE = 0.005  # before a turn: threads of other sides have gone to sleep
 FILLING_CALLS = 3  # by which a process fills the cache for the next one
 FIRST_CALLS = 3  # of weft in the second process, each reported
-WARM_LEAST = (
-    1.0  # seconds of calls before the first turn: what is interpreted at first has earned its compilation by then
-)
+# Seconds of calls before the first turn: what is interpreted at first, plan after plan, has earned its compilation by then.
+WARM_LEAST = 2.0
 WARM_SECONDS = 4.0  # in which weft may go on making plans or compiling
 FEWEST_TURNS = 3
 
