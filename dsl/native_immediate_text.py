@@ -493,6 +493,7 @@ class _Immediate(IndexText):
         t.do("br label %put.arrays")
         t.label("put.arrays")
         given, key = key, t.load(self._taken, 1, "ptr")
+        t.do(f"store ptr null, ptr {self._before}")  # (the value need not broadcast with a mask)
         self._is_free("put", first, values)
         number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
         t.branch(f"icmp ugt i64 {number}, 62", "give.up", "put.known")

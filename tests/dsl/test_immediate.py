@@ -421,6 +421,17 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
         x[np.array([300])]
 
 
+def test_values_that_a_mask_takes_are_set_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    native_immediate._install()
+    x = wf.asarray(np.arange(2500.0).reshape(50, 50))
+    mask, own = x != 7, np.arange(2500.0).reshape(50, 50)
+    found = x[mask] * 2
+    monkeypatch.setattr(indexing, "put", None)
+    x[mask] = found
+    own[own != 7] *= 2
+    assert same(x, own)
+
+
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize(("rows", "columns"), [(300, 0), (0, 300), (300, 200)])
 def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, rows: int, columns: int) -> None:
