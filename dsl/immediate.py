@@ -191,27 +191,35 @@ def _note() -> None:
         import_module("weft.dsl.native_immediate").quicken(compiling=number >= COMPILED)
 
 
-def attempt_in_place(way: Way, target: Array, other: Any) -> bool:
-    """Apply an in-place operator to an array in host memory; whether that could be done."""
-    if type(target) is not Array or not IMMEDIATE[0]:
+# Elements, for each of the limit, up to which NumPy writes a result into an array: recording the write takes as long.
+_WRITTEN = 4
+
+
+def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
+    """Write an op of the operands into an array in host memory; whether that could be done."""
+    if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
-    values = settled_values(target)
-    if values is None or values.size > IMMEDIATE[0] or not (way.types >> values.dtype.num) & 1 or not is_free(target):
+    values, limit = settled_values(target), _WRITTEN * IMMEDIATE[0]
+    if values is None or not values.flags.writeable:
         return False
-    kind = type(other)
-    if kind is Array:
-        if target.device is not other.device:
-            return False
-        other = settled_values(other)
-        if other is None:
-            return False
-    elif kind is not np.ndarray and kind not in NUMBERS:
+    given = [settled_values(value) if type(value) is Array else value for value in operands]
+    arrays = [value for value in given if type(value) is np.ndarray]
+    if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):
         return False
-    if kind is Array or kind is np.ndarray:
-        if other.size > IMMEDIATE[0] or not (way.types >> other.dtype.num) & 1:
+    if any(each.size > limit or not (COMMON >> each.dtype.num) & 1 for each in (values, *arrays)):
+        return False
+    if any(type(value) is Array and value.device is not target.device for value in operands) or not is_free(target):
+        return False
+    function = way.function
+    if not all((way.types >> each.dtype.num) & 1 for each in arrays):
+        even = len(arrays) == way.inputs and all(each.dtype == values.dtype for each in arrays)
+        found = _find_loop(way.op.name, (values.dtype,) * way.inputs) if even and way.op is not None else None
+        if found is None or any(found[1]) or not target.device.host_math:
             return False
+        function = found[0]
+    LOOKS[0] += 1
     _note()
-    way.function(values, other)
+    function(*given, out=values)
     keep_written(target, values)
     return True
 

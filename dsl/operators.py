@@ -43,7 +43,7 @@ from weft.dsl.immediate import (
     MISSED,
     NUMBERS,
     attempt,
-    attempt_in_place,
+    attempt_into,
     number_of_scalar,
     way_of,
 )
@@ -129,10 +129,10 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
 def _in_place(op: str) -> Any:
     row = find_op(op)
-    immediate = way_of(row, getattr(operator, f"__i{row.dunder}__"))
+    immediate = way_of(row)
 
     def method(self: Array, other: Any) -> Any:
-        if attempt_in_place(immediate, self, other):
+        if self.size <= IMMEDIATE[0] and attempt_into(self, immediate, (self, other)):
             return self
         if type(other) is np.ndarray:
             other = hold(other)

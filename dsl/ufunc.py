@@ -31,7 +31,7 @@ from weft.dsl.array import (
 from weft.dsl.creation import as_dtype
 from weft.dsl.foreign import has_foreign
 from weft.dsl.host_values import values_of
-from weft.dsl.immediate import MISSED, attempt_here, call_small, put, way_of
+from weft.dsl.immediate import MISSED, attempt_here, attempt_into, call_small, put, way_of
 from weft.dsl.numbers import within_64_bits
 from weft.dsl.objections import ForeignOperandError, UnsupportedDtypeError
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
@@ -124,6 +124,8 @@ class UFunc:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
             if where is True and dtype is None:
+                if casting == "same_kind" and attempt_into(out, self.immediate, operands):
+                    return out
                 found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
                     return found if out is None else _hand_over(self.row.name, found, out, casting)

@@ -209,6 +209,27 @@ def test_a_function_that_holds_expressions_is_not_cut_by_masks_and_products() ->
     assert same(other, np.where(np.arange(60_000) > 7, 2.0, 0.0))
 
 
+@pytest.mark.parametrize("code", ["d", "D", "q", "?"])
+def test_larger_arrays_in_memory_are_destinations_at_the_call(code: str) -> None:
+    size = 2 * IMMEDIATE
+    given = np.resize(values(code), size), np.resize(values(code)[::-1], size)
+    x, y = (wf.evaluate(wf.asarray(each.copy())) for each in given)
+    for name in ("multiply", "logical_or") if code == "?" else ("multiply", "add"):
+        with np.errstate(all="ignore"):
+            with override(immediate=0):
+                wanted = wf.evaluate(getattr(wf, name)(x, y))
+            before = wf.statistics()["kernels"]
+            assert getattr(np, name)(x, y, x) is x
+        assert x._storage.buffer is not None and wf.statistics()["kernels"] == before and same(x, wanted)
+    wf.add(x, y, out=x, casting="no")  # (another rule than the usual one)
+    later = x + y  # pending: needs what is in memory now
+    old = np.asarray(x).copy()
+    wf.add(x, x, out=x)
+    assert same(later, wf.asarray(old) + y) and same(x, wf.asarray(old) + wf.asarray(old))
+    with pytest.raises(TypeError):
+        wf.add(x, 1j, out=wf.evaluate(wf.asarray(np.zeros(size))))
+
+
 def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
     """Each iteration of a loop over the rows and columns of a large array."""
     x = np.random.default_rng(0).random((200, 200))
