@@ -172,11 +172,13 @@ def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
     pieces: list[Any] = list(_blocks(flat.shape, length))
     threads = min(frame.threads, out.nbytes // BLOCK_BYTES)
     if threads < 2 or len(pieces) < 2:
-        _run_blocks(cluster, arrays, flat, pieces, length)
+        _run_blocks(frame.device, cluster, arrays, flat, pieces, length)
         return out
     share = -(-len(pieces) // (2 * threads))
     parts = [pieces[k : k + share] for k in range(0, len(pieces), share)]
-    run_calls([lambda part=part: _run_blocks(cluster, arrays, flat, part, length) for part in parts], threads)  # type: ignore[misc]
+    run_calls(
+        [lambda part=part: _run_blocks(frame.device, cluster, arrays, flat, part, length) for part in parts], threads
+    )  # type: ignore[misc]
     return out
 
 
@@ -194,8 +196,11 @@ def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
             yield (*outer, slice(k, k + length))
 
 
-def _run_blocks(cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any], length: int) -> None:
-    memory = [np.empty(min(out.size, length), np.complex128) for _ in range(cluster.registers)]
+def _run_blocks(device: Any, cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any], length: int) -> None:
+    # (memory of the device's, which stays mapped: that of new arrays would be mapped anew each time)
+    size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
+    buffer = device.allocate(size * cluster.registers) if cluster.registers else None
+    memory = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
     with np.errstate(all="ignore"):
         for piece in pieces:
             target = out[piece]
@@ -208,5 +213,5 @@ def _run_blocks(cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any]
                     operation.call(*operands, out=target)
                     continue
                 kind = operation.dtype
-                register = memory[-operation.result - 1].view(kind)[:size].reshape(shape)
+                register = memory[-operation.result - 1, : size * kind.itemsize].view(kind).reshape(shape)
                 registers[operation.result] = operation.call(*operands, out=register)

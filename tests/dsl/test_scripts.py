@@ -297,6 +297,25 @@ def test_scripts_import_the_namespace(tmp_path: Path) -> None:
     assert float(left["told"]) == pytest.approx(np.random.default_rng(0).normal(size=1000).mean())
 
 
+def test_numbers_that_only_the_script_has_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = np.zeros(30_000)
+    monkeypatch.setattr(builtins, "kept", kept, raising=False)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nrng = np.random.default_rng(0)\nfirst = rng.random(out=kept)\nsecond = rng.random(30_000)\n"
+        "third = rng.integers(0, 9, (200, 300)).T\nsecond[1:] += first[:-1]\nfirst[0] = 7\n"
+    )
+    left = Redirected(tmp_path).run(script)
+    rng = np.random.default_rng(0)
+    wanted = [rng.random(30_000), rng.random(30_000), rng.integers(0, 9, (200, 300)).T]
+    assert np.array_equal(kept, wanted[0])  # (NumPy's array stays as it was drawn)
+    wanted[1][1:] += wanted[0][:-1]
+    wanted[0][0] = 7
+    for name, expected in zip(("first", "second", "third"), wanted, strict=True):
+        assert isinstance(left[name], Array) and np.array_equal(left[name].numpy(), expected)
+    assert left["third"]._storage.buffer.values is left["third"]._storage.buffer._owner  # NumPy's memory
+
+
 def test_packages_beside_the_script(tmp_path: Path) -> None:
     package = tmp_path / "beside"
     (package / "inner").mkdir(parents=True)
