@@ -30,7 +30,7 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.host_values import values_of
-from weft.dsl.immediate import at_once, seen
+from weft.dsl.immediate import at_once, hand_out, seen
 from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own
@@ -38,6 +38,7 @@ from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
 from weft.dsl.windows import recalled_view
 from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending, realise
+from weft.fusion.primitives import is_ready, primitive
 from weft.runtime import IMMEDIATE
 
 
@@ -57,6 +58,10 @@ def astype(
     if kind == self.dtype:
         return copy_of(self) if copy else self
     warn_of_lost_parts(self.dtype, kind)
+    values = values_of(self) if type(self) is Array else None
+    if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
+        if is_ready("cast", (values.dtype,), kind):
+            return hand_out(primitive("cast", (values.dtype,), kind)(values), self.device)  # type: ignore[no-any-return]
     return _converted(self, kind)
 
 

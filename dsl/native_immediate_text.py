@@ -74,6 +74,7 @@ SHARED: dict[str, Any] = {
     "finish": finish,
     "seen": seen,
     "call": "__call__",
+    "out": "out",
     "immediate": "immediate",
     "dot": np.dot,
     "matmul": np.matmul,
@@ -180,14 +181,24 @@ class _Immediate(IndexText):
         t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {types})"), self._allowed, 0)
         t.branch(f"icmp eq ptr {function}, {known['None']}", "slow", "own.named")
         t.label("own.named")
-        t.branch("icmp eq ptr %names, null", "own.first", "slow")
+        t.branch("icmp eq ptr %names, null", "own.first", "own.option")
+        t.label("own.option")
+        t.branch(f"icmp eq i64 {self._word('%names', COUNT, 'i64')}, 1", "own.option.one", "slow")
+        t.label("own.option.one")
+        option = f"ptr {self._word('%names', ITEMS)}, ptr {known['out']}"
+        t.branch(f"icmp eq i32 {t.new(f'call i32 {known["PyUnicode_Compare"]}({option})')}, 0", "own.out", "slow")
+        t.label("own.out")
+        t.do("br label %own.first")
         t.label("own.first")
+        # (a destination has a name or none)
+        more = t.new("phi i64 [ 0, %own.named ], [ 1, %own.out ]")
+        given = t.new(f"add i64 %count, {more}")
         first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
         skipped = t.new(f"select i1 {first}, i64 1, i64 3")
         # one operand more is what the result is written to
         inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
-        beyond = t.new(f"sub i64 {t.new(f'sub i64 %count, {skipped}')}, {inputs}")
-        t.branch(f"icmp ule i64 {beyond}, 1", "take", "slow")
+        beyond = t.new(f"sub i64 {t.new(f'sub i64 {given}, {skipped}')}, {inputs}")
+        t.branch(f"icmp ule i64 {t.new(f'sub i64 {beyond}, {more}')}, {t.new(f'sub i64 1, {more}')}", "take", "slow")
         behind, named = self._begin_plainly()
         t.label("square")
         t.branch("icmp eq i64 %count, 2", "square.two", "slow")
@@ -197,7 +208,9 @@ class _Immediate(IndexText):
         self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ {behind}, %plain.all ], [ 0, %square.two ]")
         self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ], [ 0, %square.two ]")
         out = t.new(f"phi i64 [ {beyond}, %own.first ], [ 0, %plain.all ], [ 0, %square.two ]")
-        end = t.new("phi i64 [ %count, %own.first ], [ %count, %plain.all ], [ 1, %square.two ]")
+        end = t.new(f"phi i64 [ {given}, %own.first ], [ %count, %plain.all ], [ 1, %square.two ]")
+        self._names = t.new("phi ptr [ null, %own.first ], [ %names, %plain.all ], [ %names, %square.two ]")
+        self._last = t.new(f"sub i64 {end}, 1")
         self._has_out = t.new(f"icmp ne i64 {out}, 0")
         self._positional = t.new(f"sub i64 {end}, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
@@ -267,7 +280,7 @@ class _Immediate(IndexText):
         t.label("call")
         function = t.load(self._held, 0, "ptr")
         result = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr %names)"
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr {self._names})"
         )
         self._looked()
         self._check(result, "called", "leave")
@@ -275,7 +288,7 @@ class _Immediate(IndexText):
         t.branch(f"or i1 {in_place}, {self._has_out}", "written", "result")
         t.label("written")
         self._drop(result)
-        itself = t.load("%given", t.new(f"select i1 {in_place}, i64 0, i64 {t.new('sub i64 %count, 1')}"), "ptr")
+        itself = t.load("%given", t.new(f"select i1 {in_place}, i64 0, i64 {self._last}"), "ptr")
         self._share(itself)
         self._return(itself)
         t.label("result")
@@ -356,7 +369,7 @@ class _Immediate(IndexText):
 
     def _open_out(self) -> None:
         """To ``call`` where the last operand is what the result is written to, and may be."""
-        t, last = self._t, self._t.new("sub i64 %count, 1")
+        t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
         t.label("out")

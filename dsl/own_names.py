@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import born
+from weft.dsl.array import Array, born
 from weft.dsl.foreign import has_foreign
+from weft.dsl.host_values import values_of
 from weft.dsl.immediate import COMMON, NUMBERS, at_once
 from weft.dsl.objections import UnsupportedDtypeError
 from weft.dsl.ufunc import UFUNCS
@@ -61,6 +62,8 @@ _NEVER_AT_ONCE = frozenset(
 
 # Functions that make arrays of numbers.
 _MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
+# Functions that make arrays like another.
+_MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
@@ -88,6 +91,8 @@ class OwnNames(Mapping[str, Any]):
                 found = _or_numpy(found, getattr(np, name))
                 if name in _MADE:
                     found = _made_at_once(found, getattr(np, name), name)
+                if name in _MADE_LIKE:
+                    found = _made_like_at_once(found, getattr(np, name))
                 if name not in _NEVER_AT_ONCE:
                     found = at_once(found, getattr(np, name), name)
                     self.at_once.append(name)
@@ -148,6 +153,21 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
                 made = numpys(*arguments)
                 if (COMMON >> made.dtype.num) & 1:
                     return born(made, home)
+        return own(*arguments, **options)
+
+    return called
+
+
+def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes an array like another: like a small one in host memory by NumPy's, the rest by weft's."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if len(arguments) == 1 and not options and type(model := arguments[0]) is Array:
+            values = values_of(model)
+            if values is not None and 0 < values.size <= IMMEDIATE[0] and (COMMON >> values.dtype.num) & 1:
+                if values.flags.c_contiguous and model.device.small_on_host:
+                    return born(numpys(values), model.device)
         return own(*arguments, **options)
 
     return called

@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import OPS, find_op
-from weft.dsl import indexing, native_immediate
+from weft.dsl import immediate, indexing, native_immediate
 from weft.dsl.array import expr_of, record, start
 from weft.dsl.immediate import MISSED, attempt, way_of
 from weft.fusion import current_epoch, recording, uncut
@@ -731,6 +731,44 @@ def test_an_operand_more_is_written_to() -> None:
     assert wf.sqrt(x, y) is y
     assert same(view, np.array([1.0, 2.0]))
     assert same(pending, np.array([1.0, 1.0]))
+
+
+def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    native_immediate.quicken(compiling=True)
+    x, target = wf.asarray(values("d")), wf.asarray(np.zeros(24))
+    python: list[Any] = []
+    monkeypatch.setattr(immediate, "_note", lambda: python.append(1))
+    whole = target[:]
+    assert wf.add(x, 1, out=target) is target and same(whole, values("d") + 1) and not python
+    assert wf.negative(x, out=target) is target and same(whole, -values("d")) and not python
+    for wrong in ({"out": target}, {"where": target}):
+        with pytest.raises(TypeError, match="positional|takes"):
+            wf.add(x, **wrong)
+    with pytest.raises(TypeError):
+        wf.add(x, x, target, out=target, dtype=int)
+    assert same(wf.add(x, x, out=(target,)), values("d") * 2) and same(whole, values("d") * 2)
+    assert same(wf.add(x, x, out=None), values("d") * 2)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.int64, bool, np.complex128])
+def test_small_arrays_are_cast_at_the_call(kind: Any) -> None:
+    given = values("d").reshape(4, 6)
+    for x in (wf.asarray(given), wf.asarray(given).T):
+        found = x.astype(kind)
+        assert found._storage.buffer is not None
+        with override(immediate=0):
+            wanted = wf.evaluate(wf.asarray(np.asarray(x)).astype(kind))
+        assert same(found, wanted) and found.numpy().flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like"])
+def test_what_is_made_like_a_small_array_is_made_at_the_call(name: str) -> None:
+    for x in (wf.asarray(values("f")), wf.asarray(values("q").reshape(4, 6))):
+        found = getattr(wf, name)(x)
+        assert found._storage.buffer is not None and type(found) is type(x)
+        assert same(found, getattr(np, name)(x.numpy()))
+        found[0] = 7
+        assert x.numpy()[0].ravel()[0] == values(x.dtype.char)[0]
 
 
 def test_what_a_function_has_begun_to_record_is_not_evaluated_within() -> None:
