@@ -17,7 +17,7 @@ from weft.codegen import is_supported
 from weft.dsl.array import Array, Part, Scalar, as_operand, convert, record, user_location, wrap
 from weft.dsl.host_values import adopt
 from weft.dsl.immediate import COMMON
-from weft.dsl.kept_code import keep_equal_code
+from weft.dsl.kept_code import keep_code, keep_equal_code
 from weft.dsl.numbers import (
     SLOT_TYPES,
     SlotKey,
@@ -113,11 +113,12 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
         # keys name the code by its id, which stays its own as long as the node keeps it
         if kept is not None and kept.location is None and kept.operands:
             kept = kept.operands[-1]
-    if (
-        kept is None
-        or kept.location is None
-        or not (kept.location[0] is code or keep_equal_code(code, kept.location[0]))
-    ):
+    if kept is None:
+        return
+    if kept.location is None:
+        if kept.kind != "constant" or not keep_code(code):  # (isnan of integers is one)
+            return
+    elif kept.location[0] is not code and not keep_equal_code(code, kept.location[0]):
         return
     if type(key) is SlotKey:
         remember_slotted(key, node, epoch)

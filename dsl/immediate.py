@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from importlib import import_module
-from itertools import count, pairwise
+from itertools import count
 from math import prod
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
+from weft.dsl.small_work import WARNING, is_little, limit_of, most_moved, stays_small
 from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
@@ -110,7 +111,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
                 if place is not None and own is not place:
                     return MISSED
                 place = own
-            if shape is not None and shape != values.shape and not _stays_small(shape, values.shape, limit):
+            if shape is not None and shape != values.shape and not stays_small(shape, values.shape, limit):
                 return MISSED
             shape = values.shape
             given.append(values)
@@ -233,14 +234,6 @@ def number_of_scalar(scalar: Scalar) -> Any:
     return values[()]
 
 
-def _stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Whether two shapes broadcast to few elements, or not at all."""
-    size = 1
-    for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
-        size *= max(n, m) if n and m else 0
-    return size <= limit
-
-
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
     """Return what a NumPy function gave, its arrays as weft's; views of the `given` arrays share their storages."""
     kind = type(result)
@@ -320,13 +313,13 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         _note()
         return product
-    limit = _limit_of(name, arguments, options)
-    if len(arguments) == 1 and not options and type(array := arguments[0]) is Array:  # (the usual call)
+    limit = limit_of(name, arguments, options)
+    if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
         values = values_of(array)
         if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
             LOOKS[0] += 1
             _note()
-            return hand_out(function(values), array.device, ((values, array),))
+            return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(arguments, found, limit)
     if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
@@ -351,7 +344,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             return MISSED
     if name in WARNING and not all(values.size for values, _ in found):
         return MISSED
-    if not found or not _is_little(name, [values.shape for values, _ in found], limit):
+    if not found or not is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
     _note()
@@ -361,45 +354,17 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     return hand_out(result, found[0][1].device, found)
 
 
-def _limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return how many elements a function's arguments may have for it to be little work."""
-    if name in GROWING:
-        return GROWN
-    if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
-        values = values_of(arguments[0])
-        axes = [*arguments[1:], *options.values()]
-        whole = not axes or (arguments[0].ndim == 1 and axes in ([0], [-1]))
-        if whole and values is not None and values.dtype.kind in "biu" and values.flags.c_contiguous:
-            return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
-    return IMMEDIATE[0]
+def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
+    """Whether a function is called of one array, and at most one number and an axis beside it."""
+    return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
+        not options or (len(options) == 1 and type(options.get("axis")) is int)
+    )
 
 
-# Reductions to one number that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands for there:
-# NumPy goes through that many sooner than a kernel starts.
-_EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
-_EXACT_BYTES = 64
-# Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
-GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
-GROWN = 128
-# Functions that warn of empty arrays, on the user's line.
-WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
-# Functions of arrays that broadcast, and products of matrices.
-BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 # Functions that take an order of the axes in memory last, and the orders in which results are not made at once.
 _ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
 _ORDERS = ("F", "A", "K", "f", "a", "k")
-_PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 _BY_BLAS = frozenset({"dot", "matmul"})
-MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
-
-
-def _is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
-    """Whether a function of arrays of these shapes is little work."""
-    if name in BROADCASTING:
-        return all(_stays_small(one, other, limit) for one, other in pairwise(shapes))
-    if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
-        return prod(shapes[0]) * prod(shapes[1]) <= MOST_PRODUCTS * limit * max(1, shapes[0][-1])
-    return sum(map(prod, shapes)) <= limit
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -511,10 +476,11 @@ def pick(array: Array, key: Any) -> Any:
         values = take_host(array, [], limit)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
-    taken = values_of(key) if type(key) is Array and key.size <= limit and key.device is array.device else None
+    most = most_moved(array)
+    taken = values_of(key) if type(key) is Array and key.size <= most and key.device is array.device else None
     if taken is None:
         taken = take_host(key, [(values, array)], limit)
-    if taken is MISSED or (values.size > limit and _picked(values.shape, taken) > limit):
+    if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
         return MISSED
     LOOKS[0] += 1
     return hand_out(values[taken], array.device, ((values, array),))

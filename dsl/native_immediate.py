@@ -17,13 +17,14 @@ import numpy as np
 
 from weft.codegen import OPS, find_op
 from weft.dsl.array import LOOKS, Array
-from weft.dsl.immediate import BASIC, BROADCASTING, COMMON, GROWING, WARNING, Way, plainly, way_of
+from weft.dsl.immediate import BASIC, COMMON, Way, plainly, way_of
 from weft.dsl.methods import AT_ONCE
 from weft.dsl.native_elements import put_elements_first
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.native_operands_text import Mode
 from weft.dsl.numpy_face import WrappedFunction
 from weft.dsl.own_names import OWN
+from weft.dsl.small_work import BROADCASTING, GROWING, WARNING
 from weft.dsl.ufunc import UFUNCS, UFunc
 from weft.runtime import (
     IMMEDIATE,

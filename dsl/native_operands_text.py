@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from weft.dsl.immediate import MOST_PRODUCTS, types_of
+from weft.dsl.immediate import types_of
 from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
 from weft.dsl.products import SHORT_SUM
+from weft.dsl.small_work import MOST_PRODUCTS
 
 MOST = 8  # operands
 _BY_BLAS = types_of("fdFD")

@@ -1063,3 +1063,63 @@ def test_small_arrays_of_numbers_are_made_by_numpy(call: str) -> None:
             found.append(type(error))
     assert found[0] is found[1] if isinstance(found[0], type) else np.array_equal(*found)
     assert isinstance(found[0], type) or found[0].dtype == found[1].dtype
+
+
+MOVES: dict[str, Callable[[Any, Any], Any]] = {
+    "roll": lambda xp, x: xp.roll(x, 5),
+    "concatenate": lambda xp, x: xp.concatenate([x[:9000], x[:5]]),
+    "ravel": lambda xp, x: x.reshape(-1, 4).T.ravel(),
+    "take": lambda xp, x: xp.take(x, [3, 1]),
+    "rows": lambda xp, x: x.reshape(-1, 4)[[5, 0, 5]],
+    "copy": lambda xp, x: x[::2].copy(),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float64"])
+def test_elements_are_moved_at_the_call_where_that_is_few_bytes(name: str, dtype: str) -> None:
+    given = (np.arange(30_000) % 7).astype(dtype)
+    x, y = wf.asarray(given), wf.zeros(30_000, dtype)
+    wf.evaluate(x)
+    before = wf.statistics()["plans"]
+    for _ in range(2):
+        found = MOVES[name](wf, x)
+        assert same(found, MOVES[name](np, given))
+    assert wf.statistics()["plans"] == before
+    found[...] = 0  # (a new array)
+    assert same(x, given)
+    y += x  # what is pending is not evaluated for that
+    moved = MOVES[name](wf, y)
+    assert y._storage.buffer is None and same(moved, MOVES[name](np, given))
+
+
+def test_a_large_move_is_recorded() -> None:
+    given = np.arange(40_000.0)
+    x = wf.asarray(given)
+    wf.evaluate(x)
+    before = wf.statistics()["plans"]
+    assert same(wf.roll(x, 3), np.roll(given, 3)) and wf.statistics()["plans"] > before
+
+
+def test_reductions_along_the_only_axis_are_done_at_the_call() -> None:
+    given = np.arange(100_000) % 251 == 250
+    x = wf.asarray(given)
+    wf.evaluate(x)
+    before = wf.statistics()["plans"]
+    for call in (lambda v: v.argmax(axis=0), lambda v: v.argmax(0), lambda v: v.max(-1), lambda v: v.any(axis=-1)):
+        assert same(call(x), call(given))
+    assert wf.statistics()["plans"] == before
+    with pytest.raises(np.exceptions.AxisError):
+        x.argmax(axis=3)
+
+
+def test_what_is_the_same_for_all_elements_is_cached_at_the_call_site() -> None:
+    x = wf.asarray(np.arange(100_000))
+    made = []
+    with override(immediate=0):
+        for _ in range(4):
+            flags = wf.isnan(x)
+            made.append(expr_of(flags))
+            wf.evaluate(flags)
+            assert not np.asarray(flags).any()
+    assert all(node is made[-1] for node in made)

@@ -1,0 +1,72 @@
+"""How much work is little: what is done at the call takes NumPy no longer than recording it takes.
+
+In: a function's name, its arguments and their shapes. Out: how many elements they may have, and whether they are few enough.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from weft.dsl.array import Array
+from weft.dsl.host_values import values_of
+from weft.runtime import IMMEDIATE
+
+
+def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    """Return how many elements a function's arguments may have for it to be little work."""
+    if name in GROWING:
+        return GROWN
+    if name in _MOVING:
+        flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
+        return min([most_moved(each) for each in flat if type(each) is Array], default=IMMEDIATE[0])
+    if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
+        values = values_of(arguments[0])
+        axes = [*arguments[1:], *options.values()]
+        whole = not axes or (arguments[0].ndim == 1 and axes in ([0], [-1]))
+        if whole and values is not None and values.dtype.kind in "biu" and values.flags.c_contiguous:
+            return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
+    return IMMEDIATE[0]
+
+
+def most_moved(array: Array) -> int:
+    """Return how many elements it is little work to move of an array; of a pending one fewer, which would be evaluated."""
+    here = array.device.name == "cpu" and values_of(array) is not None
+    return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
+
+
+# Functions that move elements, and the bytes that each element of the limit stands for there: they take NumPy as long as
+# recording takes, whatever they are fused with.
+_MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
+_MOVED_BYTES = 16
+# Reductions to one number that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands for there:
+# NumPy goes through that many sooner than a kernel starts.
+_EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
+_EXACT_BYTES = 64
+# Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
+GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
+GROWN = 128
+# Functions that warn of empty arrays, on the user's line.
+WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
+# Functions of arrays that broadcast, and products of matrices.
+BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
+_PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
+MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
+
+
+def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
+    """Whether a function of arrays of these shapes is little work."""
+    if name in BROADCASTING:
+        return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
+    if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
+        return prod(shapes[0]) * prod(shapes[1]) <= MOST_PRODUCTS * limit * max(1, shapes[0][-1])
+    return sum(map(prod, shapes)) <= limit
+
+
+def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
+    """Whether two shapes broadcast to few elements, or not at all."""
+    size = 1
+    for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
+        size *= max(n, m) if n and m else 0
+    return size <= limit
