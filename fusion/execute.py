@@ -103,15 +103,14 @@ def _find_or_make(
             start = perf_counter()
             plan = import_module("weft.fusion.planning").make_new(device, slots, graph, wanted, form)
             import_module("weft.fusion.tiers").note_compiled(price or 0.0, perf_counter() - start)
+        if not first and _is_worth_more(plan, device):
+            plan.patience = OFTEN
     except Exception as error:
         tiers = import_module("weft.fusion.tiers")
         if not tiers.is_optimizers(error):
             raise
         tiers.rescue(error, key, graph, epoch, versions, wanted, settle)
         return None
-    assert plan is not None
-    if not first and _is_worth_more(plan, device):
-        plan.patience = OFTEN
     STATISTICS.planning += perf_counter() - begin
     return _keep(key, versions, graph, plan)
 

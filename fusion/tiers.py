@@ -15,7 +15,7 @@ from time import perf_counter, thread_time
 from typing import Any
 
 from weft.fusion import resized
-from weft.fusion.expr import Expr
+from weft.fusion.expr import Expr, topological
 from weft.fusion.graph import Graph
 from weft.fusion.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.primitives import is_ready
@@ -226,17 +226,21 @@ def rescue(
     if epoch.device.streaming or not hasattr(epoch.device, "lend"):
         raise error
     try:
-        form = _form_of(hash(resized.find_form(epoch.device.name, graph, wanted).key))
+        known = resized.find_form(epoch.device.name, graph, wanted).key
+        form, alike = _form_of(hash(known)), _without_slots(known)
     except Exception:  # the search for forms is part of what may have failed
-        form = _form_of(hash(key))
+        nodes = topological(graph.versions)
+        form, alike = _form_of(hash(key)), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
     try:
         program = make_program(graph, wanted, epoch.device, any_order=True)
         _run(program, epoch, versions, settle)
     except Exception as other:
         raise error from other
     _keep_program(key, program, form)
-    if not form.broken:
-        form.broken = True
+    form.broken = True
+    known_by_all = _form_of(hash(alike))
+    if not known_by_all.broken:
+        known_by_all.broken = True
         shown = "".join(traceback.format_exception(error))
         path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
         warn_user(
@@ -244,3 +248,9 @@ def rescue(
             f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
             OptimizerWarning,
         )
+
+
+def _without_slots(key: Any) -> Any:
+    """Return the key of a form as it is wherever its arrays are bound."""
+    device, nodes, *rest = key
+    return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest

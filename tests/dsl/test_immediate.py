@@ -1067,11 +1067,11 @@ def test_small_arrays_of_numbers_are_made_by_numpy(call: str) -> None:
 
 MOVES: dict[str, Callable[[Any, Any], Any]] = {
     "roll": lambda xp, x: xp.roll(x, 5),
-    "concatenate": lambda xp, x: xp.concatenate([x[:9000], x[:5]]),
+    "concatenate": lambda xp, x: xp.concatenate([x]),
     "ravel": lambda xp, x: x.reshape(-1, 4).T.ravel(),
     "take": lambda xp, x: xp.take(x, [3, 1]),
     "rows": lambda xp, x: x.reshape(-1, 4)[[5, 0, 5]],
-    "copy": lambda xp, x: x[::2].copy(),
+    "copy": lambda xp, x: x[::-1].copy(),
 }
 
 

@@ -181,6 +181,31 @@ def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
                     assert np.allclose(np.asarray(function(wf.asarray(x))), function(x), rtol=1e-14)
 
 
+@pytest.mark.parametrize("name", ["planning.make_plan", "resized.find_form"])
+def test_a_form_warns_once_wherever_its_arrays_are_bound(name: str) -> None:
+    x, y = wf.asarray(np.arange(23.0)), wf.asarray(np.ones(5))
+    wf.evaluate(x, y)
+    with override(strict=False, cache=False), mock.patch(f"weft.fusion.{name}", side_effect=RuntimeError("broken")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for others in range(3):
+                for _ in range(others):
+                    y[1:] + 1  # (it takes a slot before the array)
+                    y = wf.asarray(np.ones(5))
+                assert same_bits(np.asarray(x * 3.5 - 77), np.arange(23.0) * 3.5 - 77)
+    assert [issubclass(w.category, wf.OptimizerWarning) for w in caught] == [True]
+
+
+def test_a_plan_that_is_found_and_cannot_be_run_is_interpreted() -> None:
+    def compute(n: int) -> np.ndarray:
+        return np.asarray(wf.asarray(np.arange(float(n))) * 4.5 - 78)
+
+    compute(31)
+    broken = mock.patch("weft.codegen.compile.host_target", side_effect=RuntimeError("broken"))
+    with override(strict=False), broken, pytest.warns(wf.OptimizerWarning, match="broken"):
+        assert same_bits(compute(37), np.arange(37.0) * 4.5 - 78)
+
+
 def test_the_report_has_the_program_and_the_error() -> None:
     x = wf.asarray(np.arange(17.0))
     with override(strict=False), mock.patch.object(planning, "make_plan", side_effect=ZeroDivisionError("oh")):
