@@ -12,6 +12,7 @@ import random
 import re
 import sys
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -92,6 +93,8 @@ xp.stack([A.max(), A.min(), A.sum() % 8])|A[A.argmax(d)]|xp.take_along_axis(A, x
 GROUPS = [t.replace("\n", "|").split("|") for t in (PLAIN, VIEWS, MOVES, FOLDS, PICKS, PRODUCTS, NEW, ODD)]
 # ("A | B" is one template, and not two)
 GROUPS[0] = [t for t in GROUPS[0] if t.strip() not in ("A", "B")] + ["A | B"]
+# (the sign of a zero in a product of complex numbers depends on the routine)
+GROUPS[5] = [f"(lambda v: v + 0 if v.dtype.kind == 'c' else v)({t})" for t in GROUPS[5]]
 WEIGHTS = (12, 8, 5, 7, 4, 2, 1, 7)
 WRITES = """T[s] = A|T[s] += A|T[...] = A|T[..., s] = A|T[s, s] -= A|T[1:] = T[:-1]|T[1:] += T[:-1]|T[:-1] = T[1:]|T[::-1] = T|T[s] = T[s]|T[:] = T[::-1]|T += A|T *= 2|T -= q
 T[T > q] = q|T[T < q] += 1|T[A > q] = 2|T[I] = A|T[I] = q|T[I] += 1|T[I, I] = q|T[..., I] = A|T[[0, -1]] = T[[-1, 0]]|T[0] = A|T[-1] = 2|T[..., 0] += 1|T[0, 0] = q
@@ -137,10 +140,14 @@ def exact(value: Any) -> bool:
     return bool((abs(finite) <= most).all() and (finite * step == np.floor(finite * step)).all())
 
 
-def own(value: Any) -> Any:
-    """A result of NumPy's as weft has it: what owns its memory has it in C order."""
-    if isinstance(value, np.ndarray) and value.base is None and not value.flags.c_contiguous:
-        return value.copy("C")
+def own(value: Any, before: Iterable[Any]) -> Any:
+    """A result of NumPy's as weft has it: what shares no memory with values from `before` has its own, in C order.
+
+    (NumPy's elements at indices along an inner axis are a transposed view of an array that nobody has.)
+    """
+    if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+        if not any(np.may_share_memory(value, each) for each in before if isinstance(each, np.ndarray)):
+            return value.copy("C")
     return value
 
 
@@ -165,7 +172,8 @@ class World:
             values = {"xp": np, "evaluate": lambda *a: None, "see": np.array, **self.sizes, **self.values}
             exec(line, values)
         known = ("xp", "evaluate", "see", "__builtins__", "_", "i", *self.sizes)
-        self.values = {name: own(value) for name, value in values.items() if name not in known}
+        before = [*self.values.values()]
+        self.values = {name: own(value, before) for name, value in values.items() if name not in known}
 
     def evaluated(self, text: str) -> Any:
         """An expression's value."""
@@ -187,6 +195,11 @@ class World:
             case ast.Expr(ast.Call(keywords=[ast.keyword("out", place), *_]) as call):
                 call.keywords = []
                 parts = [call]
+            case ast.For(body=[ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))])]) as loop:
+                read = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name)} & self.values.keys()
+                if self.values[name].dtype.kind in "iub" and any(self.values[n].dtype.kind in "fc" for n in read):
+                    raise Rejected
+                return
             case ast.Expr(ast.Call(func=ast.Attribute(), args=[place, *parts])):
                 pass
             case _:

@@ -131,7 +131,7 @@ def _follow(line: str, values: Arrays) -> bool:
     else:
         good = all(np.isfinite(v).all() and np.abs(v).max(initial=0) < 1e4 and v.size < 50_000 for v in shared.values())
     if good:
-        values.update({name: graphs.own(value) for name, value in shared.items()})
+        values.update({name: graphs.own(value, [*values.values()]) for name, value in shared.items()})
     else:
         for name, value in before.items():
             if value.shape:
@@ -174,9 +174,10 @@ class Run:
         exec(line, {"xp": wf, **given, **self.program.sizes}, self.own)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            for side in self.sides:
+            for k, side in enumerate(self.sides):
+                before = [*side.values()]
                 exec(line, {"xp": np, "evaluate": lambda *a: None, "see": np.array, **self.program.sizes}, side)
-        self.sides = [{name: graphs.own(value) for name, value in side.items()} for side in self.sides]
+                self.sides[k] = {name: graphs.own(value, before) for name, value in side.items()}
 
     def _arrays(self) -> list[str]:
         return [name for name, value in self.own.items() if isinstance(value, wf.Array)]

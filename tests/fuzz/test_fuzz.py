@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.fuzz import crossed, disturbed, graphs, lengths, loops, orders, rows, sizes
@@ -135,3 +136,12 @@ def test_the_mixtures_hold_what_they_should() -> None:
         "for _ in",
     ):
         assert word in text, word
+
+
+def test_mixtures_keep_to_what_does_not_depend_on_the_machine() -> None:
+    x = np.zeros((2, 5, 3))
+    picked, turned = graphs.own(x[:, np.arange(2)], [x]), x.T  # (NumPy's first is a view of an array that nobody has)
+    assert picked.flags.c_contiguous and graphs.own(turned, [x]) is turned
+    world = graphs.World({"x": np.ones(4, "uint64"), "y": -np.ones(4), "z": np.ones(4)}, {})
+    assert not world.accept("for i in range(3): x[i] = x[i - 1] + y[i]")
+    assert world.accept("for i in range(3): z[i] = z[i - 1] + y[i]")
