@@ -17,7 +17,6 @@ from weft.codegen import is_supported
 from weft.dsl.array import Array, Part, Scalar, as_operand, convert, record, user_location, wrap
 from weft.dsl.host_values import adopt
 from weft.dsl.immediate import COMMON
-from weft.dsl.kept_code import keep_code, keep_equal_code
 from weft.dsl.numbers import (
     SLOT_TYPES,
     SlotKey,
@@ -127,6 +126,25 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
         INTERNED[key] = node
         if key[-2] is float or key[-2] is int:  # (a Python number is part of it)
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
+
+
+# Code objects that recorded operations are found by, so that an id names one of them: those that equal code met before, as of a
+# cell of a notebook or a script that is run again, or a function that is made again.
+_kept: dict[int, CodeType] = {}
+_KEPT_LIMIT = 20_000
+
+
+def keep_equal_code(code: CodeType, first: CodeType) -> bool:
+    """Whether `code` is kept here, whose nodes keep an equal one."""
+    return id(code) in _kept or (code == first and keep_code(code))
+
+
+def keep_code(code: CodeType) -> bool:
+    """Keep a code object, so that its id stays its own; whether there was room."""
+    if id(code) not in _kept and len(_kept) >= _KEPT_LIMIT:
+        return False
+    _kept[id(code)] = code
+    return True
 
 
 def hold(values: np.ndarray) -> Array | np.ndarray:

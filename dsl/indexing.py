@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.again import IN_PLACE, LEFT, SET, SHOW, check_devices, note_found
+from weft.dsl.again import IN_PLACE, LEFT, SET, SHOW, check_devices, keep_code, note_found
 from weft.dsl.array import (
     Array,
     ReadOnly,
@@ -33,7 +33,6 @@ from weft.dsl.array import (
     write,
 )
 from weft.dsl.immediate import MISSED, pick, put, show
-from weft.dsl.kept_code import keep_code
 from weft.dsl.manipulation import window
 from weft.dsl.masks import assign_masked, find_true, select
 from weft.dsl.numbers import note_constant, number_of

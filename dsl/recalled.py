@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.dsl.again import CALLED, RECORD, bind_memory, keep_zero, note_found
+from weft.dsl.again import CALLED, RECORD, bind_memory, keep_code, keep_zero, note_found
 from weft.dsl.array import LOOKS, Array, Part, Scalar, record, user_location
-from weft.dsl.kept_code import keep_code
 from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
 Function = TypeVar("Function", bound=Callable[..., Any])
