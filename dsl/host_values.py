@@ -119,7 +119,7 @@ def is_free(array: Any) -> bool:
         return True
     if array._storage.buffer is None:
         return array._storage.host is not None
-    return release_memory() and getrefcount(array._storage.buffer) <= _UNSHARED
+    return release_memory(array._storage) and getrefcount(array._storage.buffer) <= _UNSHARED
 
 
 def keep_written(array: Any, values: np.ndarray) -> None:

@@ -152,13 +152,19 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
         finally:
             epoch.stage = stage
             del held
+            if elsewhere:
+                epoch.let_go()
 
 
-def release_memory() -> bool:
-    """Let go of the memory that is bound here while nothing is pending: what was only looked up is not read. Whether there was
-    some."""
+def release_memory(storage: Storage) -> bool:
+    """Let go of memory that is bound here while nothing is pending, or where a storage was recorded last and nobody holds what is
+    pending there: what was only looked up is not read. Whether there was some."""
     epoch = recording.epoch
-    if epoch is None or recording.held or epoch.pending or not epoch.slots or epoch.stage != IDLE:
+    if recording.held:
+        return False
+    if storage.epoch is not epoch and (last := storage.epoch) is not None:
+        return last.let_go()
+    if epoch is None or epoch.pending or not epoch.slots or epoch.stage != IDLE:
         return False
     _begin_anew(epoch)
     return True

@@ -208,6 +208,20 @@ class Epoch:
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
+    def let_go(self) -> bool:
+        """As `forget`, where this recording has ended and nobody holds what is pending in it; whether that was so. Not while
+        somebody evaluates it."""
+        if not self.ended or not self.slots or not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if self.stage != IDLE or self.live():
+                return False
+            self.pending = []
+            self.forget()
+            return True
+        finally:
+            self.lock.release()
+
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
         """The storages recorded here that are pending and that somebody outside still holds; `among` is a copy of `pending`."""
         listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)

@@ -15,6 +15,7 @@ import weft as wf
 from weft.codegen import OPS, find_op
 from weft.dsl import immediate, indexing, native_immediate
 from weft.dsl.array import expr_of, record, start
+from weft.dsl.host_values import is_free
 from weft.dsl.immediate import MISSED, attempt, way_of
 from weft.fusion import current_epoch, recording, uncut
 from weft.runtime import IMMEDIATE as LIMIT
@@ -558,6 +559,28 @@ GATHERED: dict[str, Callable[[Any, Any], Any]] = {
 
 def _same_function(name: str, x: Any, *arguments: Any) -> Any:
     return getattr(wf if isinstance(x, wf.Array) else np, name)(x, *arguments)
+
+
+def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
+    """One that was left with something pending, which is evaluated later, or which nobody holds any more."""
+    rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
+
+    def assign() -> tuple[Any, Any]:
+        distances = ((rows[:, None] - centres) ** 2).sum(axis=2)
+        return distances.argmin(axis=1), distances.min(axis=1).sum()
+
+    centres[0] = 0.5  # (at the call)
+    for evaluated in (True, False):
+        labels, loss = assign()
+        assert float(loss) > 0 and not is_free(centres)
+        if evaluated:
+            assert labels.shape == (20_000,) and int(labels[0]) == 0
+        del labels
+        assert is_free(centres)
+        before = recording.epoch.number  # type: ignore[union-attr]
+        centres[1] = 3.0
+        assert centres._storage.buffer is not None and recording.epoch.number == before  # type: ignore[union-attr]
+        assert same(centres, [[0.5, 0.5], [3, 3], [4, 5], [6, 7]])
 
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
