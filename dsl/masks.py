@@ -124,12 +124,18 @@ def select(array: Array, mask: Array) -> Array | None:
     if mask._storage.buffer is None or array._storage.buffer is None:
         evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = elements_of(array), elements_of(mask)
-    if test.size <= BLOCK // 2 or not values.size or (test.ndim == values.ndim and has_runs(mask, test)):
+    if not values.size or (test.ndim == values.ndim and has_runs(mask, test)):
         return hand_out(values[test], device)  # type: ignore[no-any-return]
     rest = values.shape[test.ndim :]
     length = test.shape[0]
+    in_order = values.flags.c_contiguous and test.flags.c_contiguous
+    if (
+        test.size <= BLOCK // 2
+    ):  # (by positions up to ten times as fast, but NumPy copies what lies in another order for that)
+        taken = values.reshape(-1, *rest).take(np.flatnonzero(test), axis=0) if in_order else values[test]
+        return hand_out(taken, device)  # type: ignore[no-any-return]
     # (a block of rows, or of elements where both lie in order)
-    if values.flags.c_contiguous and test.flags.c_contiguous:
+    if in_order:
         values, test, length = values.reshape(-1, *rest), test.reshape(-1), test.size
 
     def copy(block: slice, out: np.ndarray) -> None:

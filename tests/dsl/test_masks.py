@@ -184,3 +184,19 @@ def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs:
     np.testing.assert_array_equal(
         array[:, ::-1][ours] if x.ndim > 1 else array[::-1][ours], x[:, ::-1][mask] if x.ndim > 1 else x[::-1][mask]
     )
+
+
+@pytest.mark.parametrize("shape", [(20_000,), (20_000, 4), (200, 100, 2), (20_000, 0)])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0, "runs"])
+def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> None:
+    """By positions, or by NumPy where neighbours are taken together or lie in another order."""
+    x = RNG.standard_normal(shape)
+    for axes in range(1, len(shape) + (0 not in shape)):
+        count = int(np.prod(shape[:axes]))
+        flat = np.arange(count) // 100 % 2 == 0 if isinstance(share, str) else RNG.random(count) < share
+        mask = flat.reshape(shape[:axes])
+        ours, theirs = wf.asarray(x), wf.asarray(mask)
+        for array, wanted in ((ours, x), (ours[::-1], x[::-1])):
+            np.testing.assert_array_equal(np.asarray(array[theirs]), wanted[mask], strict=True)
+            if axes == 1:
+                np.testing.assert_array_equal(np.asarray(array[theirs[::-1]]), wanted[mask[::-1]], strict=True)
