@@ -186,7 +186,8 @@ class _Immediate(IndexText):
         t.branch(f"icmp eq i64 {self._word('%names', COUNT, 'i64')}, 1", "own.option.one", "slow")
         t.label("own.option.one")
         option = f"ptr {self._word('%names', ITEMS)}, ptr {known['out']}"
-        t.branch(f"icmp eq i32 {t.new(f'call i32 {known["PyUnicode_Compare"]}({option})')}, 0", "own.out", "slow")
+        differs = t.new(f"call i32 {known['PyUnicode_Compare']}({option})")
+        t.branch(f"icmp eq i32 {differs}, 0", "own.out", "slow")
         t.label("own.out")
         t.do("br label %own.first")
         t.label("own.first")
