@@ -7,6 +7,7 @@ small and in host memory, and the Python function otherwise. Invariant: which of
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
@@ -25,7 +26,7 @@ from weft.dsl.native_operands_text import Mode
 from weft.dsl.numpy_face import WrappedFunction
 from weft.dsl.own_names import OWN
 from weft.dsl.small_work import BROADCASTING, GROWING, WARNING
-from weft.dsl.ufunc import UFUNCS, UFunc
+from weft.dsl.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.runtime import (
     IMMEDIATE,
     Builtin,
@@ -144,6 +145,24 @@ def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]
     return slow if mode is None else make_immediate(mode, plainly(getattr(np, name)), slow).call
 
 
+# Ufuncs that fold in native code.
+_FOLDS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+
+
+def _quicken_folds() -> None:
+    """Put native code in the place of what ufuncs do along axes, also in scripts."""
+    new = {}
+    for ufunc in map(find_ufunc, _FOLDS):
+        for name in ("accumulate", "reduce"):
+            slow = getattr(ufunc, name)
+            way = Way(getattr(ufunc.immediate.function, name), ufunc.immediate.types, {}, None)
+            new[slow] = make_immediate(Mode.SMALL, way, slow).call
+            setattr(ufunc, name, new[slow])
+    scripts = sys.modules.get("weft.dsl.script_function")
+    if scripts is not None:
+        scripts.replace_own(new)
+
+
 def _install() -> None:
     made: list[tuple[type, str, Builtin]] = []
 
@@ -198,5 +217,6 @@ def _install() -> None:
         Array.T = property(native)  # type: ignore[assignment, method-assign]
     names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
     functions = {name: OWN[name] for name in names if isinstance(OWN[name], FunctionType)}
+    _quicken_folds()
     OWN.replace({name: _quicken_function(name, slow) for name, slow in functions.items()})
     OWN.native = _quicken_function

@@ -251,6 +251,7 @@ class Builtin:
         return make(self.call)
 
 
+@cache
 def python_function(name: str) -> int:
     """The address of a function of Python's own."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0

@@ -773,6 +773,27 @@ def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch
     assert same(wf.add(x, x, out=None), values("d") * 2)
 
 
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or"])
+def test_folds_by_ufuncs_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    native_immediate.quicken(compiling=True)
+    given = values("q").reshape(4, 6)
+    x, ours, theirs = wf.asarray(given), getattr(wf, name), getattr(np, name)
+    python: list[Any] = []
+    monkeypatch.setattr(immediate, "_note", lambda: python.append(1))
+    for axis in (0, 1, -1):
+        for found, wanted in (
+            (ours.accumulate(x, axis), theirs.accumulate(given, axis)),
+            (ours.reduce(x, axis=axis), theirs.reduce(given, axis=axis)),
+        ):
+            assert type(found) is type(x) and same(found, wanted) and not python
+    assert same(ours.reduce(x, axis=None), theirs.reduce(given, axis=None))
+    large = wf.asarray(np.resize(given, 2 * IMMEDIATE))
+    assert same(ours.accumulate(large), theirs.accumulate(np.resize(given, 2 * IMMEDIATE)))
+    assert same(ours.reduce(x, 0, where=given > 0, initial=1), theirs.reduce(given, 0, where=given > 0, initial=1))
+    with pytest.raises(np.exceptions.AxisError):
+        ours.accumulate(x, 2)
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.int8, np.int64, bool, np.complex128])
 def test_small_arrays_are_cast_at_the_call(kind: Any) -> None:
     given = values("d").reshape(4, 6)
