@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.dsl.array import Array
 from weft.dsl.host_values import DATA
-from weft.dsl.script_function import PLAIN, Kind, take
+from weft.dsl.script_function import ALIKE, PLAIN, Kind, take
 from weft.dsl.ufunc import UFunc
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 
@@ -40,7 +40,9 @@ _OBJECTS: dict[str, Any] = {
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": take,
 }
-_WORDS = ("function", "own", "method", "slow", "limit", "kind")
+# ... without names (of devices) where NumPy makes larger arrays too; floats are no lengths there
+_UNNAMED = {kind: True for kind in (*_OBJECTS["plain.lengths"], float, np.float64) if kind is not str}
+_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike")
 # Functions that do what the method of their name does, with the same arguments: small weft arrays come to it fastest.
 _METHODS = {
     **{
@@ -72,8 +74,10 @@ def make_native(wrapped: Callable[..., Any], own: Callable[..., Any], slow: Call
     if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
         own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
-    objects: Sequence[Any] = (*_OBJECTS.values(), wrapped, own, method, slow)
-    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind)]
+    alike = kind is Kind.CREATE and name in ALIKE
+    given = {**_OBJECTS, "plain.lengths": _UNNAMED} if alike else _OBJECTS
+    objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
+    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), int(alike)]
     return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
 
 
@@ -169,7 +173,12 @@ multiply:
   %before = load i64, ptr %product
   %after = mul i64 %before, %at.least
   store i64 %after, ptr %product
-  %in.bound = call i1 @few(i64 %after, i64 %limit)
+  %few = call i1 @few(i64 %after, i64 %limit)
+  %alike = word alike
+  %can.grow = icmp ne ptr %alike, null
+  %little = icmp sle i64 %after, %limit
+  %grows = and i1 %can.grow, %little
+  %in.bound = or i1 %few, %grows
   ret i1 %in.bound
 other:
   %tuple = word tuple

@@ -54,7 +54,7 @@ _KINDS = {
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 # Functions that make the same elements as weft's.
-_ALIKE = frozenset({"zeros", "ones", "empty", "full"})
+ALIKE = frozenset({"zeros", "ones", "empty", "full"})
 # Functions that return an array itself where it is one already.
 _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
 
@@ -253,7 +253,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind) -> 
         if has_foreign(given):
             return take(wrapped(*arguments, **options))
         if kind is Kind.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
-            if not (made <= IMMEDIATE[0] and name in _ALIKE and _are_small(given)) or "device" in options:
+            if not (made <= IMMEDIATE[0] and name in ALIKE and _are_small(given)) or "device" in options:
                 return own(*arguments, **options)
         if not _are_small(given):
             return own(*arguments, **options)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import script_function
+from weft.dsl import native_script, script_function
 from weft.dsl.array import Array
 from weft.dsl.redirect import Redirected
 from weft.dsl.script_function import ScriptFunction, choose, is_few, quicken
@@ -284,6 +284,24 @@ def test_python_chooses_as_native_code_does() -> None:
     assert not called
     function(np.ones(FEW + 1)), function(wf.ones(3)), function([0] * (FEW + 1)), function([[0] * FEW] * 2)
     assert called == ["own"] * 4
+
+
+def test_new_arrays_of_some_elements_are_made_in_native_code() -> None:
+    called: list[str] = []
+
+    def slow(*given: Any, **options: Any) -> None:
+        called.append("slow")
+
+    for function, value in ((np.zeros, ()), (np.ones, ()), (np.full, (2.5,))):
+        make = native_script.make_native(function, slow, slow, script_function.Kind.CREATE)
+        for shape in (IMMEDIATE, (30, 100), FEW + 1):
+            found, wanted = make(shape, *value, dtype=np.float32), function(shape, *value, dtype=np.float32)
+            assert type(found) is Array and found.dtype == wanted.dtype and np.array_equal(np.asarray(found), wanted)
+        assert type(make(FEW, *value)) is np.ndarray
+        assert not called
+        make(IMMEDIATE + 1, *value), make((2, IMMEDIATE), *value), make(1000, *value, device="cpu")
+        assert called == ["slow"] * 3
+        called.clear()
 
 
 def test_scripts_import_the_namespace(tmp_path: Path) -> None:
