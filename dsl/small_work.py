@@ -9,6 +9,8 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from weft.dsl.array import Array
 from weft.dsl.host_values import values_of
 from weft.runtime import IMMEDIATE
@@ -23,11 +25,24 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         return min([most_moved(each) for each in flat if type(each) is Array], default=IMMEDIATE[0])
     if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
-        axes = [*arguments[1:], *options.values()]
-        whole = not axes or (arguments[0].ndim == 1 and axes in ([0], [-1]))
-        if whole and values is not None and values.dtype.kind in "biu" and values.flags.c_contiguous:
+        if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
             return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
     return IMMEDIATE[0]
+
+
+def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether a reduction goes through memory in its order: of the whole array, or along long rows."""
+    axes = (*axes, *options.values())
+    if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
+        return values.flags.c_contiguous
+    axis = axes[0]
+    if name == "count_nonzero" or len(axes) > 1 or type(axis) is not int or not -values.ndim <= axis < values.ndim:
+        return False
+    return values.strides[axis] == values.itemsize and values.shape[axis] >= _LONG_ROW
+
+
+# Elements of a row beside whose reduction by NumPy what it costs to begin one is nothing.
+_LONG_ROW = 8192
 
 
 def most_moved(array: Array) -> int:
@@ -40,8 +55,8 @@ def most_moved(array: Array) -> int:
 # recording takes, whatever they are fused with.
 _MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
-# Reductions to one number that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands for there:
-# NumPy goes through that many sooner than a kernel starts.
+# Reductions that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands
+# for there: NumPy goes through that many sooner than a kernel starts.
 _EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
 _EXACT_BYTES = 64
 # Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.

@@ -1152,7 +1152,16 @@ def test_reductions_along_the_only_axis_are_done_at_the_call() -> None:
     before = wf.statistics()["plans"]
     for call in (lambda v: v.argmax(axis=0), lambda v: v.argmax(0), lambda v: v.max(-1), lambda v: v.any(axis=-1)):
         assert same(call(x), call(given))
+    rows = (np.arange(120_000) * 7919 % 251).astype("uint8").reshape(-1, 3).T.reshape(3, 40_000)
+    y, turned = wf.asarray(rows), wf.asarray(rows).T
+    wf.evaluate(y)
+    for call in (lambda v: np.ptp(v, 1), lambda v: v.max(-1), lambda v: v.argmin(axis=1)):
+        assert same(call(y), call(rows))
     assert wf.statistics()["plans"] == before
+    assert same(turned.max(0), rows.max(1)) and same(y.max(0), rows.max(0)) and same(y.min((0, 1)), rows.min())
+    assert same(wf.count_nonzero(y, 1), np.count_nonzero(rows, 1)) and same(
+        y.max(1, keepdims=True), rows.max(1)[:, None]
+    )
     with pytest.raises(np.exceptions.AxisError):
         x.argmax(axis=3)
 
