@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array
+from weft.dsl.array import Array, user_location
 from weft.dsl.host_values import values_of
+from weft.fusion import was_alone
 from weft.runtime import IMMEDIATE
 
 
@@ -22,7 +23,12 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         return GROWN
     if name in _MOVING:
         flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
-        return min([most_moved(each) for each in flat if type(each) is Array], default=IMMEDIATE[0])
+        arrays = [each for each in flat if type(each) is Array]
+        most = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
+        size = sum([each.size for each in arrays])
+        if most < size <= _ALONE * most and most > IMMEDIATE[0] and was_alone(user_location()):
+            return _ALONE * most
+        return most
     if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
         if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
@@ -55,6 +61,8 @@ def most_moved(array: Array) -> int:
 # recording takes, whatever they are fused with.
 _MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
+# How many times as much is moved at the call where nothing was fused with it last time.
+_ALONE = 8
 # Reductions that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands
 # for there: NumPy goes through that many sooner than a kernel starts.
 _EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})

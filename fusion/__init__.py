@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.fusion.collecting import keep_apart
-from weft.fusion.evaluate import evaluate, realise, release_memory
+from weft.fusion.evaluate import evaluate, realise, release_memory, was_alone
 from weft.fusion.exclusive import exclusive, flush, free_memory
 from weft.fusion.expr import (
     INTERNED,
@@ -114,4 +114,5 @@ __all__ = [
     "view",
     "with_operand",
     "write_anew",
+    "was_alone",
 ]

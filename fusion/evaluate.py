@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.fusion.expr import Location
 from weft.fusion.statistics import STATISTICS
 from weft.fusion.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
 if TYPE_CHECKING:
     from weft.fusion.plan import Plan
+
+# Call sites whose values were evaluated alone, with how many more calls are taken to make such values. Bounded.
+ALONE: dict[tuple[int, int], int] = {}
+ALONE_LIMIT, ALONE_CALLS = 4096, 32
 
 # Evaluations beside a recording that goes on: each adds to what its plans are found by.
 ASIDE = 16
@@ -103,6 +108,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     ]
                     asked = set(storages)
                     wanted = tuple([k for k, s in enumerate(live) if s in asked])
+            elif len(live) == 1:
+                _note_alone(epoch.first)
             if not live or wanted == ():
                 if not elsewhere:
                     _begin_anew(epoch)
@@ -154,6 +161,23 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             del held
             if elsewhere:
                 epoch.let_go()
+
+
+def _note_alone(where: Location | None) -> None:
+    """Note the call site of a value that is evaluated with nothing else pending."""
+    if where is not None:
+        if len(ALONE) >= ALONE_LIMIT:
+            ALONE.clear()
+        ALONE[id(where[0]), where[1]] = ALONE_CALLS
+
+
+def was_alone(where: Location) -> bool:
+    """Whether the values of a call site were evaluated alone last time; what is fused now and then is found out again."""
+    key = id(where[0]), where[1]
+    left = ALONE.pop(key, 0)
+    if left > 1:
+        ALONE[key] = left - 1
+    return left > 0
 
 
 def release_memory(storage: Storage) -> bool:

@@ -1145,6 +1145,26 @@ def test_a_large_move_is_recorded() -> None:
     assert same(wf.roll(x, 3), np.roll(given, 3)) and wf.statistics()["plans"] > before
 
 
+def test_a_move_that_stands_alone_is_done_at_the_call_next_time() -> None:
+    given = np.arange(500_000, dtype="uint8")
+    x = wf.asarray(given)
+    wf.evaluate(x)
+
+    def move(alone: bool) -> bool:
+        found = wf.roll(x, 7)
+        at_once = found._storage.buffer is not None
+        if alone:
+            wf.evaluate(found)
+        else:
+            assert same(found + 1, np.roll(given, 7) + 1)
+        assert same(found, np.roll(given, 7))
+        return at_once
+
+    assert [move(True) for _ in range(3)] == [False, True, True]
+    assert True in [not move(False) for _ in range(40)]  # in company it is recorded again
+    assert not any(move(False) for _ in range(3))
+
+
 def test_reductions_along_the_only_axis_are_done_at_the_call() -> None:
     given = np.arange(100_000) % 251 == 250
     x = wf.asarray(given)
