@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -176,9 +177,8 @@ def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
         return out
     share = -(-len(pieces) // (2 * threads))
     parts = [pieces[k : k + share] for k in range(0, len(pieces), share)]
-    run_calls(
-        [lambda part=part: _run_blocks(frame.device, cluster, arrays, flat, part, length) for part in parts], threads
-    )  # type: ignore[misc]
+    calls = [partial(_run_blocks, frame.device, cluster, arrays, flat, part, length) for part in parts]
+    run_calls(calls, threads)
     return out
 
 
@@ -200,7 +200,7 @@ def _run_blocks(device: Any, cluster: Cluster, arrays: list[Any], out: Any, piec
     # (memory of the device's, which stays mapped: that of new arrays would be mapped anew each time)
     size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
     buffer = device.allocate(size * cluster.registers) if cluster.registers else None
-    memory = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
+    memory: Any = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
     with np.errstate(all="ignore"):
         for piece in pieces:
             target = out[piece]
