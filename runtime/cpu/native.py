@@ -231,7 +231,7 @@ class Builtin:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
-        words_with_code.extend((self._words(), np.frombuffer(self._method, np.int64)))
+        words_with_code.extend((self._words(), np.frombuffer(memoryview(self._method), np.int64)))
         lasting(self)  # whoever has the function may call it, also where another thread made this once more
 
     def exchange(self, old: object, new: object) -> None:
@@ -242,7 +242,8 @@ class Builtin:
 
     def _words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         begin = id(self.table) + bytes.__basicsize__ - 1
-        return np.frombuffer((ctypes.c_int64 * (len(self.table) // 8)).from_address(begin), np.int64)
+        words = (ctypes.c_int64 * (len(self.table) // 8)).from_address(begin)
+        return np.frombuffer(memoryview(words), np.int64)
 
     def method(self) -> Any:
         """The function as a method of a class: what it is called on comes first."""
