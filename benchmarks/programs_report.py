@@ -13,6 +13,7 @@ from benchmarks.reports import bullets, geometric_mean, one_line, table, write, 
 
 COLD_FACTOR, COLD_SECONDS = 1.5, 0.4  # a first call may take so many times NumPy's, and so much more
 WORST = 5
+MOST_CALLS = 8  # of those before the turns, that are written out
 
 
 def bound(outcome: Outcome) -> float:
@@ -177,7 +178,8 @@ class Report:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Return everything that was measured of a program."""
+    """Return what was measured of a program."""
     rounded = {name: [round(v, 7) for v in values] for name, values in outcome.turns.items()}
     first = {name: [round(v, 7) for v in values] for name, values in outcome.first.items()}
-    return {**asdict(outcome), "first": first, "turns": rounded, "ratio": outcome.ratio()}
+    calls = outcome.calls[:MOST_CALLS]
+    return {**asdict(outcome), "calls": calls, "first": first, "turns": rounded, "ratio": outcome.ratio()}
