@@ -2,7 +2,7 @@
 
 In: the builtin that shows or sets parts of an array. Out: one that comes first: it takes an element of an array of real numbers in
 host memory by integers, as the scalar that NumPy makes of it, or sets it to a number of the same type, or to one of Python's that
-its type has; all else it hands on.
+its type has; it passes on everything else.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def set_judge(judged: Any) -> None:
 
 
 __all__ = [
-    "HEADER",
     "BLOCK_BYTES",
+    "HEADER",
     "IMMEDIATE",
     "Buffer",
     "BuildNote",

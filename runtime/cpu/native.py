@@ -80,8 +80,8 @@ def _load(code: ObjectCode) -> NativeFunction:
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
     """The object code of `text`, which defines `entry` and may refer to `symbols`.
 
-    Code that is not in the disk cache is made without optimisation, which takes a twentieth of the time, and made better
-    a little later for the processes that follow. Raises CompileError where it cannot be compiled.
+    Code that is not in the disk cache is made without optimisation, which takes a twentieth of the time, and
+    optimised a little later, for this process and those that follow. Raises CompileError where it cannot be compiled.
     """
     cache = disk_cache()
     better, quick = _keys_of(text)
@@ -136,9 +136,8 @@ def _improve() -> None:
         _improved.pop()
 
 
-words_with_code: list[
-    np.ndarray[Any, np.dtype[np.int64]]
-] = []  # where addresses of native functions are read at each call
+# Where addresses of native functions are read at each call.
+words_with_code: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
 
 def _exchange_code(old: int, better: ObjectCode) -> None:

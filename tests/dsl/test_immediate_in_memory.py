@@ -1,0 +1,326 @@
+"""What is done at the call though arrays are not small: their memory is there, and nothing would be fused with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.dsl.special_values import same, values
+from weft.dsl import native_immediate
+from weft.dsl.array import expr_of
+from weft.runtime import override
+
+IMMEDIATE = 16384
+
+
+@pytest.mark.parametrize("code", ["d", "D", "q", "?"])
+def test_larger_arrays_in_memory_are_destinations_at_the_call(code: str) -> None:
+    size = 2 * IMMEDIATE
+    given = np.resize(values(code), size), np.resize(values(code)[::-1], size)
+    x, y = (wf.evaluate(wf.asarray(each.copy())) for each in given)
+    for name in ("multiply", "logical_or") if code == "?" else ("multiply", "add"):
+        with np.errstate(all="ignore"):
+            with override(immediate=0):
+                wanted = wf.evaluate(getattr(wf, name)(x, y))
+            before = wf.statistics()["kernels"]
+            assert getattr(np, name)(x, y, x) is x
+        assert x._storage.buffer is not None and wf.statistics()["kernels"] == before and same(x, wanted)
+    wf.add(x, y, out=x, casting="no")  # (another rule than the usual one)
+    later = x + y  # pending: needs what is in memory now
+    old = np.asarray(x).copy()
+    wf.add(x, x, out=x)
+    assert same(later, wf.asarray(old) + y) and same(x, wf.asarray(old) + wf.asarray(old))
+    with pytest.raises(TypeError):
+        wf.add(x, 1j, out=wf.evaluate(wf.asarray(np.zeros(size))))
+
+
+def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
+    """Each iteration of a loop over the rows and columns of a large array."""
+    x = np.random.default_rng(0).random((200, 200))
+    array = wf.asarray(x)
+    for k in range(3):
+        array[:] = np.minimum(array[:], np.add.outer(array[:, k], array[k, :]))
+        x[:] = np.minimum(x, np.add.outer(x[:, k], x[k, :]))
+        assert array._storage.buffer is None
+    assert same(array, x)
+
+
+@pytest.mark.parametrize("given", [0.25, "values"])
+def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
+    """Into new arrays and into memory that no recorded operation reads; other arrays keep what they saw."""
+    x = np.random.default_rng(0).random((200, 300))
+    mask, value = x > 0.5, given
+    if given == "values":
+        given, value = x[mask] * 2, wf.asarray(x[mask]) * 2
+    wanted = x.copy()
+    wanted[mask] = given
+    array, new, found = wf.asarray(x), wf.zeros((200, 300)), wf.asarray(mask)
+    new[found] = value
+    assert new._storage.buffer is not None and same(new, np.where(mask, wanted, 0.0))
+    doubled = array * 2
+    array[array > 0.5] = value
+    assert same(array, wanted) and same(doubled, x * 2)
+    array[wf.evaluate(array > 0.9)] = 1
+    assert array._storage.buffer is not None and same(array, np.where(wanted > 0.9, 1, wanted))
+    array[array > 0.9] = 2
+    assert array._storage.buffer is None and same(array, np.where(wanted > 0.9, 2, wanted))
+    with pytest.raises(ValueError, match="boolean"):
+        array[mask] = wf.zeros(5)
+
+
+def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
+    """A recording that knows it, and has nothing pending, does not read it."""
+    x = wf.asarray(np.zeros(60_000))
+    expr_of(x)
+    x[wf.asarray([1, 2])] = 5
+    assert x._storage.buffer is not None and float(x[2]) == 5
+    y = x + 1
+    x[wf.asarray([1, 2])] = 7
+    assert same(y[:4], [1.0, 6.0, 6.0, 1.0]) and same(x[:4], [0.0, 7.0, 7.0, 0.0])
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_destinations_of_ufuncs_are_written_to_at_the_call(native: bool) -> None:
+    """As NumPy does: through views, with its errors, and not under what is recorded."""
+    if native:
+        native_immediate._install()
+    a = np.arange(6.0)
+    x = wf.asarray(a)
+    seen = x[1:]
+    assert wf.add(x, 1, x) is x and same(seen, a[1:] + 1)
+    assert wf.exp(x, x) is x and same(x, wf.exp(wf.asarray(a + 1)))
+    flags = wf.asarray(a > 2)
+    assert wf.logical_not(flags, flags) is flags and same(flags, a <= 2)
+    assert wf.less(x, 3, flags) is flags and same(flags, np.asarray(x) < 3)
+    whole = wf.asarray(np.arange(6))
+    with pytest.raises(TypeError, match="same_kind"):
+        wf.add(x, 1.5, whole)
+    with pytest.raises(ValueError, match="broadcast"):
+        wf.add(x, 1.5, wf.asarray(np.arange(4.0)))
+    with pytest.raises(ValueError, match="read-only"):
+        wf.add(x, 1.5, wf.broadcast_to(wf.asarray(1.0), (6,)))
+    with override(immediate=0):
+        later = whole + 1
+    assert wf.multiply(whole, 3, whole) is whole
+    assert same(later, np.arange(6) + 1) and same(whole, np.arange(6) * 3)
+
+
+def test_pairs_of_index_arrays_write_to_large_arrays_at_the_call() -> None:
+    x = wf.asarray(np.zeros((300, 300)))
+    rows, columns = wf.asarray([1, 2]), wf.asarray([5, 6])
+    x[rows, columns] = 4
+    x[rows[:, None], columns] += 1
+    assert x._storage.buffer is not None and float(x[1, 5] + x[2, 6] + x[1, 6] + x[2, 5]) == 12
+    with pytest.raises(IndexError, match="broadcast"):
+        x[rows, wf.asarray([1, 2, 3])] = 1
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[rows, wf.asarray([1, 300])] = 1
+
+
+@pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "ptp"])
+def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> None:
+    numbers = np.random.default_rng(0).integers(0, 100, 1 << 20).astype(np.uint8)
+    x, longer = wf.asarray(numbers), wf.asarray(np.append(numbers, numbers[:1]))
+    wf.evaluate(x, longer)
+    before = wf.statistics()
+    found = getattr(wf, name)(x)
+    assert not isinstance(found, wf.Array)
+    assert wf.statistics() == before
+    assert found == getattr(np, name)(numbers)
+    assert getattr(wf, name)(x, axis=0) == getattr(wf, name)(x, -1) == found
+    assert wf.statistics() == before
+    assert isinstance(getattr(wf, name)(longer), wf.Array)
+    assert isinstance(getattr(wf, name)(x.reshape(1 << 10, -1), axis=0), wf.Array)
+
+
+def smoothed(xp: Any, image: np.ndarray, rows: int) -> Any:
+    """Rows of a new array, each of rows of a large pending one."""
+    given = xp.asarray(image)
+    sharp = (given + given) * 0.25
+    made = xp.empty_like(given)
+    made[0] = sharp[0]
+    for k in range(1, rows):
+        made[k] = sharp[k] * 0.5 + sharp[k - 1] * 0.25 + made[k - 1] * 0.125
+    return made
+
+
+def test_small_work_beside_large_pending_arrays_is_done_at_the_call() -> None:
+    image = np.random.default_rng(0).normal(size=(300, 200))
+    made = smoothed(wf, image, 300)
+    assert made._storage.buffer is not None  # (nothing is pending any more)
+    assert np.array_equal(np.asarray(made), smoothed(np, image, 300))
+    with override(immediate=0):
+        assert np.array_equal(np.asarray(smoothed(wf, image, 300)), np.asarray(made))
+
+
+def test_small_work_begins_at_once_where_it_came_before_and_behind_copies() -> None:
+    def lines(xp: Any, rounds: int) -> Any:
+        x = xp.asarray(np.arange(90_000.0).reshape(300, 300))
+        for _ in range(rounds):
+            given = (x + 1) * 0.5
+            x = given.copy()
+            for k in range(1, 300):
+                x[k] -= x[k - 1] * 0.25
+            wf.evaluate(*[each for each in (x, given) if type(each) is wf.Array])
+            x += given
+        return x
+
+    assert np.array_equal(np.asarray(lines(wf, 3)), lines(np, 3))
+    before = wf.statistics()
+    made = lines(wf, 1)
+    after = wf.statistics()
+    assert after["kernels"] - before["kernels"] <= 2
+    assert np.array_equal(np.asarray(made), lines(np, 1))
+
+
+@pytest.mark.parametrize("walls", [2, 8])
+def test_few_small_writes_between_large_operations_stay_recorded(walls: int) -> None:
+    def steps(xp: Any) -> Any:
+        x = xp.asarray(np.arange(40_000.0).reshape(200, 200))
+        for _ in range(6):
+            x = (x + 1) * 0.5 - x * 0.25
+            for k in range(walls):
+                x[k] = k
+        return x
+
+    made = steps(wf)
+    assert made._storage.buffer is None
+    assert np.array_equal(np.asarray(made), steps(np))
+
+
+def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> None:
+    values = np.arange(60_000.0).reshape(300, 200)
+    x, plain = wf.asarray(values), values.copy()
+    wf.evaluate(x)
+    before = wf.statistics()
+    rows, columns = np.array([3, 299, 3]), np.array([[0], [1], [199]])
+    for key in (
+        rows,
+        (rows, 5),
+        (rows, slice(2, 9)),
+        (rows[:, None], columns.T),
+        (..., rows % 200),
+        wf.asarray(rows),
+        [7, 8],
+    ):
+        own = key if not isinstance(key, wf.Array) else rows
+        taken = x[key]
+        assert taken._home is not None and np.array_equal(np.asarray(taken), plain[own])
+        x[key] = 2.5
+        plain[own] = 2.5
+    assert x._storage.buffer is not None and np.array_equal(np.asarray(x), plain)
+    assert wf.statistics() == before
+    assert x[np.arange(300)]._home is None  # (as many as there are)
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[np.array([300])]
+
+
+@pytest.mark.parametrize("code", "fdFD")
+@pytest.mark.parametrize(("rows", "columns"), [(300, 0), (0, 300), (300, 200)])
+def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, rows: int, columns: int) -> None:
+    """With the bits of the recorded ones, also of parts of a matrix."""
+    matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])
+    wf.evaluate(matrix)
+    other = matrix.T[:, :columns] if columns else matrix[:, 7]
+    first = matrix[:rows, ::2] if rows else matrix[3, ::2]
+    other = other[::2]
+    with override(immediate=0):
+        wanted = np.asarray(first @ other)
+    for found in (first @ other, wf.dot(first, other)):
+        assert found._home is not None or found._storage.buffer is not None
+        assert same(found, wanted)
+    pending = matrix[:, ::2] * 2
+    assert (pending @ other)._storage.buffer is None
+
+
+MOVES: dict[str, Callable[[Any, Any], Any]] = {
+    "roll": lambda xp, x: xp.roll(x, 5),
+    "concatenate": lambda xp, x: xp.concatenate([x]),
+    "ravel": lambda xp, x: x.reshape(-1, 4).T.ravel(),
+    "take": lambda xp, x: xp.take(x, [3, 1]),
+    "rows": lambda xp, x: x.reshape(-1, 4)[[5, 0, 5]],
+    "copy": lambda xp, x: x[::-1].copy(),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float64"])
+def test_elements_are_moved_at_the_call_where_that_is_few_bytes(name: str, dtype: str) -> None:
+    given = (np.arange(30_000) % 7).astype(dtype)
+    x, y = wf.asarray(given), wf.zeros(30_000, dtype)
+    wf.evaluate(x)
+    before = wf.statistics()["plans"]
+    for _ in range(2):
+        found = MOVES[name](wf, x)
+        assert same(found, MOVES[name](np, given))
+    assert wf.statistics()["plans"] == before
+    found[...] = 0  # (a new array)
+    assert same(x, given)
+    y += x  # what is pending is not evaluated for that
+    moved = MOVES[name](wf, y)
+    assert y._storage.buffer is None and same(moved, MOVES[name](np, given))
+
+
+def test_a_large_move_is_recorded() -> None:
+    given = np.arange(40_000.0)
+    x = wf.asarray(given)
+    wf.evaluate(x)
+    before = wf.statistics()["plans"]
+    assert same(wf.roll(x, 3), np.roll(given, 3)) and wf.statistics()["plans"] > before
+
+
+def test_a_move_that_stands_alone_is_done_at_the_call_next_time() -> None:
+    given = np.arange(500_000, dtype="uint8")
+    x = wf.asarray(given)
+    wf.evaluate(x)
+
+    def move(alone: bool) -> bool:
+        found = wf.roll(x, 7)
+        at_once = found._storage.buffer is not None
+        if alone:
+            wf.evaluate(found)
+        else:
+            assert same(found + 1, np.roll(given, 7) + 1)
+        assert same(found, np.roll(given, 7))
+        return at_once
+
+    assert [move(True) for _ in range(3)] == [False, True, True]
+    assert True in [not move(False) for _ in range(40)]  # beside other operations it is recorded again
+    assert not any(move(False) for _ in range(3))
+
+
+def test_reductions_along_the_only_axis_are_done_at_the_call() -> None:
+    given = np.arange(100_000) % 251 == 250
+    x = wf.asarray(given)
+    wf.evaluate(x)
+    before = wf.statistics()["plans"]
+    for call in (lambda v: v.argmax(axis=0), lambda v: v.argmax(0), lambda v: v.max(-1), lambda v: v.any(axis=-1)):
+        assert same(call(x), call(given))
+    rows = (np.arange(120_000) * 7919 % 251).astype("uint8").reshape(-1, 3).T.reshape(3, 40_000)
+    y, turned = wf.asarray(rows), wf.asarray(rows).T
+    wf.evaluate(y)
+    for call in (lambda v: np.ptp(v, 1), lambda v: v.max(-1), lambda v: v.argmin(axis=1)):
+        assert same(call(y), call(rows))
+    assert wf.statistics()["plans"] == before
+    assert same(turned.max(0), rows.max(1)) and same(y.max(0), rows.max(0)) and same(y.min((0, 1)), rows.min())
+    assert same(wf.count_nonzero(y, 1), np.count_nonzero(rows, 1)) and same(
+        y.max(1, keepdims=True), rows.max(1)[:, None]
+    )
+    with pytest.raises(np.exceptions.AxisError):
+        x.argmax(axis=3)
+
+
+def test_what_is_the_same_for_all_elements_is_cached_at_the_call_site() -> None:
+    x = wf.asarray(np.arange(100_000))
+    made = []
+    with override(immediate=0):
+        for _ in range(4):
+            flags = wf.isnan(x)
+            made.append(expr_of(flags))
+            wf.evaluate(flags)
+            assert not np.asarray(flags).any()
+    assert all(node is made[-1] for node in made)
