@@ -7,6 +7,7 @@ that recording the operation would give it.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from importlib import import_module
@@ -58,6 +59,8 @@ class Way(NamedTuple):
         None where there are no such loops.
     inputs : int
         How many operands it has; 0 where that is not known.
+    table : int
+        The address of the op's table of inner loops; 0 where it has none.
     """
 
     function: Callable[..., Any]
@@ -65,6 +68,7 @@ class Way(NamedTuple):
     loops: dict[int, Any]
     op: OpDef | None
     inputs: int = 0
+    table: int = 0
 
 
 @cache
@@ -74,12 +78,19 @@ def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
     if op.ufunc and op.name != "power":  # (of integers and floats it is one of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
-    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity)  # type: ignore[arg-type]
+    table = loops_of(op.name).buffer_info()[0]
+    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity, table)  # type: ignore[arg-type]
 
 
 @cache
 def _loops_of(op: str) -> dict[int, Any]:
     return {}
+
+
+@cache
+def loops_of(op: str) -> array[int]:
+    """Return the words of an op's inner loops (`inner_loops`), which are noted once native code calls them."""
+    return array("q", [0] * 128)
 
 
 def plainly(function: Callable[..., Any]) -> Way:
@@ -160,6 +171,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
+        import_module("weft.dsl.inner_loops").note_loop(name, function, loop[0], compiled=True)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
         for kind, own in zip(kinds, loop, strict=True)

@@ -19,9 +19,11 @@ import numpy as np
 from weft.codegen import OPS, find_op
 from weft.dsl.array import LOOKS, Array
 from weft.dsl.immediate import BASIC, COMMON, Way, plainly, way_of
+from weft.dsl.inner_loops import note_numpys
 from weft.dsl.methods import AT_ONCE
 from weft.dsl.native_elements import put_elements_first
 from weft.dsl.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
+from weft.dsl.native_loops import DOT, MODES, put_loops_first
 from weft.dsl.native_operands_text import Mode
 from weft.dsl.numpy_face import WrappedFunction
 from weft.dsl.own_names import OWN
@@ -87,6 +89,7 @@ def _signature(function: Callable[..., Any]) -> Signature:
 # Functions and methods whose results may be views.
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
 _PRODUCTS = ("dot", "matmul", "inner")
+_BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}
 # Functions and methods of one array and axes, with one new array or a number.
 _PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
 # Builtins in the place of methods, and what they call where the work is not small.
@@ -142,7 +145,12 @@ def _mode_of(name: str) -> Mode | None:
 def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
     """Return native code for a function of weft's that NumPy's of its name does where arrays are small."""
     mode = _mode_of(name)
-    return slow if mode is None else make_immediate(mode, plainly(getattr(np, name)), slow).call
+    if mode is None:
+        return slow
+    builtin = make_immediate(mode, plainly(getattr(np, name)), slow)
+    if name in _BY_LOOPS:
+        builtin = put_loops_first(builtin, _BY_LOOPS[name])
+    return builtin.call
 
 
 # Ufuncs that fold in native code.
@@ -170,9 +178,16 @@ def _install() -> None:
         if (kind, name) not in INSTALLED:
             # (a method in Python, or native code that records)
             slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
-            made.append((kind, name, make_immediate(mode, way, slow, table)))
-            INSTALLED[kind, name] = made[-1][2], slow
+            builtin = make_immediate(mode, way, slow, table)
+            INSTALLED[kind, name] = builtin, slow
+            if mode in MODES and (way is None or way.table or mode is Mode.PRODUCT):
+                builtin = put_loops_first(builtin, mode, way.table if way is not None else 0, table)
+            made.append((kind, name, builtin))
 
+    for row in OPS.values():
+        ufunc = getattr(np, row.ufunc or "", None)
+        if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
+            note_numpys(row.name, ufunc, way_of(row).types)
     for row in OPS.values():
         name = row.dunder
         if not name:
@@ -187,7 +202,7 @@ def _install() -> None:
         if f"__r{name}__" in vars(Array):
             add(Array, f"__r{name}__", Mode.REFLECTED, way)
             written = way_of(row, getattr(operator, f"__i{name}__"))
-            add(Array, f"__i{name}__", Mode.IN_PLACE, Way(written.function, written.types, {}, None))
+            add(Array, f"__i{name}__", Mode.IN_PLACE, Way(written.function, written.types, {}, None, 0, way.table))
     basic = dict.fromkeys(BASIC, 1)
     add(Array, "__getitem__", Mode.SHOW, plainly(operator.getitem), basic)
     add(Array, "__setitem__", Mode.PUT, None, basic)

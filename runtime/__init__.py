@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
-    from weft.runtime.cpu.ufuncs import make_fold_ufunc, make_map_ufunc
+    from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
     from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -62,7 +62,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
-        "weft.runtime.cpu.ufuncs": "make_fold_ufunc make_map_ufunc",
+        "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
         "weft.runtime.cpu.operators": "put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
@@ -146,9 +146,11 @@ __all__ = [
     "disassemble",
     "divide_axis",
     "disk_cache",
+    "find_inner_loop",
     "find_libdevice",
     "find_tool",
     "get_device",
+    "is_kept",
     "kernel_number",
     "key_material",
     "largest_buffers",
@@ -156,7 +158,7 @@ __all__ = [
     "load_llvm",
     "make_fold_ufunc",
     "make_map_ufunc",
-    "is_kept",
+    "numpy_function",
     "override",
     "probe",
     "put_call",

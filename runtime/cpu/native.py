@@ -202,6 +202,8 @@ class Builtin:
         The native function.
     table : bytes
         What it is bound to.
+    named : tuple of str
+        `name` and `doc`.
 
     Raises
     ------
@@ -219,7 +221,7 @@ class Builtin:
         doc: str = "",
     ) -> None:
         check_objects()
-        self._objects = objects
+        self._objects, self.named = objects, (name, doc)
         self._function = obtain_native(entry, text)
         python = [python_function(name) for name in PYTHON]
         self._name = sys.intern("address")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.loader import HostFunction
-from weft.runtime.cpu.native import Text, check_objects, lasting, obtain_native
+from weft.runtime.cpu.native import HEADER, Text, check_objects, lasting, obtain_native
 from weft.runtime.errors import CompileError
 
 # Words of the data of an elementwise loop: its entry, the number of operands, then the binary logarithms of their item sizes.
@@ -32,6 +32,7 @@ BLOCK_BYTES = 16 * BLOCK
 # Positions in the table of NumPy's C interface for ufuncs.
 _MAKE, _MAKE_WITH_SIGNATURE = 1, 31
 _NONE = -1  # PyUFunc_None: no identity
+_LOOPS = HEADER + 16, HEADER + 24  # where a ufunc has its inner loops, and their data
 
 # How the flags are read into the word ``%flags``, and written back; elsewhere they stay raised.
 _FLAGS = {
@@ -85,21 +86,38 @@ def _make(
     return made
 
 
-@cache
-def _interface(place: int) -> Any:
-    """A function of NumPy's C interface for ufuncs."""
+def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
+    """Return the inner loop of a ufunc for operands of one dtype: its address and data, and the dtype of the result.
+
+    None where it has none.
+    """
+    begin = dtype.char * ufunc.nin + "->"
+    place = next((k for k, types in enumerate(ufunc.types) if types.startswith(begin)), None)
+    if place is None or ufunc.nout != 1:
+        return None
+    functions, data = (ctypes.c_int64.from_address(id(ufunc) + at).value for at in _LOOPS)
+    loop = ctypes.c_int64.from_address(functions + 8 * place).value
+    return loop, data and ctypes.c_int64.from_address(data + 8 * place).value, np.dtype(ufunc.types[place][-1])
+
+
+def numpy_function(name: str, place: int) -> int:
+    """Return the address of a function of NumPy's C interface "_ARRAY_API" or "_UFUNC_API"."""
     check_objects()
-    capsule = getattr(np._core._multiarray_umath, "_UFUNC_API", None)  # type: ignore[attr-defined]
+    capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:
-        raise CompileError("this NumPy shows no C interface for ufuncs")
+        raise CompileError("this NumPy shows no C interface")
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))[place] or 0
+
+
+@cache
+def _interface(place: int) -> Any:
     c = ctypes.c_int
     arguments = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, c, c, c, c, ctypes.c_char_p, ctypes.c_char_p, c]
     if place == _MAKE_WITH_SIGNATURE:
         arguments.append(ctypes.c_char_p)
-    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(table[place])
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(numpy_function("_UFUNC_API", place))
 
 
 @cache
