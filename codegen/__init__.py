@@ -5,7 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from weft.codegen.kernel_ir.dtypes import bfloat16, dtype_kind, is_bfloat16, is_half, is_supported, widened
+from weft.codegen.kernel_ir.dtypes import (
+    bfloat16,
+    dtype_kind,
+    is_bfloat16,
+    is_half,
+    is_supported,
+    native_dtype,
+    widened,
+)
 from weft.codegen.ops import (
     FOLD_LANES,
     OPS,
@@ -114,6 +122,7 @@ __all__ = [
     "is_host_described",
     "is_loaded",
     "is_supported",
+    "native_dtype",
     "join_kernels",
     "dtype_kind",
     "kernel_digest",

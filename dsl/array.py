@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.codegen import is_supported
+from weft.codegen import is_supported, native_dtype
 from weft.dsl.host_values import adopt, overlaps, values_of, view_of
 from weft.dsl.numbers import SLOT_TYPES
 from weft.dsl.objections import UnsupportedDtypeError, check_unmasked
@@ -420,11 +420,12 @@ def convert(value: Any, device: Device | None = None) -> Array:
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
     if from_host.size <= IMMEDIATE[0] and device.small_on_host:
-        return born(np.array(from_host, from_host.dtype.newbyteorder("="), order="C"), device)
-    native = np.ascontiguousarray(from_host, from_host.dtype.newbyteorder("=")).reshape(from_host.shape)
+        return born(np.array(from_host, native_dtype(from_host.dtype), order="C"), device)
+    dtype = native_dtype(from_host.dtype)
+    native = np.ascontiguousarray(from_host, dtype).reshape(from_host.shape)
     buffer = device.upload(native)
     buffer.origin = user_location()
-    return wrap(Storage(native.shape, native.dtype, device, buffer))
+    return wrap(Storage(native.shape, dtype, device, buffer))
 
 
 def from_protocol(value: Any) -> Any:

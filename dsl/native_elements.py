@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.dsl.array import LOOKS, Array
 from weft.dsl.host_values import DATA
-from weft.dsl.native_objects_text import COUNT, DTYPE, ITEMS, LENGTHS, NUMBER
+from weft.dsl.native_objects_text import COUNT, ITEMS, LENGTHS
 from weft.dsl.native_operands_text import OperandText
 from weft.fusion import Storage
 from weft.runtime import HEADER, IMMEDIATE, Buffer, Builtin, CompileError, Text, python_function, slots_of
@@ -100,14 +100,11 @@ class _Element(OperandText):
         t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", "array", "give.up")
         t.label("array")
         values = self._values("element", first)
-        dtype = self._word(values, DTYPE)
-        number = t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
+        number = self._number("native", values)
         t.branch(f"icmp ule i64 {number}, {_MOST}", "usual", "give.up")
         t.label("usual")
         entry = t.at(known["dtypes"], t.new(f"mul i64 {number}, {_ENTRY}"))
-        # (one of the other byte order is another object)
-        t.branch(f"icmp eq ptr {t.load(entry, 0, 'ptr')}, {dtype}", "known", "give.up")
-        t.label("known")
+        self._check(t.load(entry, 0, "ptr"), "known", "give.up")
         self._kind, self._bytes = t.load(entry, 1, "ptr"), t.load(entry, 2)
         self._least, self._greatest = t.load(entry, 3), t.load(entry, 4)
         place = self._place(values)

@@ -30,7 +30,7 @@ from weft.dsl.inner_loops import (
     RESULT_BYTES,
     note_loop,
 )
-from weft.dsl.native_objects_text import DTYPE, FLAGS, ITEMS, LENGTHS, NUMBER
+from weft.dsl.native_objects_text import FLAGS, ITEMS, LENGTHS
 from weft.dsl.native_operands_text import Mode, OperandText
 from weft.dsl.ufunc import UFunc
 from weft.fusion import Storage
@@ -130,7 +130,7 @@ class _Loop(OperandText):
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
         self._home, self._lead = (t.new("alloca ptr") for _ in range(2))
-        self._product, self._in_order, self._overflow = (t.new("alloca i64") for _ in range(3))
+        self._product, self._in_order, self._overflow, self._lead_number = (t.new("alloca i64") for _ in range(4))
         self._things, self._arrays, self._starts, self._args, self._pair = (
             t.new("alloca ptr, i64 3") for _ in range(5)
         )
@@ -225,11 +225,14 @@ class _Loop(OperandText):
         t.store(t.new(f"and i64 {t.load(self._in_order, 0)}, {flags}"), self._in_order, 0)
         t.branch(f"icmp eq i64 {t.new(f'and i64 {flags}, {_ALIGNED}')}, 0", "give.up", "operand.aligned")
         t.label("operand.aligned")
+        number = self._number("operand.native", values)
         before = t.load(self._lead, 0, "ptr")
         t.do(f"store ptr {values}, ptr {self._lead}")
+        number_before = t.load(self._lead_number, 0)
+        t.store(number, self._lead_number, 0)
         t.branch(f"icmp eq ptr {before}, null", "operand.end", "operand.second")
         t.label("operand.second")
-        same = t.new(f"icmp eq ptr {self._word(before, DTYPE)}, {self._word(values, DTYPE)}")
+        same = t.new(f"icmp eq i64 {number_before}, {number}")
         products = [t.new(f"icmp eq i64 {self._mode}, {each}") for each in (Mode.PRODUCT, DOT)]
         product = t.new(f"or i1 {products[0]}, {products[1]}")
         alike = t.new(f"icmp eq i32 {self._word(before, LENGTHS - 8, 'i32')}, {self._word(values, LENGTHS - 8, 'i32')}")
@@ -245,14 +248,11 @@ class _Loop(OperandText):
         t.end_loop("operand", reached=True)
         self._check(t.load(self._lead, 0, "ptr"), "lead", "give.up")
         self._first = t.load(self._lead, 0, "ptr")
-        dtype = self._word(self._first, DTYPE)
-        self._number = t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
-        t.branch(f"icmp ule i64 {self._number}, {MOST}", "lead.known", "give.up")
+        self._kind = t.load(self._lead_number, 0)
+        t.branch(f"icmp ule i64 {self._kind}, {MOST}", "lead.known", "give.up")
         t.label("lead.known")
-        self._entry = t.at(self._loops, t.new(f"add i64 {HEAD}, {t.new(f'mul i64 {self._number}, {ENTRY}')}"))
-        # (one of the other byte order is another object)
-        t.branch(f"icmp eq ptr {t.load(self._entry, OPERAND, 'ptr')}, {dtype}", "lead.listed", "give.up")
-        t.label("lead.listed")
+        self._entry = t.at(self._loops, t.new(f"add i64 {HEAD}, {t.new(f'mul i64 {self._kind}, {ENTRY}')}"))
+        self._check(t.load(self._entry, OPERAND, "ptr"), "lead.listed", "give.up")
         t.branch(f"icmp eq i64 {t.load(self._entry, COMPILED)}, 0", "lead.usable", "lead.compiled")
         t.label("lead.compiled")
         home = t.load(self._home, 0, "ptr")
@@ -269,7 +269,7 @@ class _Loop(OperandText):
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
-            t.new(f"icmp eq i64 {self._number}, {np.dtype(code).num}") for code in ("f8", "c16", "i8")
+            t.new(f"icmp eq i64 {self._kind}, {np.dtype(code).num}") for code in ("f8", "c16", "i8")
         )
         real = t.new(f"or i1 {is_double}, {is_complex}")
         k = t.begin_loop("number", self._inputs)

@@ -5,6 +5,7 @@ In: a text that has begun, with the words it knows and the offsets of slots. Out
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 from weft.dsl.host_values import DATA
@@ -12,10 +13,11 @@ from weft.runtime import Text
 
 # Offsets in NumPy's array objects and dtypes, which its ABI fixes.
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
-NUMBER = 28
+ORDER, NUMBER = 26, 28
 WRITABLE = 0x400  # among an array's flags
 TYPE = 8  # where an object has its type
 ITEMS = tuple.__basicsize__
+_OTHER = ">" if sys.byteorder == "little" else "<"  # the order of bytes that is not this machine's
 COUNT = ITEMS - 8  # where a tuple says how many
 
 
@@ -58,6 +60,15 @@ class ObjectText:
 
     def _drop(self, value: str) -> None:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
+
+    def _number(self, name: str, values: str) -> str:
+        """The number of an array's dtype, on to ``name``; to ``give.up`` where it is of the other byte order."""
+        t = self._t
+        dtype = self._word(values, DTYPE)
+        # (an object of its own may stand for the dtype that NumPy has once: an unpickled one)
+        t.branch(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(_OTHER)}", "give.up", name)
+        t.label(name)
+        return t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
 
     def _axes(self, values: str) -> str:
         return self._t.new(f"sext i32 {self._word(values, AXES, 'i32')} to i64")

@@ -24,6 +24,11 @@ def is_supported(dtype: np.dtype) -> bool:
     return dtype.char in _CODES or is_bfloat16(dtype)
 
 
+def native_dtype(dtype: np.dtype) -> np.dtype:
+    """NumPy's own object of a supported dtype, in this machine's byte order."""
+    return np.dtype(dtype.type)
+
+
 def dtype_kind(dtype: np.dtype) -> str:
     """NumPy's kind of a dtype (b, i, u, f, c); f also for bfloat16."""
     return "f" if is_bfloat16(dtype) else dtype.kind

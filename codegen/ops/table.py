@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.dtypes import dtype_kind, is_bfloat16, is_supported
+from weft.codegen.kernel_ir.dtypes import dtype_kind, is_bfloat16, is_supported, native_dtype
 from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops import arithmetic, elementary, logic, machine
 from weft.codegen.ops.definition import OpDef
@@ -76,7 +76,7 @@ def resolve_dtypes(
             operands = tuple(np.dtype(type(k(0))) if not isinstance(k, np.dtype) else k for k in operands)
         forced = {} if dtype is None else {"signature": (None,) * op.arity + (dtype,)}
         found = ufunc.resolve_dtypes((*operands, None), **forced)
-        chosen = tuple(np.dtype(d.newbyteorder("=")) for d in found)
+        chosen = tuple(map(native_dtype, found))
         if not all(map(is_supported, chosen)):
             raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
         return chosen[:-1], chosen[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -265,4 +266,10 @@ def test_the_loops_are_called() -> None:
     assert type(behind) is Builtin and python_function("Py_IncRef")
     assert add(x, x).tolist() == [0, 2, 4]
     assert add(x, 1).tolist() == [1, 2, 3]
+    # an array of a dtype's own object, as unpickled ones have, and parts of a large array
+    again = wf.asarray(np.arange(3, dtype=pickle.loads(pickle.dumps(np.dtype(float)))))
+    large = wf.asarray(np.ones((200, 200)))[0, :3]
+    large._values  # noqa: B018
+    assert add(again, x).tolist() == [0, 2, 4]
+    assert add(x, large).tolist() == [1, 2, 3]
     assert native_loops.put_loops_first(behind, native_loops.DOT).call(x, x) == 5.0
