@@ -147,7 +147,9 @@ def own(value: Any, before: Iterable[Any]) -> Any:
     """
     if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
         if not any(np.may_share_memory(value, each) for each in before if isinstance(each, np.ndarray)):
-            return value.copy("C")
+            copied = value.copy("C")
+            copied.flags.writeable = value.flags.writeable
+            return copied
     return value
 
 
