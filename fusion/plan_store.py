@@ -23,7 +23,7 @@ import weft.codegen as codegen  # (what it names loads when it is used)
 from weft.fusion.expr import Expr
 from weft.fusion.plan import Shown
 from weft.fusion.plan_records import PlanRecord
-from weft.runtime import Device, ObjectCode, disk_cache, key_material, setting
+from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting
 
 # Records of a form, and bytes of one of them. The oldest of a form goes.
 MOST_RECORDS = 24
@@ -82,6 +82,26 @@ def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -
     head = json.dumps([[exact, len(text)] for exact, text in texts])
     content = "\n".join([head, "".join(text for _, text in texts)]).encode("ascii")
     cache.put(key, ObjectCode("plan", "", content, device.target.name, ()))
+
+
+def read_lost(form: Any, device: Device) -> float:
+    """Return the seconds that earlier processes lost by interpreting a form."""
+    cache, key = _lost(form, device)
+    found = cache.get(key) if cache is not None else None
+    return float(found.code) if found is not None and found.kind == "lost" else 0.0
+
+
+def note_lost(form: Any, device: Device, seconds: float) -> None:
+    """Write down how many seconds have been lost by interpreting a form."""
+    cache, key = _lost(form, device)
+    if cache is not None:
+        cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
+
+
+def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
+    """The cache, if plans are kept there, and what the seconds lost by interpreting a form are found by."""
+    key = _key(form, device) if is_open(device) and codegen.is_host_described() else None
+    return (None, b"") if key is None else (disk_cache(), key + b" lost")
 
 
 def _entry(form: Any, device: Device) -> ObjectCode | None:

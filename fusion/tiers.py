@@ -1,8 +1,8 @@
 """The choice between interpreting and compiling, and the net below the optimizer.
 
 In: a graph that no plan in memory is for. Out: whether it was interpreted. A form is compiled once interpreting it has lost
-as much time as compiling it is expected to take (ski rental), or at once if a single run would lose that much. Invariant: both
-give the same bits; only below the net, where planning failed, a sum may be in NumPy's order.
+as much time as compiling it is expected to take (ski rental, which goes on over processes), or at once if a single run would
+lose that much. Invariant: both give the same bits; only below the net, where planning failed, a sum may be in NumPy's order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import Any
 
-from weft.fusion import resized
+from weft.fusion import plan_store, resized
 from weft.fusion.expr import Expr, topological
 from weft.fusion.graph import Graph
 from weft.fusion.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
@@ -36,13 +36,16 @@ from weft.runtime import (
 
 PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
-# Seconds: to plan a program, an operation of it, and its kernels; to compile a primitive; to interpret a step, an element.
-PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.015, 0.0003, 0.04, 0.08
+# Seconds: to load the planner and LLVM; to plan a program, an operation of it, and its kernels; to compile a primitive; to
+# interpret a step, an element.
+START, PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.1, 0.01, 0.0003, 0.025, 0.08
 STEP, ELEMENT = 5e-6, 1e-9
 # Different operations that share a kernel, roughly (iterations over the same shapes have the same kernels), and the share of an
 # interpreted run that a plan would save.
 TOGETHER = 8
 LOST = 0.75
+# What a form loses is noted on disk whenever it is this share of its price more.
+NOTED = 0.125
 # Errors that are the user's to see: no plan would help.
 _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
@@ -55,6 +58,8 @@ class Form:
     price: float = 0.0
     broken: bool = False  # planning failed
     due: bool = False  # to be compiled, or has been
+    key: Any = None
+    noted: float = 0.0  # seconds lost that are noted on disk
 
 
 # Programs of graphs that were interpreted, None where only a plan has the bits, and their forms. Bounded, as are the forms.
@@ -65,6 +70,8 @@ class _Rate:
     """How long compiling takes, measured against what was expected: less where the disk cache has the code."""
 
     factor = 1.0
+    start = START  # what loading the planner costs, less what programs of any form have lost; 0 once it is loaded
+    loaded = False  # the planner
 
 
 _forms: OrderedDict[int, Form] = OrderedDict()
@@ -81,6 +88,9 @@ def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, boo
     found = _form_of(hash(form.key))
     if how == "always" or found.broken:
         return found, True
+    if not found.price:
+        found.key = form.key
+        found.lost = found.noted = plan_store.read_lost(form.key, epoch.device)
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
     different = {
         (node.kind, node.op, node.dtype, node.shape, *(each.kind for each in node.operands)) for node in operations
@@ -95,7 +105,7 @@ def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, boo
         if node.kind == "map" and not is_ready(node.op, node.attrs, node.dtype)
     }
     due = found.lost + LOST * seconds + PRIMITIVE * _Rate.factor * len(missing)
-    return found, due < found.price
+    return found, due < found.price + _Rate.start
 
 
 def _form_of(key: int) -> Form:
@@ -110,6 +120,8 @@ def _form_of(key: int) -> Form:
 
 def note_compiled(form_price: float, seconds: float) -> None:
     """Learn from how long planning and compiling took."""
+    begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
+    seconds -= 0.0 if begun else min(START, seconds)
     if form_price > 0:
         _Rate.factor = min(4.0, max(0.05, 0.7 * _Rate.factor + 0.3 * _Rate.factor * seconds / form_price))
 
@@ -166,7 +178,7 @@ def _goes_on(form: Form) -> bool:
     """Whether what was interpreted before is interpreted again."""
     if setting("debug") or setting("dump"):
         return False
-    return setting("interpret") == "always" or (not form.due and form.lost < form.price)
+    return setting("interpret") == "always" or (not form.due and form.lost < form.price + _Rate.start)
 
 
 def _interpret(
@@ -180,7 +192,12 @@ def _interpret(
     except NeedsKernelError:
         _keep_program(key, None, form)
         return False
-    form.lost += LOST * (thread_time() - begin)
+    lost = LOST * (thread_time() - begin)
+    form.lost += lost
+    _Rate.start = max(0.0, _Rate.start - lost)
+    if form.key is not None and form.lost > form.noted + NOTED * form.price:
+        plan_store.note_lost(form.key, epoch.device, form.lost)
+        form.noted = form.lost
     return True
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal
 
-Kind = Literal["object", "ptx", "cubin", "bitcode", "facts", "plan"]
+Kind = Literal["object", "ptx", "cubin", "bitcode", "facts", "plan", "lost"]
 # A line of PTX says which limits of registers to try in turn until nothing spills: this, and the numbers. It is written with
 # the first of them.
 REGISTER_AIMS = "// registers: "
@@ -18,8 +18,9 @@ class ObjectCode:
 
     Attributes
     ----------
-    kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan"}
-        Host object file, PTX text (UTF-8), cubin or LLVM's bitcode; or no code, but something found out about a target, in `launch`, or plans.
+    kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan", "lost"}
+        Host object file, PTX text (UTF-8), cubin or LLVM's bitcode; or no code, but something found out about a target, in `launch`, plans, or
+        seconds lost by interpreting a form.
     entry : str
         The symbol of the kernel.
     code : bytes

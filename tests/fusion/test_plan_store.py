@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 import weft as wf
 from weft import codegen
 from weft.codegen.obtain import CodeCache
-from weft.fusion import execute, plan_store, resized
+from weft.fusion import execute, plan_store, resized, tiers
 from weft.fusion.sizes import Computation
 from weft.runtime import CacheWarning, disk_cache, override
 
@@ -210,6 +211,32 @@ def test_profiles_tell_of_plans_that_were_read(monkeypatch: pytest.MonkeyPatch) 
             notes.append([launch.note for launch in p.launches])
         assert notes[0] == notes[1]
         assert any("test_plan_store.py" in member for note in notes[1] for member in note.members)
+
+
+def test_the_time_lost_by_interpreting_is_known_to_the_next_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = wf.asarray(np.arange(500.0)), wf.asarray(np.ones(500))
+    with override(interpret="never"):
+        wf.evaluate(chain(x, y))  # (so that the CPU is described on disk)
+    processes = 0
+    with override(interpret="auto"):
+        made = 0
+        while not made and processes < 50:
+            forget(monkeypatch)
+            monkeypatch.setattr(tiers, "_forms", OrderedDict())
+            monkeypatch.setattr(tiers, "_programs", OrderedDict())
+            monkeypatch.setattr(tiers._Rate, "start", 0.0)
+            with monkeypatch.context() as patch:  # a run costs about a third of a compilation
+                patch.setattr(tiers, "thread_time", ticks(tiers.KERNEL / 2))
+                found, made, _ = counts(lambda: np.asarray(chain(x, y + 1)))
+            processes += 1
+            assert np.allclose(found, np.sqrt(np.asarray(x) * 2 + np.asarray(y + 1)) - np.asarray(x) / 3.7, rtol=1e-15)
+    assert 1 < processes < 50
+
+
+def ticks(step: float) -> Callable[[], float]:
+    """A clock that goes on by a step whenever it is read."""
+    now = itertools.count()
+    return lambda: step * next(now)
 
 
 def test_a_computation_is_data() -> None:
