@@ -258,7 +258,7 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
                 if result is values:
                     return array
                 if base is values or base is values.base:
-                    return seen(array, result)
+                    return array if type(array) is Scalar and not result.shape else seen(array, result)
         elif given and any(result is values for values, _ in given):
             return next(array for values, array in given if result is values)
         if base is not None or not result.flags.c_contiguous:

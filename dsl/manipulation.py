@@ -21,8 +21,10 @@ from weft.fusion import reshape as reshape_expr
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
     """Another view of an array's storage; without a view where it shows all of it in order.
 
-    A number with axes put around it is a copy: the number is not changed by who writes to that.
+    A number with axes put around it is a copy: the number is not changed by who writes to that. Without axes it is the number.
     """
+    if type(array) is Scalar and not shape:
+        return array
     storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
     kind = ReadOnly if type(array) is ReadOnly else Array
     if not offset and shape == storage.shape and strides == contiguous_strides(shape):

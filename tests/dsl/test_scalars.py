@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,23 @@ def test_a_value_is_kept_when_its_array_changes() -> None:
     assert float(made + 1) == 4
     made[()] = 5
     assert (float(made + 1), float(made)) == (6, 5)
+
+
+@pytest.mark.parametrize("limit", [0, 16384])
+@pytest.mark.parametrize("turned", ["T", "squeeze", "transpose", "flip", "reshape", "ellipsis"])
+def test_views_of_a_number_without_axes_are_numbers(turned: str, limit: int) -> None:
+    views: dict[str, Callable[[Any], Any]] = {
+        "T": lambda s: s.T,
+        "squeeze": lambda s: s.squeeze(),
+        "transpose": wf.transpose,
+        "flip": wf.flip,
+        "reshape": lambda s: s.reshape(()),
+        "ellipsis": lambda s: s[()],
+    }
+    with override(immediate=limit):
+        number = views[turned]((wf.asarray(np.ones((300, 400))) * 2).sum())
+        number /= wf.asarray(np.arange(1.0, 4.0))  # (which an array without axes refuses)
+        assert number.tolist() == [240_000, 120_000, 80_000]
 
 
 def test_they_are_numbers() -> None:

@@ -143,9 +143,10 @@ def exact(value: Any) -> bool:
 def own(value: Any, before: Iterable[Any]) -> Any:
     """A result of NumPy's as weft has it: what shares no memory with values from `before` has its own, in C order.
 
-    (NumPy's elements at indices along an inner axis are a transposed view of an array that nobody has.)
+    (NumPy's elements at indices along an inner axis are a transposed view of an array that nobody has. Steps back, or none, are
+    those of a view in weft too.)
     """
-    if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+    if isinstance(value, np.ndarray) and not value.flags.c_contiguous and min(value.strides) > 0:
         if not any(np.may_share_memory(value, each) for each in before if isinstance(each, np.ndarray)):
             copied = value.copy("C")
             copied.flags.writeable = value.flags.writeable
