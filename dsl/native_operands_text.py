@@ -192,6 +192,24 @@ class OperandText(ObjectText):
         t.do(f"store ptr {home}, ptr {self._home}")
         return values
 
+    def _of_protocol(self, fewer: str) -> str:
+        """What the table has for the ufunc that ``__array_ufunc__`` is called for, on to ``protocol.way``.
+
+        To `fewer` where operands are missing, to ``give.up`` for a method of the ufunc and for one that the table has not.
+        """
+        t, known = self._t, self._known
+        t.label("protocol")
+        t.branch("icmp sgt i64 %count, 3", "protocol.some", fewer)
+        t.label("protocol.some")
+        named = f"ptr {t.load('%given', 2, 'ptr')}, ptr {known['call']}"
+        differs = t.new(f"call i32 {known['PyUnicode_Compare']}({named})")
+        t.branch(f"icmp eq i32 {differs}, 0", "protocol.call", "give.up")
+        t.label("protocol.call")
+        theirs = t.load("%given", 1, "ptr")
+        listed = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {theirs})")
+        self._check(listed, "protocol.way", "give.up")
+        return listed
+
     def _is_free(self, name: str, thing: str, values: str) -> None:
         """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
         t = self._t
