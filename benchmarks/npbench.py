@@ -159,8 +159,9 @@ def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
         info = description(folder, name)
 
         def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-            if side in (WEFT, EMPTY_CACHE, NUMPY):
-                return compare(ours, theirs, growing(info))  # noqa: B023 - called in this turn of the loop
+            # (where errors grow, NumPy's own results move as far for inputs that are one unit in the last place off)
+            if side in (WEFT, EMPTY_CACHE, NUMPY) and not growing(info):  # noqa: B023 - called in this turn of the loop
+                return compare(ours, theirs)
             return compare_port(info, ours, theirs)  # noqa: B023 - called in this turn of the loop
 
         spec = {"suite": "npbench", "name": name, "folder": str(folder.resolve()), "preset": preset}
