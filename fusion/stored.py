@@ -29,7 +29,8 @@ PART_COST = 2
 # Choices in choices: each branch is written down with all that it computes.
 BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
-# Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part.
+# Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part, unless the
+# parts write as much as there is: then one kernel moves fewer bytes.
 SMALL_RESULT = 1 << 18
 
 
@@ -139,12 +140,13 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
 def _in_one_go(update: Expr, count: int) -> bool:
     """Whether a result of so many parts is better written by one kernel."""
-    base = update
+    base, written = update, 0
     for _ in range(count):
+        written += base.operands[1].size
         base = base.operands[0]
     if base.kind == "empty":
         return count > 1
-    return base.kind == "constant" or update.nbytes <= SMALL_RESULT
+    return base.kind == "constant" or update.nbytes <= SMALL_RESULT or written >= update.size
 
 
 def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr, set[object]]) -> None:
