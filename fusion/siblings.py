@@ -1,8 +1,9 @@
 """Siblings: what else an evaluation computes because it costs nothing more.
 
 In: the live versions of an epoch, and which of them are wanted. Out: the `Schedule` of the wanted ones, of live values on
-the way to them, and of live reductions that the same kernels can fold while they go over their inputs. Always true: a
-sibling reads no memory and needs no kernel that the wanted ones do not need, and is small next to what is read.
+the way to them, of live values that go on from updates on that way, and of live reductions that the same kernels can fold while
+they go over their inputs. Always true: such a reduction reads no memory and needs no kernel that the wanted ones do not need, and
+is small next to what is read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ SMALL = 16
 MOST = 32
 
 FOLLOWED = frozenset({"map", "view", "constant", "scalar", "iota", "reduce"})
+CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 
 
 def schedule_versions(
@@ -29,6 +31,11 @@ def schedule_versions(
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
     rest = [v for v in dict.fromkeys(versions) if v not in needed]
+    going_on = _going_on(rest, needed)
+    if going_on:
+        outputs += going_on
+        needed.update(topological(going_on))
+        rest = _without(rest, going_on)
     found = _candidates(rest, needed)
     if found:
         chosen = _joining(schedule([*outputs, *found], _without(rest, found)), needed, found)
@@ -37,6 +44,29 @@ def schedule_versions(
             if not _alone(together, needed):
                 return together
     return schedule(outputs, rest)
+
+
+def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
+    """Values that go on from updates of memory that are needed: later, they would need a copy of that memory, and all of the
+    update once more."""
+    updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
+    room = sum(node.nbytes for node in needed)
+    found: list[Expr] = []
+    for version in versions[:MOST] if updated else ():
+        own: list[Expr] = []
+        follows = False
+        for node in topological([version], lambda n: n in needed or n.kind not in CONTINUED):
+            if node in needed:
+                follows = follows or node in updated
+            elif node.kind in CONTINUED:
+                own.append(node)
+            elif node.kind != "leaf":
+                break
+        else:
+            room -= sum(node.nbytes for node in own)
+            if follows and room >= 0:
+                found.append(version)
+    return found
 
 
 def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -> list[Expr]:

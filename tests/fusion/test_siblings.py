@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,43 @@ def test_folds_around_a_mean_come_with_it() -> None:
     assert float(spread) == pytest.approx(A.std(), rel=1e-5)
     assert float(distances) == pytest.approx(A.var() * A.size * 10, rel=1e-5)
     assert kernels() == 2  # the parts, and then their results
+
+
+def test_what_goes_on_from_an_update_is_evaluated_with_it() -> None:
+    def step(e: Any, h: Any, fading: Any) -> tuple[Any, Any]:
+        h[:, :-1] -= 0.5 * (e[:, 1:] - e[:, :-1])
+        e[:, 1:-1] += 0.5 * (h[:, 1:-1] - h[:, :-2])
+        e *= fading
+        h *= fading
+        return e, h
+
+    x, y, z = (A.astype(np.float64) + k for k in range(3))
+    e, h = step(wf.asarray(x), wf.asarray(y), wf.asarray(z))
+    wf.evaluate(wf.asarray(A))
+    wf.reset_statistics()
+    first = float(e[7, 5])
+    moved, made = wf.statistics()["bytes"], kernels()
+    mine = np.asarray(h)  # (nothing is left to do)
+    assert (wf.statistics()["bytes"], kernels()) == (moved, made)
+    theirs, wanted = step(x.copy(), y.copy(), z)
+    assert first == theirs[7, 5] and np.array_equal(mine, wanted) and np.array_equal(e, theirs)
+
+
+def test_parts_that_write_as_much_as_there_is_share_a_kernel() -> None:
+    def apply(u: Any, east: Any, north: Any, diagonal: Any) -> Any:
+        found = diagonal * u
+        found[1:] -= east * u[:-1]
+        found[:-1] -= east * u[1:]
+        found[:, 1:] -= north * u[:, :-1]
+        found[:, :-1] -= north * u[:, 1:]
+        return found
+
+    rng = np.random.default_rng(7)
+    shapes = (260, 250), (259, 250), (260, 249), (260, 250)  # (too large to be a small result)
+    given = [rng.standard_normal(shape) for shape in shapes]
+    wf.reset_statistics()
+    found = np.asarray(apply(*map(wf.asarray, given)))
+    assert kernels() == 1 and np.array_equal(found, apply(*given))
 
 
 def test_siblings_of_an_overwritten_version_keep_its_values() -> None:
