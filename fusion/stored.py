@@ -126,7 +126,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
                 fresh[node] = count + 1
     parts: set[Expr] = set()
     for node in reversed(order):
-        if node not in fresh or node in handed or (node in outputs and not _in_one_go(node, fresh[node])):
+        if node not in fresh or node in handed or (node in outputs and not _in_one_go(node, fresh[node], users)):
             continue
         written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
         if all(u in parts for u in written):
@@ -138,15 +138,20 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     return parts
 
 
-def _in_one_go(update: Expr, count: int) -> bool:
+def _in_one_go(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
     """Whether a result of so many parts is better written by one kernel."""
-    base, written = update, 0
+    base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size
+        # (what is read elsewhere would be computed again for each reading: steps in time)
+        in_order = in_order and all(
+            user is base or (user.kind == "view" and (user.shape, *user.attrs) == base.attrs)
+            for user in users[base.operands[0]]
+        )
         base = base.operands[0]
     if base.kind == "empty":
         return count > 1
-    return base.kind == "constant" or update.nbytes <= SMALL_RESULT or written >= update.size
+    return base.kind == "constant" or update.nbytes <= SMALL_RESULT or (in_order and written >= update.size)
 
 
 def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr, set[object]]) -> None:
