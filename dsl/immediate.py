@@ -303,6 +303,9 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
     if kind is tuple or kind is list:
         if len(value) > left:
             return MISSED
+        if not recording.held:  # (together, not one after the other)
+            pending = [each._storage for each in value if type(each) is Scalar]
+            evaluate([each for each in pending if each.device.name == "cpu"])
         taken = []
         for each in value:
             taken.append(take_host(each, found, left))

@@ -200,9 +200,12 @@ class _Operator(ObjectText):
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
-        t.branch("icmp eq i64 %count, 3", "set.where", "slow")
+        t.branch("icmp eq i64 %count, 3", "set.value", "slow")
+        t.label("set.value")
+        # (only writes of these to views are found again: an array that is bound here could not be written to at the call)
+        value = self._type(t.load("%given", 2, "ptr"))
+        self._go_where("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
         t.label("set.where")
-        # (only views are found again: what is bound for other indices could not be written to at the call)
         index = t.load("%given", 1, "ptr")
         kind = self._type(index)
         self._go_where(
