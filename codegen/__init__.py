@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from weft.codegen.passes.map_axes_lookback import share_rows
     from weft.codegen.passes.map_axes_rows import threads_of
     from weft.codegen.passes.map_axes_sweep import THREADS as SWEEP_THREADS
-    from weft.codegen.passes.unroll_folds import SHORT as SHORT_FOLD
     from weft.codegen.target import Target
 
 __getattr__ = lazy_names(
@@ -73,7 +72,6 @@ __getattr__ = lazy_names(
         "weft.codegen.passes.map_axes_lookback": "SHARED_ROW=TILE share_rows",
         "weft.codegen.passes.map_axes_rows": "threads_of",
         "weft.codegen.passes.map_axes_sweep": "SWEEP_THREADS=THREADS",
-        "weft.codegen.passes.unroll_folds": "SHORT_FOLD=SHORT",
         "weft.codegen.target": "Target",
     },
 )
@@ -86,7 +84,6 @@ __all__ = [
     "OPS",
     "NoLoopError",
     "SHARED_ROW",
-    "SHORT_FOLD",
     "SWEEP_THREADS",
     "Function",
     "Kernel",

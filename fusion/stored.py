@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from weft.codegen import SHORT_FOLD
 from weft.codegen.ops import find_op
 from weft.fusion.body import window_of
 from weft.fusion.expr import ALWAYS_STORED, Expr, is_window
@@ -32,6 +31,8 @@ DIVIDE_COST = 4
 # Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part, unless the
 # parts write as much as there is: then one kernel moves fewer bytes.
 SMALL_RESULT = 1 << 18
+# Elements that are reduced again by each of a reduction's uses rather than once into memory.
+REDUCED_AGAIN = 4
 
 
 def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
@@ -217,6 +218,6 @@ def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
     def is_short(node: Expr) -> bool:
         folded = prod(node.operands[0].shape[axis] for axis in node.attrs[0])
-        return folded <= SHORT_FOLD and node.op not in ("argmin", "argmax") and users.get(node, 0) == 1
+        return folded <= REDUCED_AGAIN and node.op not in ("argmin", "argmax") and users.get(node, 0) == 1
 
     return {node for node in order if node.kind == "reduce" and is_short(node)}

@@ -14,7 +14,7 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 
-SHORT = 4  # elements; a kernel is compiled for each length up to here
+SHORT = 8  # elements; a kernel is compiled for each length up to here
 
 
 def describe_folds(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
