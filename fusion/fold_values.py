@@ -26,7 +26,7 @@ from weft.codegen import (
     widened,
 )
 from weft.fusion.expanded_rows import try_compiling
-from weft.fusion.fold_order import CHUNK, Level, Tree, plain_tree
+from weft.fusion.fold_order import CHUNK, SHORT, Level, Tree, plain_tree
 
 # Sums of packed rows after which they are worth a compiled loop.
 OFTEN = 32
@@ -249,7 +249,7 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
     ndim = values.ndim
     if len(axes) == ndim:
         values = values.reshape(-1)
-    elif axes != (ndim - 1,) or values.shape[-1] <= 4 or values.size == values.shape[-1]:
+    elif axes != (ndim - 1,) or values.shape[-1] <= SHORT or values.size == values.shape[-1]:
         return None
     length = values.shape[-1]
     if not 1 < length <= 2 * CHUNK:

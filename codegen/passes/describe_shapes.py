@@ -55,7 +55,7 @@ def describe_shapes(
         return kernel
     on_gpu = target.scheduled_for.kind == "cuda"
     if "joined" not in kernel.attributes and not parts:
-        kernel = describe_folds(kernel, sizes)  # (few parts are folded as many are)
+        kernel = describe_folds(kernel, sizes, on_gpu)  # (few parts are folded as many are)
     if not on_gpu:
         return describe_rows(kernel, sizes)
     inlined = unroll_folds(inline_rows(kernel, straight=True))

@@ -14,19 +14,21 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 
-SHORT = 8  # elements; a kernel is compiled for each length up to here
+# Elements that are few; a kernel is compiled for each length up to here. On a GPU longer rows are read by several threads.
+SHORT, SHORT_ON_GPU = 8, 4
 
 
-def describe_folds(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
+def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
     """The kernel with the attribute ``short``, where it folds few elements in each turn of another loop."""
+    short = SHORT_ON_GPU if on_gpu else SHORT
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (no size is looked at that nothing depends on: plans for many sizes have the others in common)
     wanted = {o.operands[1] for o in _inside(kernel.body) if _is_short(o, parameters)}
-    wanted = {v for v in wanted if sizes[v.name] <= SHORT}
+    wanted = {v for v in wanted if sizes[v.name] <= short}
     if not wanted:
         return kernel
     factors = {v for o in kernel.walk() if o.opcode == "multiply" for v in o.operands if v in parameters} - wanted
-    wanted |= {v for v in factors if sizes[v.name] <= SHORT}
+    wanted |= {v for v in factors if sizes[v.name] <= short}
     known = tuple(x for v in sorted(wanted, key=lambda v: v.name) for x in (v.name, int(sizes[v.name])))
     return replace(kernel, attributes={**kernel.attributes, "short": known})
 
