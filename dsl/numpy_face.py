@@ -8,6 +8,7 @@ weft arrays, and what it wrote into its arguments is written back.
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping
 from functools import cache, partial, wraps
@@ -21,6 +22,7 @@ from weft.dsl import creation, manipulation
 from weft.dsl.array import (
     Array,
     Scalar,
+    born,
     check_writable,
     convert,
     expr_of,
@@ -31,7 +33,7 @@ from weft.dsl.array import (
 from weft.dsl.immediate import MISSED, call_small, plainly
 from weft.dsl.own_names import OWN
 from weft.dsl.script_function import ScriptFunction, is_few
-from weft.fusion import cast
+from weft.fusion import cast, current_epoch
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard, show_place
 
 # Modules whose functions leave their arguments as they are.
@@ -120,6 +122,22 @@ def keep_byte_order(value: Any) -> Any:
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
+def _count_alone() -> int:
+    """Count the references to what one variable holds, as its function sees them."""
+    made = np.empty(1)
+    return sys.getrefcount(made)
+
+
+ALONE = _count_alone()
+
+
+def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
+    """Return an array that nobody else refers to: on the CPU a large one as weft's, in the same memory, else through `taken`."""
+    device, flags = current_epoch().device, made.flags
+    own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
+    return born(made, device) if own and is_supported(made.dtype) else taken(made)
+
+
 def call_numpy(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
@@ -150,7 +168,8 @@ def call_numpy(
         return out
     if name == "nan_to_num" and written:
         return written[0][0]
-    return taken(result)
+    alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
+    return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
 
 # Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.

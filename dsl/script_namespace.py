@@ -14,11 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import is_supported
-from weft.dsl.array import born
-from weft.dsl.numpy_face import PLAIN_NAMES, WrappedFunction, call_numpy, keep_few, own_names_of
+from weft.dsl.numpy_face import ALONE, PLAIN_NAMES, WrappedFunction, call_numpy, keep_few, own_names_of, take_over
 from weft.dsl.script_function import Kind, ScriptFunction
-from weft.fusion import current_epoch
 from weft.runtime import IMMEDIATE
 
 # The name in a script's builtins that tells its frames from those of other modules.
@@ -81,22 +78,6 @@ class Indexed:
 # -- random numbers -------------------------------------------------------------------------------------
 
 
-def _count_alone() -> int:
-    """Count the references to what one variable holds, as its function sees them."""
-    made = np.empty(1)
-    return sys.getrefcount(made)
-
-
-ALONE = _count_alone()
-
-
-def _taken_over(drawn: np.ndarray) -> Any:
-    """Return numbers that nobody else refers to as a weft array, on the CPU in the same memory."""
-    device, flags = current_epoch().device, drawn.flags
-    own = device.name == "cpu" and flags.carray and flags.owndata and drawn.dtype.isnative
-    return born(drawn, device) if own and is_supported(drawn.dtype) else keep_few(drawn)
-
-
 def _drawing(base: type, name: str) -> Any:
     """A generator's method: what a script draws becomes a weft array where it is large; libraries get NumPy's arrays."""
     draw = getattr(base, name)
@@ -106,7 +87,7 @@ def _drawing(base: type, name: str) -> Any:
         if type(found) is np.ndarray:
             size = found.size
             if size * size > IMMEDIATE[0] and sys._getframe(1).f_builtins.get(MARK):
-                return _taken_over(found) if sys.getrefcount(found) == ALONE else keep_few(found)
+                return take_over(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
         return found
 
     def shuffle(self: Any, *arguments: Any, **options: Any) -> None:
