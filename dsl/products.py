@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import LOOKS, Array, born, realise, wrap
+from weft.dsl.array import LOOKS, Array, born, wrap
 from weft.dsl.host_values import values_of
-from weft.fusion import Storage, recording
+from weft.fusion import Storage, evaluate, recording
 from weft.runtime import IMMEDIATE, Device, Listening
 
 # A sum of so few products moves more bytes than it computes with; so do matrices this small, many at once.
@@ -40,33 +40,41 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 def multiply(a: Any, b: Any) -> Array | None:
     """Return the product of matrices and vectors in host memory; None where it is recorded, or none of BLAS's.
 
-    Small pending operands are evaluated. Listeners hear of products, so they are recorded then.
+    Pending operands are evaluated where they, or the product, are small: what follows is small work then. Listeners hear of
+    products, so they are recorded then.
     """
-    given: list[np.ndarray] = []
-    home: Device | None = None
-    for value in (a, b):
-        values = value
-        if type(value) is Array:
-            if home is not None and value.device is not home:
-                return None
-            home = value.device
-            values = values_of(value)
-            if values is None and home.name == "cpu" and value.size <= IMMEDIATE[0] and not recording.held:
-                realise(value._storage)
-                values = values_of(value)
-        if type(values) is not np.ndarray or not 0 < values.ndim <= 2:
-            return None
-        given.append(values)
-    x, y = given
-    length = x.shape[-1]
-    if home is None or x.dtype != y.dtype or length != y.shape[0] or not x.size or not y.size or Listening.listeners:
+    homes = [value.device for value in (a, b) if type(value) is Array]
+    if not homes or homes[0] is not homes[-1] or Listening.listeners:
         return None
-    if is_fused(home, x.dtype, x.size // length, y.size // length, length, 1):
+    if any(type(value) is not Array and type(value) is not np.ndarray for value in (a, b)):
+        return None
+    x, y, home = a.shape, b.shape, homes[0]
+    if not 0 < len(x) <= 2 or not 0 < len(y) <= 2 or x[-1] != y[0] or a.dtype != b.dtype or not a.size or not b.size:
+        return None
+    if is_fused(home, a.dtype, a.size // x[-1], b.size // x[-1], x[-1], 1):
+        return None
+    shape = x[:-1] + y[1:]
+    few = prod(shape) <= IMMEDIATE[0]
+    given = _in_memory((a, b), few)
+    if given is None:
         return None
     LOOKS[0] += 1
-    shape = x.shape[:-1] + y.shape[1:]
-    if prod(shape) <= IMMEDIATE[0]:
-        return born(np.matmul(x, y), home)
-    storage = Storage(shape, x.dtype, home, home.allocate(prod(shape) * x.itemsize))
-    multiply_into(home.lend(storage.buffer, x.dtype, shape), x, y)  # type: ignore[attr-defined]
+    if few:
+        return born(np.matmul(*given), home)
+    storage = Storage(shape, a.dtype, home, home.allocate(prod(shape) * a.itemsize))
+    multiply_into(home.lend(storage.buffer, a.dtype, shape), *given)  # type: ignore[attr-defined]
     return wrap(storage)
+
+
+def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
+    """Return the elements of operands, evaluated where these or the results are few; None where they stay pending."""
+    given = [values_of(value) if type(value) is Array else value for value in operands]
+    pending = [value for value, values in zip(operands, given, strict=True) if values is None]
+    if not pending:
+        return given
+    small = few or all(value.size <= IMMEDIATE[0] for value in pending)
+    if not small or recording.held or pending[0].device.name != "cpu":
+        return None
+    evaluate([value._storage for value in pending])
+    found = [values_of(value) if type(value) is Array else value for value in operands]
+    return None if any(values is None for values in found) else found

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.dsl.native_recording import recording_in_native_code
 from tests.dsl.special_values import same, values
 from weft.dsl import native_immediate
 from weft.dsl.array import expr_of
+from weft.dsl.numpy_face import call_numpy
 from weft.runtime import override
 
 IMMEDIATE = 16384
@@ -233,8 +235,8 @@ def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, ro
     for found in (first @ other, wf.dot(first, other)):
         assert found._home is not None or found._storage.buffer is not None
         assert same(found, wanted)
-    pending = matrix[:, ::2] * 2
-    assert (pending @ other)._storage.buffer is None
+    pending = (matrix[:, ::2] * 2) @ other
+    assert (pending._storage.buffer is None) == (pending.size > IMMEDIATE)
 
 
 MOVES: dict[str, Callable[[Any, Any], Any]] = {
@@ -324,3 +326,46 @@ def test_what_is_the_same_for_all_elements_is_cached_at_the_call_site() -> None:
             wf.evaluate(flags)
             assert not np.asarray(flags).any()
     assert all(node is made[-1] for node in made)
+
+
+def test_pending_statistics_are_set_at_the_call_and_evaluated_together() -> None:
+    """Rows of a table that a loop fills with several numbers of a large array."""
+    x = np.random.default_rng(0).random((5, 2 * IMMEDIATE))
+    table = wf.asarray(np.zeros((5, 3)))
+    with recording_in_native_code():
+        for k in range(5):
+            row = wf.evaluate(wf.asarray(x[k]))
+            before = wf.statistics()["kernels"]
+            table[k] = (row + 1).sum(), (row - 1).sum(), (row * 2).max()
+            if k == 0:
+                first = wf.statistics()["kernels"] - before
+            assert wf.statistics()["kernels"] - before == first
+            assert table._storage.epoch is None  # (nothing was recorded with it)
+    wanted = np.array([[(row + 1).sum(), (row - 1).sum(), (row * 2).max()] for row in x])
+    np.testing.assert_allclose(np.asarray(table), wanted, rtol=1e-12)
+
+
+def test_operands_of_products_with_few_elements_are_evaluated_at_the_call() -> None:
+    """With the bits of a product of arrays in memory; what follows is small work."""
+    matrix = wf.asarray(np.random.default_rng(0).random((2000, 20)))
+    first, second = wf.evaluate(matrix - 0.5, matrix * 2)
+    wanted = first.T @ second
+    found = (matrix - 0.5).T @ (matrix * 2)
+    assert found._home is not None and same(found, wanted)
+    assert ((matrix - 0.5) @ (matrix * 2).T)._storage.buffer is None
+
+
+def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> None:
+    a, b = np.random.default_rng(0).random((2, 300, 300))
+    kept = np.zeros((300, 300))
+    x = wf.asarray(a)
+    made = call_numpy(np.linalg.solve, (x, wf.asarray(b)), {})
+    assert made._home is not None and same(made, wf.asarray(np.linalg.solve(a, b)))
+    made += 1
+    assert same(made, wf.asarray(np.linalg.solve(a, b) + 1))
+    theirs = call_numpy(lambda _: kept, (x,), {})
+    theirs += 1
+    assert not kept.any() and np.asarray(theirs).all()
+    parts = call_numpy(lambda _: kept[1:], (x,), {})
+    parts += 1
+    assert not kept.any()
