@@ -79,6 +79,8 @@ class Index:
 
 
 def _expand(key: Any, ndim: int) -> list[Any]:
+    if type(key) is Array and 0 < (own := _axes_of(key)) <= ndim:
+        return [key] + [slice(None)] * (ndim - own)
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(0 if item is None or item is Ellipsis else _axes_of(item) for item in items)
     if sum(item is Ellipsis for item in items) > 1:
@@ -268,6 +270,10 @@ class Places:
 
 
 def _places(index: Index, key: Any, ndim: int) -> Places:
+    if type(key) is Array and len(index.advanced) == 1:  # an index that stands alone
+        (only,) = index.advanced
+        count = len(only.shape)
+        return Places((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)
     try:
         common = broadcast_shapes(*(p.shape for p in index.advanced))
     except ValueError:

@@ -68,8 +68,10 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
                 _check(values.numpy(), low, high, axis, length)
             return Positions(place, length, stride, values.shape, None, values, low < 0)
         numbers = values.numpy()
-        low, high = int(numbers.min()), int(numbers.max())
-        _check(numbers, low, high, axis, length)
+        low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
+        if high >= length:  # (negative ones, too, are large numbers without a sign)
+            low, high = int(numbers.min()), int(numbers.max())
+            _check(numbers, low, high, axis, length)
     return Positions(place, length, stride, values.shape, None, values, low < 0)
 
 
