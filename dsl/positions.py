@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.dsl.array import Array, convert, expr_of, record
+from weft.dsl.array import LOOKS, Array, convert, expr_of, record
+from weft.dsl.host_values import values_of
 from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
@@ -59,20 +60,28 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
         return Positions(place, length, stride, values.shape, numbers)
     if not values.size:
         return Positions(place, length, stride, values.shape, None, values)
-    low, high = (0, 0) if values._storage.expr is None else range_of(expr_of(values))
-    if values._storage.expr is None or low < -length or high >= length:
-        evaluate([values._storage], aside=True)
-        if values._storage.device.name != "cpu" or values.size >= MANY:
-            low, high = _bounds(values)
-            if low < -length or high >= length:
-                _check(values.numpy(), low, high, axis, length)
+    numbers = _in_memory(values)
+    if numbers is None:
+        low, high = (0, 0) if values._storage.expr is None else range_of(expr_of(values))
+        if values._storage.expr is not None and low >= -length and high < length:
             return Positions(place, length, stride, values.shape, None, values, low < 0)
-        numbers = values.numpy()
+        evaluate([values._storage], aside=True)
+        numbers = _in_memory(values)
+    if numbers is None:
+        low, high = _bounds(values)
+    else:
+        LOOKS[0] += 1
         low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
         if high >= length:  # (negative ones, too, are large numbers without a sign)
             low, high = int(numbers.min()), int(numbers.max())
-            _check(numbers, low, high, axis, length)
+    if low < -length or high >= length:
+        _check(values.numpy() if numbers is None else numbers, low, high, axis, length)
     return Positions(place, length, stride, values.shape, None, values, low < 0)
+
+
+def _in_memory(values: Array) -> np.ndarray | None:
+    """The indices, if they are in the host's memory and few enough that NumPy looks through them."""
+    return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 
 def _bounds(values: Array) -> tuple[int, int]:
