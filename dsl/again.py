@@ -34,8 +34,9 @@ from weft.runtime import IMMEDIATE, DeviceMismatchError
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
 # Where the first operand's expression is in what an operation is found again by.
 LEFT = 5
-# What native code does with what it finds: record it, write it to the first operand and return that or nothing, show a view.
-RECORD, ASSIGN, SET, SHOW = range(4)
+# What native code does with what it finds: record it, write it to the first operand and return that or nothing, show a view;
+# record it unless the only operand is in memory.
+RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
 
 # How much was found again in Python; after so much native code does it.
 _found_again = count(1)

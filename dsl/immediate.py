@@ -23,6 +23,7 @@ from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
 from weft.dsl.small_work import WARNING, is_little, limit_of, most_moved, stays_small
+from weft.dsl.whole_reductions import MOST, NAMES, reduce_whole
 from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
@@ -335,6 +336,13 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             LOOKS[0] += 1
             _note()
             return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
+        whole = name in NAMES and values is not None and limit < values.size <= MOST * limit and len(arguments) == 1
+        if whole and not options and array.device.host_math and (COMMON >> values.dtype.num) & 1:
+            with np.errstate(all="ignore"):
+                number = reduce_whole(name, values)
+            if number is not None:
+                LOOKS[0] += 1
+                return number
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(arguments, found, limit)
     if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl import creation, histograms, indexing, joining, linear, manipulation, reductions, sorting, standard
-from weft.dsl.again import accepts
+from weft.dsl.again import RECORD_PENDING, accepts
 from weft.dsl.array import (
     Array,
     Part,
@@ -36,6 +36,7 @@ from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own
 from weft.dsl.recalled import recalled
 from weft.dsl.ufunc import UFUNCS
+from weft.dsl.whole_reductions import NAMES
 from weft.dsl.windows import recalled_view
 from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending, realise
 from weft.fusion.primitives import is_ready, primitive
@@ -494,7 +495,8 @@ def install() -> None:
             records = getattr(method, "records", None)
             method = at_once(method, getattr(np.ndarray, name), name)
             if records is not None:
-                method.records = records  # type: ignore[attr-defined]
+                op, way, does = records
+                method.records = op, way, RECORD_PENDING if name in NAMES else does  # type: ignore[attr-defined]
         setattr(Array, name, method)
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", _array_function)

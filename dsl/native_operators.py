@@ -13,7 +13,7 @@ from inspect import Parameter, Signature, signature
 from types import EllipsisType, NoneType
 from typing import Any
 
-from weft.dsl.again import ASSIGN, LEFT, SET, SHOW, bind_memory
+from weft.dsl.again import ASSIGN, LEFT, RECORD_PENDING, SET, SHOW, bind_memory
 from weft.dsl.array import Array, Scalar
 from weft.dsl.indexing import element
 from weft.dsl.native_immediate import INSTALLED, tell_of_python
@@ -155,7 +155,12 @@ class _Operator(ObjectText):
         ]
         t.branch(f"or i1 {', '.join(unset)}", "slow", "first.whole")
         t.label("first.whole")
-        t.do(f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set ]")
+        t.do(
+            f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set "
+            f"i64 {RECORD_PENDING}, label %alone ]"
+        )
+        t.label("alone")
+        self._leave_memory()
         t.label("show")
         self._begin_showing()
         t.label("set")
@@ -193,6 +198,18 @@ class _Operator(ObjectText):
         self._push(self._field(storage, "Storage.shape"))
         self._go_through(t.at("%given", 1), "1")
         t.do("br label %next")
+
+    def _leave_memory(self) -> None:
+        """On to ``slow`` where the only argument is an array in memory, which is not bound then."""
+        t, known = self._t, self._known
+        t.branch("icmp eq i64 %count, 1", "alone.one", "record")
+        t.label("alone.one")
+        t.branch("icmp eq ptr %names, null", "alone.plain", "record")
+        t.label("alone.plain")
+        t.branch(f"icmp eq ptr {self._own}, {known['Array']}", "alone.array", "record")
+        t.label("alone.array")
+        buffer = self._field(self._field(self._first, "Array._storage"), "Storage.buffer")
+        t.branch(f"icmp eq ptr {buffer}, {known['None']}", "record", "slow")
 
     def _leave_elements(self) -> None:
         """On to ``slow`` where an element of memory is written, or arrays say where: at once, if nothing that is recorded needs what

@@ -72,7 +72,8 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
     else:
         LOOKS[0] += 1
         low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
-        if high >= length:  # (negative ones, too, are large numbers without a sign)
+        # (without a sign negative numbers have the highest bit)
+        if high >= length or (numbers.dtype.kind == "i" and high >> (8 * numbers.itemsize - 1)):
             low, high = int(numbers.min()), int(numbers.max())
     if low < -length or high >= length:
         _check(values.numpy() if numbers is None else numbers, low, high, axis, length)

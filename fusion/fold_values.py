@@ -252,7 +252,7 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
     elif axes != (ndim - 1,) or values.shape[-1] <= SHORT or values.size == values.shape[-1]:
         return None
     length = values.shape[-1]
-    if not 1 < length <= 2 * CHUNK:
+    if length < 2 or (length > 2 * CHUNK and values.ndim > 1):
         return None
     key = op, kind.char
     loop = _loops.get(key)
@@ -265,4 +265,8 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
             _counts[key] = -sys.maxsize
             return None
         _loops[key] = loop
-    return loop(values)
+    if length <= 2 * CHUNK:
+        return loop(values)
+    whole = length - length % CHUNK
+    parts = loop(values[:whole].reshape(-1, CHUNK))
+    return loop(parts if whole == length else np.append(parts, loop(values[whole:])))
