@@ -336,7 +336,9 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             LOOKS[0] += 1
             _note()
             return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
-        whole = name in NAMES and values is not None and limit < values.size <= MOST * limit and len(arguments) == 1
+        whole = (
+            name in NAMES and values is not None and limit < values.size <= MOST * IMMEDIATE[0] and len(arguments) == 1
+        )
         if whole and not options and array.device.host_math and (COMMON >> values.dtype.num) & 1:
             with np.errstate(all="ignore"):
                 number = reduce_whole(name, values)

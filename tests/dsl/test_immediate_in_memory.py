@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.dsl.special_values import same, values
 from weft.dsl import native_immediate
 from weft.dsl.array import expr_of
 from weft.dsl.numpy_face import call_numpy
+from weft.fusion import fold_values
 from weft.runtime import override
 
 IMMEDIATE = 16384
@@ -369,3 +371,43 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
     parts = call_numpy(lambda _: kept[1:], (x,), {})
     parts += 1
     assert not kept.any()
+
+
+@pytest.mark.parametrize("code", "dfiB?")
+@pytest.mark.parametrize("size", [IMMEDIATE + 1, 2 * IMMEDIATE, 2 * IMMEDIATE + 1, 5 * IMMEDIATE + 3, 8 * IMMEDIATE])
+def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, size: int) -> None:
+    """With the bits of recorded ones, in native code as well, and the array can be written to afterwards."""
+    rng = np.random.default_rng(size)
+    given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
+    x = wf.evaluate(wf.asarray(given))
+    names = ["sum", "mean", "max", "min", "prod", "any", "all"]
+    names += ["std", "var"] if code in "df" and size <= 2 * IMMEDIATE else []
+    with np.errstate(all="ignore"), override(immediate=0):
+        wanted = [np.asarray(getattr(x, name)())[()] for name in names]
+    before = wf.statistics()["kernels"]
+    with recording_in_native_code(), mock.patch.object(fold_values, "OFTEN", 0):
+        for _ in range(2):
+            found = [getattr(x, name)() for name in names]
+        assert x._storage.epoch is None or x._storage.buffer is not None
+        x[:3] = 1
+    assert wf.statistics()["kernels"] == before
+    assert [type(each) for each in found] == [type(each) for each in wanted]
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
+
+
+def test_reductions_of_what_kernels_alone_know_are_recorded() -> None:
+    zeros = np.zeros(2 * IMMEDIATE)
+    zeros[7] = -0.0
+    x, y = wf.evaluate(wf.asarray(zeros), wf.asarray(zeros * 1j))
+    longer = wf.evaluate(wf.asarray(np.ones(8 * IMMEDIATE + 1)))
+    for pending in (
+        x.max(),
+        x.min(),
+        y.sum(),
+        longer.sum(),
+        (x + 1).sum(),
+        longer.std(),
+        longer[::2].sum(),
+    ):
+        assert isinstance(pending, wf.Array)
+    assert float(longer.sum()) == longer.size and float(longer.std()) == 0
