@@ -22,8 +22,7 @@ from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
-from weft.dsl.small_work import WARNING, is_little, limit_of, most_moved, stays_small
-from weft.dsl.whole_reductions import MOST, NAMES, reduce_whole
+from weft.dsl.small_work import MOST_WHOLE, WARNING, WHOLE, is_little, limit_of, most_moved, reduce_whole, stays_small
 from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
@@ -337,7 +336,10 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             _note()
             return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
         whole = (
-            name in NAMES and values is not None and limit < values.size <= MOST * IMMEDIATE[0] and len(arguments) == 1
+            name in WHOLE
+            and values is not None
+            and limit < values.size <= MOST_WHOLE * IMMEDIATE[0]
+            and len(arguments) == 1
         )
         if whole and not options and array.device.host_math and (COMMON >> values.dtype.num) & 1:
             with np.errstate(all="ignore"):

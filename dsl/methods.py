@@ -35,8 +35,8 @@ from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own
 from weft.dsl.recalled import recalled
+from weft.dsl.small_work import WHOLE
 from weft.dsl.ufunc import UFUNCS
-from weft.dsl.whole_reductions import NAMES
 from weft.dsl.windows import recalled_view
 from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending, realise
 from weft.fusion.primitives import is_ready, primitive
@@ -496,7 +496,7 @@ def install() -> None:
             method = at_once(method, getattr(np.ndarray, name), name)
             if records is not None:
                 op, way, does = records
-                method.records = op, way, RECORD_PENDING if name in NAMES else does  # type: ignore[attr-defined]
+                method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
         setattr(Array, name, method)
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", _array_function)

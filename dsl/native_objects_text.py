@@ -53,6 +53,14 @@ class ObjectText:
         t.branch(f"or i1 {unset}, {none}", otherwise, name)
         t.label(name)
 
+    def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
+        """On by what type something has; what has none of these is none of this function's."""
+        for k, (name, label) in enumerate(places.items()):
+            behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
+            self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
+            if behind != "slow":
+                self._t.label(behind)
+
     def _share(self, value: str) -> str:
         """One more reference."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")

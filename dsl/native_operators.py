@@ -447,14 +447,6 @@ class _Operator(ObjectText):
         given = ", ".join(f"ptr {item}" for item in items)
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
-    def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
-        """On by what type something has; what has none of these is none of this function's."""
-        for k, (name, label) in enumerate(places.items()):
-            behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
-            self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
-            if behind != "slow":
-                self._t.label(behind)
-
     def _look_around(self) -> str:
         """The user's place in the program and the epoch; what is pending there."""
         t, known = self._t, self._known

@@ -1,6 +1,7 @@
 """How much work is little: what is done at the call takes NumPy no longer than recording it takes.
 
-In: a function's name, its arguments and their shapes. Out: how many elements they may have, and whether they are few enough.
+In: a function's name, its arguments and their shapes. Out: how many elements they may have, whether they are few enough, and what
+functions give that are little work though their argument is not small.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 from weft.dsl.array import Array, user_location
 from weft.dsl.host_values import values_of
 from weft.fusion import was_alone
+from weft.fusion.fold_order import CHUNK
+from weft.fusion.primitives import NeedsKernelError, reduce_values
 from weft.runtime import IMMEDIATE
 
 
@@ -93,3 +96,40 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
     return size <= limit
+
+
+# -- reductions of whole arrays in memory: nothing fuses with these, and the result is a number --------
+
+# Elements up to which a variance is two sums in a plan as well.
+_TWO_SUMS = 2 * CHUNK
+_ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+WHOLE = frozenset({*_ROWS, "all", "any", "std", "var"})
+# Elements, for each of the limit of small work, up to which a recorded reduction takes longer, which may run on several threads.
+MOST_WHOLE = 8
+
+
+def reduce_whole(name: str, values: np.ndarray) -> Any:
+    """Return a reduction of all elements; None where a kernel has to do it."""
+    kind = values.dtype
+    if kind.kind == "c" or not values.flags.c_contiguous:
+        return None
+    if name == "mean" and kind.kind in "biu":
+        if kind.itemsize > 4:
+            return None  # (the sum of floats may round)
+        return np.float64(np.count_nonzero(values) if kind.kind == "b" else values.sum()) / np.float64(values.size)
+    if name in ("std", "var"):
+        return _spread(name, values) if kind.kind == "f" and values.size <= _TWO_SUMS else None
+    if name not in _ROWS or kind.kind in "biu":
+        return getattr(values, name)()
+    try:
+        found = reduce_values(_ROWS[name], values, tuple(range(values.ndim)), kind)
+    except NeedsKernelError:
+        return None
+    return found / kind.type(values.size) if name == "mean" else found
+
+
+def _spread(name: str, values: np.ndarray) -> Any:
+    count, axes = values.dtype.type(values.size), tuple(range(values.ndim))
+    distance = values - reduce_values("add", values, axes, values.dtype) / count
+    found = reduce_values("add", np.square(distance, distance), axes, values.dtype) / count
+    return np.sqrt(found) if name == "std" else found
