@@ -335,18 +335,9 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             LOOKS[0] += 1
             _note()
             return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
-        whole = (
-            name in WHOLE
-            and values is not None
-            and limit < values.size <= MOST_WHOLE * IMMEDIATE[0]
-            and len(arguments) == 1
-        )
-        if whole and not options and array.device.host_math and (COMMON >> values.dtype.num) & 1:
-            with np.errstate(all="ignore"):
-                number = reduce_whole(name, values)
-            if number is not None:
-                LOOKS[0] += 1
-                return number
+        alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
+        if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
+            return number
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(arguments, found, limit)
     if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
@@ -379,6 +370,16 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if "out" in named and type(options["out"]) is Array:
         keep_written(options["out"], named["out"])
     return hand_out(result, found[0][1].device, found)
+
+
+def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
+    """Return a reduction of all elements of an array that is not small; None where that is no little work."""
+    if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
+        return None
+    with np.errstate(all="ignore"):
+        number = reduce_whole(name, values)
+    LOOKS[0] += number is not None
+    return number
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:

@@ -56,8 +56,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
         wide = values.astype(np.int64)  # (a narrow dtype may not hold the length)
-        numbers = np.where(wide < 0, wide + length, wide)
-        return Positions(place, length, stride, values.shape, numbers)
+        return Positions(place, length, stride, values.shape, np.where(wide < 0, wide + length, wide))
     if not values.size:
         return Positions(place, length, stride, values.shape, None, values)
     numbers = _in_memory(values)

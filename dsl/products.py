@@ -68,13 +68,17 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
     """Return the elements of operands, evaluated where these or the results are few; None where they stay pending."""
-    given = [values_of(value) if type(value) is Array else value for value in operands]
+    given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
-    if not pending:
-        return given
-    small = few or all(value.size <= IMMEDIATE[0] for value in pending)
-    if not small or recording.held or pending[0].device.name != "cpu":
-        return None
-    evaluate([value._storage for value in pending])
-    found = [values_of(value) if type(value) is Array else value for value in operands]
-    return None if any(values is None for values in found) else found
+    if pending:
+        small = few or all(value.size <= IMMEDIATE[0] for value in pending)
+        if not small or recording.held or pending[0].device.name != "cpu":
+            return None
+        evaluate([value._storage for value in pending])
+        given = [_elements(value) for value in operands]
+    found = [values for values in given if values is not None]
+    return found if len(found) == len(given) else None
+
+
+def _elements(value: Any) -> np.ndarray | None:
+    return values_of(value) if type(value) is Array else value
