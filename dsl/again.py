@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from itertools import count
+from math import prod
 from types import CodeType
 from typing import Any
 
@@ -27,7 +28,20 @@ from weft.dsl.numbers import (
     remember_slotted,
     within_64_bits,
 )
-from weft.fusion import INTERNED, Epoch, Expr, Location, Storage, bind, current_epoch, cut, map_, operand, recording
+from weft.fusion import (
+    INTERNED,
+    Epoch,
+    Expr,
+    Location,
+    Storage,
+    bind,
+    contiguous_strides,
+    current_epoch,
+    cut,
+    map_,
+    operand,
+    recording,
+)
 from weft.runtime import IMMEDIATE, DeviceMismatchError
 
 # Ways in which an operation takes its operands: they are part of what it is found again by.
@@ -152,8 +166,13 @@ def hold(values: np.ndarray) -> Array | np.ndarray:
     """Return a NumPy array that is an operand as a weft array, which keeps the elements of this moment.
 
     So it is an operand like any other, and the operation is found by its call site. NumPy's array itself where weft has no
-    arrays of its dtype.
+    arrays of its dtype. Elements that are repeated (``np.broadcast_to``) are kept once.
     """
+    once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
+    if values.size > max(IMMEDIATE[0], prod(once)):
+        own = hold(values[tuple(map(slice, once))])
+        strides = [n and step for n, step in zip(values.strides, contiguous_strides(own.shape), strict=True)]
+        return wrap(own._storage, (values.shape, tuple(strides), 0)) if isinstance(own, Array) else values
     if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
         device = (recording.epoch or current_epoch()).device
         if device.small_on_host:

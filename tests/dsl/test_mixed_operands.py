@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,17 @@ def test_other_dtypes_and_orders() -> None:
     assert (large + np.empty((0, 1, 3))).shape == (0, 2000, 3)
     with pytest.raises(ValueError, match="broadcast"):
         large + np.ones(4)
+
+
+def test_repeated_elements_are_kept_once() -> None:
+    values, rng = np.arange(3.0), np.random.default_rng(3)
+    x = rng.standard_normal((70, 90, 3))
+    guests = [np.broadcast_to(v, x.shape) for v in (values, values[0], rng.random((90, 1)), rng.random((70, 1, 3)))]
+    a = wf.asarray(x)
+    for guest in guests:
+        assert again.hold(guest).shape == x.shape and prod(again.hold(guest)._storage.shape) <= 210
+        sums = a + guest, guest - a
+        assert np.array_equal(sums[0], x + guest) and np.array_equal(sums[1], guest - x)
+    late = a * guests[0]
+    values[:] = 7  # (what it was is kept)
+    assert np.array_equal(late, x * np.arange(3.0))
