@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from weft.dsl.immediate import types_of
-from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
+from weft.dsl.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, LENGTHS, NUMBER, WRITABLE, ObjectText
 from weft.dsl.products import SHORT_SUM
 from weft.dsl.small_work import MOST_PRODUCTS
 
@@ -58,6 +58,8 @@ class OperandText(ObjectText):
     _mode: str
     _limit: str
     _skipped: str
+    _last: str
+    _has_out: str
     _positional: str
     _total: str
 
@@ -67,8 +69,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         t.label("take.begin")
         k = t.begin_loop("operand", self._total)
-        thing = t.load("%given", t.new(f"add i64 {k}, {self._skipped}"), "ptr")
-        kind = self._type(thing)
+        thing, kind = self._open("operand", t.new(f"add i64 {k}, {self._skipped}"))
         t.branch(f"icmp slt i64 {k}, {self._positional}", "operand.positional", "operand.plain")
         t.label("operand.positional")
         t.branch(f"icmp eq ptr {kind}, {known['Array']}", "operand.array", "operand.other")
@@ -114,6 +115,27 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
         t.end_loop("operand", reached=True)
         t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
+
+    def _open(self, name: str, at: str) -> tuple[str, str]:
+        """An argument and its type; of a destination that NumPy's protocol packs in a tuple the NumPy array in it."""
+        t, known = self._t, self._known
+        packed = t.load("%given", at, "ptr")
+        kind = self._type(packed)
+        t.do(f"br label %{name}.given")
+        t.label(f"{name}.given")
+        protocol, last = t.new(f"icmp eq i64 {self._mode}, {Mode.PROTOCOL}"), t.new(f"icmp eq i64 {at}, {self._last}")
+        out = t.new(f"and i1 {t.new(f'and i1 {protocol}, {last}')}, {self._has_out}")
+        is_tuple = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
+        t.branch(f"and i1 {out}, {is_tuple}", f"{name}.out", f"{name}.open")
+        t.label(f"{name}.out")
+        t.branch(f"icmp eq i64 {self._word(packed, COUNT, 'i64')}, 1", f"{name}.one", "give.up")
+        t.label(f"{name}.one")
+        single = self._word(packed, ITEMS)
+        own = self._type(single)
+        t.branch(f"icmp eq ptr {own}, {known['ndarray']}", f"{name}.open", "give.up")
+        t.label(f"{name}.open")
+        thing = t.new(f"phi ptr [ {packed}, %{name}.given ], [ {single}, %{name}.one ]")
+        return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
         """A tuple or list, whose arrays are NumPy's then."""

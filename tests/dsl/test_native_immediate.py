@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from tests.dsl.special_values import CODES, same, values
-from weft.dsl import immediate, indexing, native_immediate
+from weft.dsl import immediate, indexing, native_immediate, operators
 from weft.runtime import CompileError, override
 
 IMMEDIATE = 16384
@@ -48,6 +48,32 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
     with pytest.raises(TypeError, match="Cannot cast ufunc"):
         whole += step
     assert wf.statistics() == before
+
+
+def test_numpy_arrays_take_small_results_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NumPy's errors, and references as before."""
+    native_immediate._install()
+    weights, step = np.arange(3.0), wf.asarray(np.full(3, 0.5))
+    python: list[str] = []
+    monkeypatch.setattr(operators, "attempt", lambda *_: python.append("attempt"))
+    counts = sys.getrefcount(weights), sys.getrefcount(step)
+    for _ in range(100):
+        taken = np.subtract(weights, step, out=(weights,))
+        assert taken is weights
+        weights -= step
+    del taken
+    assert (sys.getrefcount(weights), sys.getrefcount(step)) == counts
+    np.testing.assert_array_equal(weights, np.arange(3.0) - 100)
+    wide = np.zeros((2, 3))
+    assert np.add(step, weights, out=wide) is wide and (wide == weights + 0.5).all()
+    weights.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        weights += step
+    with pytest.raises(ValueError, match="broadcast"):
+        np.add(step, step, out=np.zeros(4))
+    with pytest.raises(TypeError, match="Cannot cast ufunc"):
+        np.add(step, step, out=np.zeros(3, int))
+    assert not python
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
