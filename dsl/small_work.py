@@ -27,10 +27,11 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name in _MOVING:
         flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
         arrays = [each for each in flat if type(each) is Array]
-        most = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
+        moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
+        most = IMMEDIATE[0] if name == "roll" else moved  # (neighbours are added up: one kernel without a copy)
         size = sum([each.size for each in arrays])
-        if most < size <= _ALONE * most and most > IMMEDIATE[0] and was_alone(user_location()):
-            return _ALONE * most
+        if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_alone(user_location()):
+            return _ALONE * moved
         return most
     if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
