@@ -394,3 +394,14 @@ def test_small_arrays_of_numbers_are_made_by_numpy(call: str) -> None:
             found.append(type(error))
     assert found[0] is found[1] if isinstance(found[0], type) else np.array_equal(*found)
     assert isinstance(found[0], type) or found[0].dtype == found[1].dtype
+
+
+def test_outer_products_are_made_at_the_call_where_they_are_small() -> None:
+    v, w = np.arange(1.0, 201.0), np.arange(50.0)
+    x, y = wf.asarray(v), wf.asarray(w)
+    found = wf.outer(x, y)
+    assert found._home is not None and same(found, np.outer(v, w))
+    assert wf.outer(x, w)._home is not None and wf.outer(x, [1.0, 2.0]).shape == (200, 2)
+    large = wf.outer(x, x)
+    assert large._home is None and large._storage.buffer is None
+    assert same(large, np.outer(v, v))
