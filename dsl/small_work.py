@@ -23,7 +23,7 @@ from weft.runtime import IMMEDIATE
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return how many elements a function's arguments may have for it to be little work."""
     if name in GROWING:
-        known = name == "outer" and all([type(each) in (Array, np.ndarray) for each in arguments])
+        known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
         return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
     if name in _MOVING:
         flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
