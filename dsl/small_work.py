@@ -105,7 +105,7 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 # Elements up to which a variance is two sums in a plan as well.
 _TWO_SUMS = 2 * CHUNK
 _ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-WHOLE = frozenset({*_ROWS, "all", "any", "std", "var"})
+WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
 # Elements, for each of the limit of small work, up to which a recorded reduction takes longer, which may run on several threads.
 MOST_WHOLE = 8
 
@@ -115,10 +115,11 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
     kind = values.dtype
     if kind.kind == "c" or not values.flags.c_contiguous:
         return None
-    if name == "mean" and kind.kind in "biu":
-        if kind.itemsize > 4:
+    if name in ("mean", "sum") and kind.kind in "biu":
+        if name == "mean" and kind.itemsize > 4:
             return None  # (the sum of floats may round)
-        return np.float64(np.count_nonzero(values) if kind.kind == "b" else values.sum()) / np.float64(values.size)
+        total = np.int64(np.count_nonzero(values)) if kind.kind == "b" else values.sum()
+        return np.float64(total) / np.float64(values.size) if name == "mean" else total
     if name in ("std", "var"):
         return _spread(name, values) if kind.kind == "f" and values.size <= _TWO_SUMS else None
     if name not in _ROWS or kind.kind in "biu":
@@ -128,6 +129,17 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
     except NeedsKernelError:
         return None
     return found / kind.type(values.size) if name == "mean" else found
+
+
+def dot_whole(x: Any, y: Any) -> Any:
+    """Return the product of two vectors of floats in memory that are not small; None where that is no little work."""
+    if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
+        return None
+    given = [values_of(each) if type(each) is Array else each for each in (x, y)]
+    if any(values is None or not values.flags.c_contiguous for values in given):
+        return None
+    with np.errstate(all="ignore"):
+        return reduce_whole("sum", np.multiply(*given))
 
 
 def _spread(name: str, values: np.ndarray) -> Any:

@@ -388,7 +388,7 @@ def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, si
     rng = np.random.default_rng(size)
     given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
     x = wf.evaluate(wf.asarray(given))
-    names = ["sum", "mean", "max", "min", "prod", "any", "all"]
+    names = ["sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin"]
     names += ["std", "var"] if code in "df" and size <= 2 * IMMEDIATE else []
     with np.errstate(all="ignore"), override(immediate=0):
         wanted = [np.asarray(getattr(x, name)())[()] for name in names]
@@ -419,3 +419,19 @@ def test_reductions_of_what_kernels_alone_know_are_recorded() -> None:
     ):
         assert isinstance(pending, wf.Array)
     assert float(longer.sum()) == longer.size and float(longer.std()) == 0
+
+
+@pytest.mark.parametrize("code", "fd")
+def test_products_of_vectors_in_memory_are_done_at_the_call(code: str) -> None:
+    """With the bits of recorded ones."""
+    for size in (IMMEDIATE + 1, 3 * IMMEDIATE + 5):
+        x, y = (
+            wf.evaluate(wf.asarray(each.astype(code))) for each in np.random.default_rng(1).standard_normal((2, size))
+        )
+        with override(immediate=0):
+            wanted = np.asarray(x @ y)[()]
+        before = wf.statistics()["kernels"]
+        for found in (x @ y, wf.dot(x, y), x.dot(y), np.asarray(x).copy() @ y):
+            assert type(found) is type(wanted) and found.tobytes() == wanted.tobytes()
+        assert wf.statistics()["kernels"] == before
+        assert isinstance(x[::-1] @ y, wf.Array) and isinstance((x + 1) @ y, wf.Array)
