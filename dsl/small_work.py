@@ -135,11 +135,11 @@ def dot_whole(x: Any, y: Any) -> Any:
     """Return the product of two vectors of floats in memory that are not small; None where that is no little work."""
     if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
         return None
-    given = [values_of(each) if type(each) is Array else each for each in (x, y)]
-    if any(values is None or not values.flags.c_contiguous for values in given):
+    left, right = (values_of(each) if type(each) is Array else each for each in (x, y))
+    if left is None or right is None or not (left.flags.c_contiguous and right.flags.c_contiguous):
         return None
     with np.errstate(all="ignore"):
-        return reduce_whole("sum", np.multiply(*given))
+        return reduce_whole("sum", np.multiply(left, right))
 
 
 def _spread(name: str, values: np.ndarray) -> Any:
