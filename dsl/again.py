@@ -18,6 +18,7 @@ from weft.codegen import is_supported
 from weft.dsl.array import Array, Part, Scalar, as_operand, convert, record, user_location, wrap
 from weft.dsl.host_values import adopt
 from weft.dsl.immediate import COMMON
+from weft.dsl.memory_order import Order, memory_order, turned, turned_back
 from weft.dsl.numbers import (
     SLOT_TYPES,
     SlotKey,
@@ -202,13 +203,30 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     if epoch is not before:
         key = None  # it names what was bound there
     check_devices(op, operands)
+    order = _order_of(operands)
+    if order is not None:
+        key = None  # (what is found again is whole arrays)
+        operands = tuple([_turned(value, order) for value in operands])
     pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
     if recording.epoch is epoch:
         node = bind_numbers(node, operands, where, epoch)
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
             remember(key, node, where[0], epoch)  # (else another thread has written to one since)
-    return record(node)
+    return record(node) if order is None else turned_back(record(node), order)
+
+
+def _order_of(operands: tuple[Any, ...]) -> Order | None:
+    """The order of axes in memory of what arrays and numbers are computed to; None for C order."""
+    arrays = [value for value in operands if isinstance(value, Array)]
+    return memory_order(arrays) if any(array._view for array in arrays) else None
+
+
+def _turned(value: Any, order: Order) -> Any:
+    """An operand with its axes in an order; a number as it is."""
+    if isinstance(value, (list, tuple, np.memmap)):
+        value = convert(value)
+    return turned(value, order) if isinstance(value, Array) and value.shape else value
 
 
 def _shown(array: Array, epoch: Epoch) -> Expr | None:

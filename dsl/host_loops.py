@@ -23,9 +23,10 @@ def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, l
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
-def sort_on_host(node: Expr, axis: int, kind: str | None, location: Location) -> Expr:
-    """Return the elements in order along an axis, as NumPy sorts them."""
-    return opaque(_sorter(axis, kind), [node], node.shape, node.dtype, "sort", location)
+def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
+    """Return the elements in order along an axis, as NumPy sorts them, or with `numbered` their places."""
+    name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
+    return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
 
 @cache
@@ -41,7 +42,8 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
         along = max(range(len(kept)), key=lambda k: values.shape[kept[k]])
         axis: Any = axes[0] if op[:3] == "arg" else axes
         calls = []
-        for block in _blocks(values, kept[along]):
+        # (rows of a block that are short take as long as ones that are not)
+        for block in _blocks(values, kept[along], 4 if axes[-1] > kept[along] else 1):
             target = found[(slice(None),) * along + (block,)]
             own = values[(slice(None),) * kept[along] + (block,)]
             calls.append(partial(function, own, axis=axis, out=target))
@@ -67,24 +69,27 @@ def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
 
 
 @cache
-def _sorter(axis: int, kind: Any) -> Callable[..., None]:
+def _sorter(axis: int, kind: Any, numbered: bool) -> Callable[..., None]:
     def sort(out: np.ndarray, values: np.ndarray) -> None:
         other = max((k for k in range(out.ndim) if k != axis), key=lambda k: out.shape[k], default=axis)
         blocks = _blocks(out, other) if other != axis else [slice(None)]
 
         def sort_block(block: slice) -> None:
             index = (slice(None),) * other + (block,)
-            np.copyto(out[index], values[index])
-            out[index].sort(axis, kind)
+            if numbered:
+                out[index] = values[index].argsort(axis, kind)
+            else:
+                np.copyto(out[index], values[index])
+                out[index].sort(axis, kind)
 
         run_calls([partial(sort_block, block) for block in blocks], resolve_target("host").threads)
 
     return sort
 
 
-def _blocks(values: np.ndarray, axis: int) -> list[slice]:
+def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:
     # (these loops take several times as long for a byte as a copy does)
-    return divide_axis(values.shape[axis], 8 * values.nbytes, resolve_target("host").threads)
+    return divide_axis(values.shape[axis], 8 * values.nbytes, resolve_target("host").threads, each)
 
 
 __all__ = ["reduce_on_host", "sort_on_host"]

@@ -19,10 +19,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
+from weft.dsl.adopted_results import adopt_result
 from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
 from weft.dsl.host_values import is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
-from weft.dsl.small_work import MOST_WHOLE, WARNING, WHOLE, is_little, limit_of, most_moved, reduce_whole, stays_small
+from weft.dsl.small_work import (
+    MOST_WHOLE,
+    WARNING,
+    WHOLE,
+    is_little,
+    limit_of,
+    most_picked,
+    reduce_whole,
+    stays_small,
+)
 from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
 from weft.fusion.expanded_rows import ExpandedRow
 from weft.fusion.primitives import primitive, uses_numpy
@@ -261,9 +271,9 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         elif given and any(result is values for values, _ in given):
             return next(array for values, array in given if result is values)
-        if base is not None or not result.flags.c_contiguous:
-            result = np.array(result, order="C")
-        return born(result, home)
+        if base is None and result.flags.c_contiguous:
+            return born(result, home)
+        return adopt_result(result, base, home)
     if kind is tuple or kind is list:
         return kind([hand_out(each, home, given) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -504,7 +514,7 @@ def pick(array: Array, key: Any) -> Any:
         values = take_host(array, [], limit)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
-    most = most_moved(array)
+    most = most_picked(array, key)
     taken = values_of(key) if type(key) is Array and key.size <= most and key.device is array.device else None
     if taken is None:
         taken = take_host(key, [(values, array)], limit)

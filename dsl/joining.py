@@ -16,6 +16,7 @@ from weft.dsl.creation import as_dtype, asarray, empty
 from weft.dsl.host_values import values_of
 from weft.dsl.indexing import assign_recorded
 from weft.dsl.manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, ravel, reshape
+from weft.dsl.memory_order import memory_order, turned, turned_back
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis, settled
 
@@ -48,6 +49,8 @@ def concatenate(
     for own in dict.fromkeys(a.dtype for a in found):
         if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")
+    if out is None and (order := memory_order(found)) is not None:
+        return turned_back(concatenate([turned(a, order) for a in found], order.index(place), dtype=kind), order)
     shape = list(found[0].shape)
     shape[place] = sum(a.shape[place] for a in found)
     if out is not None and tuple(shape) != out.shape:

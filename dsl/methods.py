@@ -31,6 +31,7 @@ from weft.dsl.array import (
 )
 from weft.dsl.host_values import values_of
 from weft.dsl.immediate import at_once, hand_out, seen
+from weft.dsl.memory_order import memory_order, turned, turned_back
 from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own
@@ -57,18 +58,20 @@ def astype(
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
-        return copy_of(self) if copy else self
+        return copy_of(self, order) if copy else self
     warn_of_lost_parts(self.dtype, kind)
     values = values_of(self) if type(self) is Array else None
     if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
-        if is_ready("cast", (values.dtype,), kind):
+        if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
             return hand_out(primitive("cast", (values.dtype,), kind)(values), self.device)  # type: ignore[no-any-return]
-    return _converted(self, kind)
+    return _converted(self, kind, order == "K")
 
 
 @recalled
-def _converted(self: Array, kind: np.dtype) -> Array:
+def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
     location = start()
+    if keeping and (order := memory_order([self])) is not None:
+        return turned_back(record(cast(expr_of(turned(self, order)), kind, location)), order)
     return (record if isinstance(self, Scalar) else record_array)(cast(expr_of(self), kind, location))
 
 
@@ -76,9 +79,9 @@ def copy_of(self: Array, order: str = "C") -> Array:
     """A copy; memory is shared until one of the two is written to."""
     start()
     if order != "C" and self.ndim > 1:
-        turned = creation.in_order(self, order, self)
-        if not manipulation.lies_in_order(turned):
-            return turned if turned is not self else copy_of(self.T).T
+        found = creation.in_order(self, order, self)
+        if not manipulation.lies_in_order(found):
+            return found if found is not self else copy_of(self.T).T
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)

@@ -12,6 +12,7 @@ from weft.dsl.array import Array, record, start
 from weft.dsl.creation import asarray, empty, eye, zeros
 from weft.dsl.indexing import assign_recorded
 from weft.dsl.manipulation import diagonal, expand_dims, where
+from weft.dsl.memory_order import memory_order, turned, turned_back
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis
 from weft.fusion import broadcast_to as broadcast_expr
@@ -70,8 +71,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
         if options:
             raise ValueError(f"unsupported keyword arguments for mode '{mode}': {set(options)}")
         start()
-        shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
         if (values == values.flat[0]).all() if values.size else True:
+            if (order := memory_order([array])) is not None:
+                array, widths = turned(array, order), [widths[k] for k in order]
+            shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
             fill = values.flat[0] if values.size else 0
             if isinstance(fill, np.integer) and array.dtype.kind == "i":
                 fill = array.dtype.type(int(fill))  # (raises for what it cannot hold; others wrap around)
@@ -79,7 +82,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
             assign_recorded(
                 result, tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)), array
             )
-            return result
+            return result if order is None else turned_back(result, order)
     elif mode in _BORDERS and not options and all(array.shape):
         least = 0 if mode in ("edge", "reflect") else 1
         # (what is pending is computed where it is read, without memory between)

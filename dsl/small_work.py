@@ -28,12 +28,9 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name in _MOVING:
         flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
         arrays = [each for each in flat if type(each) is Array]
-        moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
-        most = IMMEDIATE[0] if name == "roll" else moved  # (neighbours are added up: one kernel without a copy)
-        size = sum([each.size for each in arrays])
-        if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_alone(user_location()):
-            return _ALONE * moved
-        return most
+        if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
+            return values.size  # (a view)
+        return most_moved_alone(arrays, name == "roll")  # (rolled neighbours are added up: one kernel without a copy)
     if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
         if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
@@ -54,6 +51,22 @@ def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: 
 
 # Elements of a row beside whose reduction by NumPy what it costs to begin one is nothing.
 _LONG_ROW = 8192
+
+
+def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
+    """As `most_moved`, of several arrays together; more where nothing was fused with the move last time, few where it is often."""
+    moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
+    most = IMMEDIATE[0] if fused else moved
+    size = sum([each.size for each in arrays])
+    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_alone(user_location()):
+        return _ALONE * moved
+    return most
+
+
+def most_picked(array: Array, key: Any) -> int:
+    """Return how many elements it is little work to take by positions, or to search by a mask."""
+    searched = type(key) is not Array or key.dtype.kind == "b"
+    return most_moved(array) if searched else most_moved_alone([array])
 
 
 def most_moved(array: Array) -> int:

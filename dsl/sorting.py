@@ -104,14 +104,16 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
         known = order is None and stable is None and (kind is None or kind in _KINDS)
-        if known and not numbered and isinstance(a, Array) and a.size and a.ndim and dtype_kind(a.dtype) in "biufc":
+        # (the places in one row are taken over from NumPy where they are)
+        rows = isinstance(a, Array) and (a.ndim > 1 and axis is not None if numbered else a.ndim)
+        if known and rows and a.size and dtype_kind(a.dtype) in "biufc":
             from weft.dsl.host_loops import sort_on_host
 
             location = start()
             flat = ravel(a) if axis is None else a
             which = normalize_axis(-1 if axis is None else axis, flat.ndim)
             with device(a.device):
-                return record(sort_on_host(expr_of(flat), which, kind, location))
+                return record(sort_on_host(expr_of(flat), which, kind, numbered, location))
         return on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)
     backward = host_argsort if numbered else host_sort
     return on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)

@@ -297,7 +297,20 @@ def update(
         return previous
     if not offset and shape == previous.shape and strides == contiguous_strides(shape):
         return value
+    if not offset and len(shape) > 1 and (order := dense_order(shape, strides)) and prod(shape) == previous.size:
+        # all of it is replaced, the axes in another order
+        own = contiguous_strides(shape)
+        value = view(value, tuple([shape[k] for k in order]), tuple([own[k] for k in order]), 0)
+        return reshape(value, previous.shape)
     return intern("update", "", (previous, value), (shape, strides, offset), previous.shape, previous.dtype, location)
+
+
+def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes from the longest stride to the shortest, if the elements lie without gaps and overlaps in that order; else None."""
+    order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
+    wanted = contiguous_strides(tuple([shape[k] for k in order]))
+    dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
+    return order if dense else None
 
 
 def scatter(

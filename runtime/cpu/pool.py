@@ -13,10 +13,12 @@ import threading
 from array import array
 from collections.abc import Callable
 from functools import cache
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from weft.runtime.cpu import pool_code
 from weft.runtime.cpu.loader import ENTRY, HostFunction, link_symbols
+from weft.runtime.cpu.processors import MOST_MOVED, processor
 from weft.runtime.errors import CompileError
 
 # Elements that are worth a thread of their own.
@@ -29,8 +31,11 @@ CHUNKS = 32
 ROUND = 64
 # Threads of one job.
 MOST_PARTS = pool_code.MOST_PARTS
-# Workers that are told which processor to keep off; where there are more, there are many processors.
-MOST_MOVED = 16
+
+# Seconds that a thread looks out for the next job before it sleeps: to wake it takes about half as long.
+LOOKING = 100e-6
+# Turns whose time is measured to know how many that are.
+MEASURED, MOST_TURNS = 1000, 100_000
 
 _RUN = ctypes.CFUNCTYPE(
     None,
@@ -41,6 +46,7 @@ _RUN = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int64,
 )
+_PAUSE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 # Signals of a thread's own doing, which must reach it.
 _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
@@ -59,6 +65,7 @@ class _Code(NamedTuple):
     address: int
     thread: int
     copy: Entry
+    pause: Any
 
 
 class Workers:
@@ -112,7 +119,7 @@ class Workers:
         try:
             if self._count < parts - 1 and self._count < MOST_PARTS - 1:
                 self._grow(min(parts, MOST_PARTS) - 1)
-            if (here := _processor()) != self._avoided:
+            if (here := processor()) != self._avoided:
                 self._keep_off(here)
         except BaseException:
             self._lock.release()
@@ -158,19 +165,6 @@ class Workers:
             ctypes.CDLL(None).pthread_setaffinity_np(handle, ctypes.c_size_t(len(mask)), mask)
 
 
-def _processor() -> int:
-    """The processor that this runs on; -1 where the system does not say or does not let threads choose."""
-    ask = _asked()
-    return -1 if ask is None else int(ask())
-
-
-@cache
-def _asked() -> Any:
-    libc = ctypes.CDLL(None)
-    known = hasattr(libc, "sched_getcpu") and hasattr(libc, "pthread_setaffinity_np")
-    return libc.sched_getcpu if known and hasattr(os, "sched_getaffinity") else None
-
-
 @cache
 def _code() -> _Code:
     """The pool's own code, loaded."""
@@ -180,10 +174,10 @@ def _code() -> _Code:
         if not hasattr(libc, symbol):
             raise CompileError(f"this machine's C library has no {symbol}")
         outside[symbol] = ctypes.cast(getattr(libc, symbol), ctypes.c_void_p).value or 0
-    names = (pool_code.RUN, pool_code.THREAD, pool_code.COPY)
-    memory, (run, thread, copy) = link_symbols(pool_code.object_code().code, outside, names)
+    names = (pool_code.RUN, pool_code.THREAD, pool_code.COPY, pool_code.PAUSE)
+    memory, (run, thread, copy, pause) = link_symbols(pool_code.object_code().code, outside, names)
     _keep_for_ever(memory)
-    return _Code(_RUN(run), run, thread, Entry(ENTRY(copy), copy))
+    return _Code(_RUN(run), run, thread, Entry(ENTRY(copy), copy), _PAUSE(pause))
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
@@ -207,7 +201,19 @@ def _fresh_memory() -> int:
     libc.pthread_mutex_init(ctypes.c_void_p(address + pool_code.MUTEX), None)
     for condition in (pool_code.START, pool_code.DONE):
         libc.pthread_cond_init(ctypes.c_void_p(address + condition), None)
+    ctypes.c_int64.from_address(address + pool_code.TURNS).value = _count_turns()
     return address
+
+
+@cache
+def _count_turns() -> int:
+    """Count the turns that take as long as a thread looks out: a turn takes 5 to 50 ns, by processor."""
+    times = []
+    for _ in range(3):
+        begin = perf_counter()
+        _code().pause(MEASURED)
+        times.append(perf_counter() - begin)
+    return max(MEASURED, min(MOST_TURNS, round(LOOKING / min(times) * MEASURED)))
 
 
 def _keep_for_ever(what: Any) -> None:

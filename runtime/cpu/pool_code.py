@@ -1,6 +1,6 @@
 """The code of the worker threads: they wait, take parts of a kernel's work, and never meet the interpreter.
 
-In: the layout below, which `pool` fills in. Out: an object file with `RUN`, `THREAD` and `COPY`, from the disk cache or made by
+In: the layout below, which `pool` fills in. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`, from the disk cache or made by
 LLVM now. Always true: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
 job is closed, and nobody is counted in, when `RUN` returns.
 """
@@ -14,7 +14,7 @@ from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.object_code import ObjectCode
 
-RUN, THREAD, COPY = "weft_pool_run", "weft_pool_thread", "weft_pool_copy"
+RUN, THREAD, COPY, PAUSE = "weft_pool_run", "weft_pool_thread", "weft_pool_copy", "weft_pool_pause"
 
 # Bytes from the start of a pool's memory to what it holds; what threads write at the same time lies on lines of its own.
 OPEN, INSIDE, SLEEPERS, WAITING = (
@@ -23,6 +23,7 @@ OPEN, INSIDE, SLEEPERS, WAITING = (
     128,
     136,
 )  # number of the open job or 0; workers at it; asleep; somebody waits for them
+TURNS = 152  # how often a thread looks out for the next job, or for the end of one, before it sleeps
 TICK = 144  # the address of what is called from time to time by who waits for workers, or 0
 JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
 MUTEX, START, DONE = 256, 384, 512  # a mutex, and the conditions that a job is open, and that nobody is at it
@@ -39,7 +40,6 @@ SYMBOLS = (
     "pthread_cond_broadcast",
 )
 NAP = 50_000_000  # nanoseconds between two such calls
-SPIN = 2000  # turns of about 50 ns that a thread looks out for the next job, or for the end of one, before it sleeps
 
 
 def _pause() -> tuple[str, str]:
@@ -65,7 +65,7 @@ declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 {declaration}
-{_work()}{_thread(pause)}{_nap()}{_wait(pause)}{_run()}{_copy()}"""
+{_work()}{_thread(pause)}{_nap()}{_wait(pause)}{_run()}{_copy()}{_rest(pause)}"""
 
 
 def _work() -> str:
@@ -134,6 +134,8 @@ entry:
   %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
   %start = getelementptr i8, ptr %pool, i64 {START}
   %done = getelementptr i8, ptr %pool, i64 {DONE}
+  %turns_at = getelementptr i8, ptr %pool, i64 {TURNS}
+  %turns = load i64, ptr %turns_at, align 8
   br label %idle
 idle:
   %seen = phi i64 [ 0, %entry ], [ %last, %leave ], [ %last, %tell ]
@@ -148,7 +150,7 @@ look:
 pause:
   {pause}
   %counted = add i64 %count, 1
-  %more = icmp ult i64 %counted, {SPIN}
+  %more = icmp ult i64 %counted, %turns
   br i1 %more, label %look, label %doze
 doze:
   call i32 @pthread_mutex_lock(ptr %mutex)
@@ -259,6 +261,8 @@ entry:
   %waiting = getelementptr i8, ptr %pool, i64 {WAITING}
   %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
   %done = getelementptr i8, ptr %pool, i64 {DONE}
+  %turns_at = getelementptr i8, ptr %pool, i64 {TURNS}
+  %turns = load i64, ptr %turns_at, align 8
   br label %look
 look:
   %count = phi i64 [ 0, %entry ], [ %counted, %pause ]
@@ -268,7 +272,7 @@ look:
 pause:
   {pause}
   %counted = add i64 %count, 1
-  %again = icmp ult i64 %counted, {SPIN}
+  %again = icmp ult i64 %counted, %turns
   br i1 %again, label %look, label %doze
 doze:
   store atomic i64 1, ptr %waiting seq_cst, align 8
@@ -335,6 +339,24 @@ define void @{COPY}(ptr %slots, i64 %begin, i64 %end) {{
   %to = getelementptr i8, ptr %target, i64 %begin
   %count = sub i64 %end, %begin
   call ptr @memcpy(ptr %to, ptr %from, i64 %count)
+  ret void
+}}
+"""
+
+
+def _rest(pause: str) -> str:
+    """So many turns of a thread that looks out: what they take depends on the processor."""
+    return f"""
+define void @{PAUSE}(i64 %turns) {{
+entry:
+  br label %turn
+turn:
+  %count = phi i64 [ 0, %entry ], [ %counted, %turn ]
+  {pause}
+  %counted = add i64 %count, 1
+  %more = icmp ult i64 %counted, %turns
+  br i1 %more, label %turn, label %over
+over:
   ret void
 }}
 """

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+from weft.runtime.cpu.processors import keep_off, processor
+
 # Bytes that a call should read or write for its thread to pay: waking one costs about as much as moving a fifth of this.
 BLOCK_BYTES = 1 << 20
 
@@ -76,6 +78,8 @@ class _Workers:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._count = 0
+        self._numbers: list[int] = []  # what the system calls them
+        self._avoided = (-1, 0)  # the processor that they keep off, and how many of them do
 
     def offer(self, job: _Job, threads: int) -> None:
         """Let up to `threads` workers take part in a job."""
@@ -86,10 +90,14 @@ class _Workers:
                 self._count += 1
         except (RuntimeError, MemoryError):
             return  # the interpreter is shutting down, or there is no memory: the caller does it alone
+        if (found := (processor(), len(self._numbers))) != self._avoided:
+            self._avoided = found
+            keep_off(found[0], self._numbers)
         for _ in range(threads):
             self._jobs.put(job)
 
     def _serve(self) -> None:
+        self._numbers.append(_thread.get_native_id())
         while True:
             self._jobs.get().serve()
 
@@ -108,9 +116,9 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
     job.finish()
 
 
-def divide_axis(length: int, nbytes: int, threads: int) -> list[slice]:
-    """Return blocks of an axis of this length along which so many bytes lie: a few a thread, none of them small."""
-    parts = min(4 * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
+def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
+    """Return blocks of an axis of this length along which so many bytes lie: `each` of a thread, none of them small."""
+    parts = min(each * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:
         return [slice(None)]
     edges = [length * k // parts for k in range(parts + 1)]

@@ -1,0 +1,39 @@
+"""Which processor a thread runs on, and threads that keep off one.
+
+A thread that wakes on the processor of whoever woke it waits there for milliseconds until the system finds it another, where the
+processors of a virtual machine do not look like neighbours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+# Threads that are told which processor to keep off; where there are more, there are many processors.
+MOST_MOVED = 16
+
+
+def keep_off(here: int, threads: Sequence[int]) -> None:
+    """Leave a processor to its thread: others, by the system's numbers of them, run on the others that this process may use."""
+    others = os.sched_getaffinity(0) - {here} if here >= 0 else None
+    if others and len(threads) <= MOST_MOVED:
+        for number in tuple(threads):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(number, others)
+
+
+def processor() -> int:
+    """The processor that this runs on; -1 where the system does not say or does not let threads choose."""
+    ask = _asked()
+    return -1 if ask is None else int(ask())
+
+
+@cache
+def _asked() -> Any:
+    libc = ctypes.CDLL(None)
+    known = hasattr(libc, "sched_getcpu") and hasattr(libc, "pthread_setaffinity_np")
+    return libc.sched_getcpu if known and hasattr(os, "sched_getaffinity") else None

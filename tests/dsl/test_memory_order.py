@@ -1,0 +1,123 @@
+"""The layout of results: as that of the operands in memory, as NumPy's is, in whatever tier, and writes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.numpy_face import call_numpy
+from weft.runtime import override
+
+source = np.random.default_rng(5)
+A, ROW = source.random((40, 30, 20)), source.random(20)
+ORDERS = list(permutations(range(3)))
+
+
+def update(xp: Any, x: Any, a: Any) -> Any:
+    """Writes to all of an array that is not in C order, and to parts of it and of its views."""
+    y = x * 1.5
+    y += 1
+    y[0] = 3
+    y[:, 1] *= y[:, 0]
+    z = y.T
+    z -= 2
+    y[...] = y + x
+    return y
+
+
+OPERATIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "negative": lambda xp, x, a: -x,
+    "array in C order": lambda xp, x, a: x + a,
+    "row": lambda xp, x, a: x + xp.asarray(ROW),
+    "both": lambda xp, x, a: x * 2 - x,
+    "parts": lambda xp, x, a: x[1:, ::2, ::-1] * 2,
+    "new axis": lambda xp, x, a: xp.sqrt(x)[:, None] * xp.asarray(ROW),
+    "where": lambda xp, x, a: xp.where(x > 0.5, x, 0),
+    "clip": lambda xp, x, a: xp.clip(x, 0.2, 0.5),
+    "cast": lambda xp, x, a: x.astype(np.float32),
+    "cast in C order": lambda xp, x, a: x.astype(np.float32, order="C"),
+    "list": lambda xp, x, a: x * list(range(20)),
+    "isnan": lambda xp, x, a: xp.isnan(x),
+    "isnan of integers": lambda xp, x, a: xp.isnan(x.astype(np.int32)),
+    "joined": lambda xp, x, a: xp.concatenate([x, 2 * x], 1),
+    "rolled": lambda xp, x, a: xp.roll(x, 1, 0),
+    "difference": lambda xp, x, a: xp.diff(x),
+    "updated": update,
+}
+
+
+@pytest.mark.parametrize("immediate", [0, 1 << 16])
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_results_lie_in_memory_as_numpys(name: str, order: tuple[int, ...], immediate: int) -> None:
+    back = np.argsort(order)
+    base = A.transpose(order).copy()
+    wanted = OPERATIONS[name](np, base.transpose(back), A)
+    with override(immediate=immediate):
+        for _ in range(2):  # (recorded, and found again)
+            found = OPERATIONS[name](wf, wf.asarray(base).transpose(back), wf.asarray(A))
+            assert found.strides == wanted.strides
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("immediate", [0, 1 << 16])
+def test_padding_keeps_the_order(immediate: int) -> None:
+    base = A[0].copy()
+    with override(immediate=immediate):
+        found = wf.pad(wf.asarray(base).T, ((1, 2), (0, 3)), constant_values=4)
+    wanted = np.pad(base.T, ((1, 2), (0, 3)), constant_values=4)
+    assert found.strides == wanted.strides
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_whole_array_is_written_anew_through_any_order_of_axes() -> None:
+    """What was there before is not read."""
+    x = wf.zeros((30, 40))
+    x.T[...] = wf.asarray(A[:, :, 0])
+    assert len(wf.explain(x).kernels) == 1 and "update" not in str(wf.explain(x))
+    np.testing.assert_array_equal(x, A[:, :, 0].T)
+
+
+@pytest.mark.parametrize("values", [A, A > 0.5, (A * 200).astype(np.uint8), A.astype(np.complex64)])
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
+    x = wf.asarray(values)
+    for kind in (None, "stable"):
+        found = wf.argsort(x, axis, kind=kind)
+        np.testing.assert_array_equal(found, np.argsort(values, axis, kind=kind))
+        found += 1  # (nobody else has its memory)
+        np.testing.assert_array_equal(found, np.argsort(values, axis, kind=kind) + 1)
+
+
+def test_results_of_numpys_functions_that_somebody_has_are_copied() -> None:
+    """NumPy gives back an argument, or a view of one: it is not weft's to write to."""
+    given = np.arange(100_000.0)
+    for function in (np.atleast_1d, np.squeeze, np.ascontiguousarray):
+        found = call_numpy(function, (given,), {})
+        found += 1
+        assert given[0] == 0
+    x = wf.asarray(np.arange(100_000.0))
+    y = np.partition(x, 3)
+    y[0] = -5
+    assert float(x[0]) == 0 and float(y[0]) == -5
+
+
+@pytest.mark.parametrize("immediate", [0, 1 << 20])
+def test_memory_that_a_view_has_alone_is_taken_over(immediate: int) -> None:
+    with override(immediate=immediate):
+        x = wf.asarray(np.arange(24.0).reshape(4, 6))
+        rolled = wf.roll(x, 1)
+        part = rolled[1:]
+        part += 100
+        wanted = np.roll(np.arange(24.0).reshape(4, 6), 1)
+        np.testing.assert_array_equal(x, np.arange(24.0).reshape(4, 6))
+        wanted[1:] += 100
+        np.testing.assert_array_equal(rolled, wanted)
+        first, second = wf.nonzero(x > 3)
+        first[0] = 7
+        assert int(second[0]) == 4
