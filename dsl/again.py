@@ -15,10 +15,22 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.array import Array, Part, Scalar, as_operand, convert, record, user_location, wrap
+from weft.dsl.array import (
+    Array,
+    Order,
+    Part,
+    Scalar,
+    as_operand,
+    convert,
+    memory_order,
+    record,
+    turned,
+    turned_back,
+    user_location,
+    wrap,
+)
 from weft.dsl.host_values import adopt
 from weft.dsl.immediate import COMMON
-from weft.dsl.memory_order import Order, memory_order, turned, turned_back
 from weft.dsl.numbers import (
     SLOT_TYPES,
     SlotKey,

@@ -11,8 +11,9 @@ from __future__ import annotations
 import operator
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from weft.fusion import (
     contiguous_strides,
     current_epoch,
     cut,
+    dense_order,
     evaluate,
     operand,
     realise,
@@ -485,6 +487,85 @@ def user_location(depth: int = 2) -> Location:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+# -- order of axes in memory, which results of elementwise work have from their operands, as NumPy's have (order="K") --------
+
+Order = tuple[int, ...]
+
+
+def memory_order(arrays: Sequence[Array]) -> Order | None:
+    """Return the axes of what arrays broadcast to, as NumPy's iterators order them; None for C order.
+
+    An axis moves inside of another where its strides are shorter in each array that has both. In doubt, it is C order.
+    """
+    views = [one._view for one in arrays]
+    if not any(views):
+        return None
+    rank = max(one.ndim for one in arrays)
+    known = []
+    for one, seen in zip(arrays, views, strict=True):
+        shape, strides, _ = seen or whole(one._storage)
+        own = [0 if n == 1 else abs(step) for n, step in zip(shape, strides, strict=True)]
+        known.append([0] * (rank - len(own)) + own)
+    order: list[int] = []  # from the nearest axis on
+    for axis in reversed(range(rank)):
+        at = len(order)
+        for k in reversed(range(len(order))):
+            pairs = [(own[axis], own[order[k]]) for own in known if own[axis] and own[order[k]]]
+            if not all(mine < theirs for mine, theirs in pairs):
+                break
+            at = k if pairs else at
+        order.insert(at, axis)
+    found = tuple(reversed(order))
+    return None if found == tuple(range(rank)) else found
+
+
+def turned(array: Array, order: Order) -> Array:
+    """Return a view of an array, which may have fewer axes, with its axes in an order."""
+    shape, strides, offset = array._view or whole(array._storage)
+    more = len(order) - len(shape)
+    shape, strides = (1,) * more + shape, (0,) * more + strides
+    return _seen(array, (tuple([shape[k] for k in order]), tuple([strides[k] for k in order]), offset))
+
+
+def turned_back(array: Array, order: Order) -> Array:
+    """Return a view of an array, the axes of which are in an order, with its axes in place."""
+    shape, strides, offset = array._view or whole(array._storage)
+    places = [order.index(k) for k in range(len(order))]
+    return _seen(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))
+
+
+def _seen(array: Array, view: View) -> Array:
+    storage = array._storage
+    shape, strides, offset = view
+    plain = not offset and shape == storage.shape and strides == contiguous_strides(shape)
+    return wrap(storage, None if plain else view)
+
+
+def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
+    """Return an array of NumPy's elements, a view of `base` or None: in their own memory, if they have all of it alone."""
+    strides = tuple([step // values.itemsize for step in values.strides])
+    order = dense_order(values.shape, strides) if home.name == "cpu" and values.size else None
+    own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
+    alone = base is None or (own and getrefcount(base) <= _ALONE)
+    if order is None or not alone:
+        return born(np.array(values, order="C"), home)
+    storage = adopt(values.transpose(order), home)
+    storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
+    array = wrap(storage, view_of(values, storage))
+    array._values = values
+    return array
+
+
+def _count_alone() -> int:
+    """Count the references to memory that a view has alone, as `adopt_result` sees them."""
+    values = np.empty(2).reshape(1, 2)
+    base = values.base
+    return (lambda values, base: getrefcount(base))(values, base)
+
+
+_ALONE = _count_alone()
 
 
 __all__ = ["Array", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

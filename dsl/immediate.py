@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
-from weft.dsl.adopted_results import adopt_result
-from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, born, realise
+from weft.dsl.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
 from weft.dsl.host_values import is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.products import multiply
 from weft.dsl.small_work import (

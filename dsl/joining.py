@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, convert, evaluate, start
+from weft.dsl.array import Array, convert, evaluate, memory_order, start, turned, turned_back
 from weft.dsl.creation import as_dtype, asarray, empty
 from weft.dsl.host_values import values_of
 from weft.dsl.indexing import assign_recorded
 from weft.dsl.manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, ravel, reshape
-from weft.dsl.memory_order import memory_order, turned, turned_back
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis, settled
 

@@ -22,16 +22,18 @@ from weft.dsl.array import (
     as_operand,
     expr_of,
     is_writable,
+    memory_order,
     record,
     record_array,
     scalar,
     start,
+    turned,
+    turned_back,
     wrap,
     write,
 )
 from weft.dsl.host_values import values_of
 from weft.dsl.immediate import at_once, hand_out, seen
-from weft.dsl.memory_order import memory_order, turned, turned_back
 from weft.dsl.objections import warn_of_lost_parts
 from weft.dsl.operators import hand_on
 from weft.dsl.own_names import find_own

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, record, start
+from weft.dsl.array import Array, memory_order, record, start, turned, turned_back
 from weft.dsl.creation import asarray, empty, eye, zeros
 from weft.dsl.indexing import assign_recorded
 from weft.dsl.manipulation import diagonal, expand_dims, where
-from weft.dsl.memory_order import memory_order, turned, turned_back
 from weft.dsl.recalled import recalled
 from weft.dsl.reductions import normalize_axis
 from weft.fusion import broadcast_to as broadcast_expr
