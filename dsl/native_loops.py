@@ -328,16 +328,27 @@ class _Loop(OperandText):
         packed = t.new(f"icmp eq i64 {step}, {width}")
         single = t.new(f"icmp eq i64 {rows}, 1")
         narrow = t.new(f"or i1 {t.new(f'icmp sle i64 {size}, {NARROW}')}, {t.new(f'or i1 {packed}, {single}')}")
-        t.branch(f"icmp eq i1 {narrow}, 1", "step.known", "give.up")
+        t.branch(f"icmp eq i1 {narrow}, 1", "step.order", "give.up")
+        t.label("step.order")
+        # (results in another order than C are NumPy's; new memory is in C order)
+        own_order = t.new(f"icmp uge i64 {self._size_of_step(outer)}, {self._size_of_step(step)}")
+        written = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
+        ordered = t.new(f"or i1 {t.new(f'or i1 {own_order}, {written}')}, {single}")
+        t.branch(f"icmp eq i1 {ordered}, 1", "step.known", "give.up")
         t.label("step.known")
-        start = t.new(f"phi ptr [ {number}, %step.number ], [ {data}, %step.array ]")
-        own = t.new(f"phi i64 [ 0, %step.number ], [ {step}, %step.array ]")
-        further = t.new(f"phi i64 [ 0, %step.number ], [ {outer}, %step.array ]")
+        start = t.new(f"phi ptr [ {number}, %step.number ], [ {data}, %step.order ]")
+        own = t.new(f"phi i64 [ 0, %step.number ], [ {step}, %step.order ]")
+        further = t.new(f"phi i64 [ 0, %step.number ], [ {outer}, %step.order ]")
         t.do(f"store ptr {start}, ptr {t.at(self._starts, k)}")
         t.store(own, self._steps, k)
         t.store(further, self._outer, k)
         t.end_loop("step")
         return rows, columns
+
+    def _size_of_step(self, step: str) -> str:
+        """A stride without its sign."""
+        back = self._t.new(f"icmp slt i64 {step}, 0")
+        return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
         """Call the loop for each row, and return the result."""
