@@ -240,3 +240,15 @@ def test_sums_of_pairs_ask_no_planner_for_their_order() -> None:
             pairs = wf.reshape(wf.transpose(x, (1, 0, 2)), (2, 128)) * 0.5
             x = wf.reshape(wf.stack([pairs.sum(axis=0), pairs[::-1].sum(axis=0)]), (2, 8, 16))
         wf.evaluate(x)
+
+
+def test_what_nobody_writes_does_not_differ() -> None:
+    used = wf.full((300, 300), 7.0) + 1  # memory that comes back with other contents
+    assert used.sum() == 720_000
+    del used
+    x, like = wf.empty((300, 300)), wf.empty_like(wf.ones((300, 300)))
+    for k in range(1, 40):
+        x[:, k] = x[:, k - 1] * 0.0 + k
+        like[k] = x[k]
+    wf.evaluate(x, like)
+    assert np.asarray(x)[5, :40].tolist()[1:] == list(range(1, 40))
