@@ -16,6 +16,10 @@ from weft.fusion import Expr, Location, opaque
 from weft.runtime import divide_axis, run_calls
 
 
+# Bytes of a row from which on they are sorted by digits: 1,000,000 in 1.1 ms instead of 26.
+COUNTED = 256
+
+
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
     """Return the largest or smallest elements over axes as NumPy finds them, or with `argmax` and `argmin` their places."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
@@ -71,6 +75,8 @@ def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
 @cache
 def _sorter(axis: int, kind: Any, numbered: bool) -> Callable[..., None]:
     def sort(out: np.ndarray, values: np.ndarray) -> None:
+        counted = not numbered and out.dtype.kind in "biu" and out.itemsize == 1 and out.shape[axis] >= COUNTED
+        way = "stable" if counted else kind  # (equal bytes are alike, and NumPy's stable way is by digits)
         other = max((k for k in range(out.ndim) if k != axis), key=lambda k: out.shape[k], default=axis)
         blocks = _blocks(out, other) if other != axis else [slice(None)]
 
@@ -80,7 +86,7 @@ def _sorter(axis: int, kind: Any, numbered: bool) -> Callable[..., None]:
                 out[index] = values[index].argsort(axis, kind)
             else:
                 np.copyto(out[index], values[index])
-                out[index].sort(axis, kind)
+                out[index].sort(axis, way)
 
         run_calls([partial(sort_block, block) for block in blocks], resolve_target("host").threads)
 

@@ -121,3 +121,12 @@ def test_memory_that_a_view_has_alone_is_taken_over(immediate: int) -> None:
         first, second = wf.nonzero(x > 3)
         first[0] = 7
         assert int(second[0]) == 4
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8])
+@pytest.mark.parametrize("shape", [(255, 300), (3, 20_000), (40_000,)])
+@pytest.mark.parametrize("kind", [None, "quicksort", "stable"])
+def test_bytes_in_order(dtype: Any, shape: tuple[int, ...], kind: str | None) -> None:
+    values = source.integers(-100, 100, shape).astype(dtype)
+    for axis in range(values.ndim):
+        np.testing.assert_array_equal(wf.sort(wf.asarray(values), axis, kind), np.sort(values, axis, kind))
