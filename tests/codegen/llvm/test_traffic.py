@@ -59,7 +59,7 @@ ONCE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "float16": (lambda a: a * a, (f4(1 << 14).astype("f2"),)),
     "complex": (lambda a: a * a, (f4(1 << 13).astype("c8"),)),
     "transposed": (lambda a, b: a + b.T, (f4(128, 128), f4(128, 128))),
-    "transposed float64": (lambda a: a.T + 1, (f4(128, 64).astype("f8"),)),
+    "transposed float64": (lambda a, b: a.T + b, (f4(128, 64).astype("f8"), f4(64, 128).astype("f8"))),
     "softmax of rows": (softmax, (f4(64, 512),)),
     "running sums of rows": (lambda a: wf.cumsum(0.5 - a * 0.25, axis=1), (f4(64, 1000),)),
 }
