@@ -215,9 +215,9 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     if epoch is not before:
         key = None  # it names what was bound there
     check_devices(op, operands)
-    order = _order_of(operands)
+    order = memory_order([value for value in operands if isinstance(value, Array)])
     if order is not None:
-        key = None  # (what is found again is whole arrays)
+        key = None  # (only operations on whole arrays are memoized)
         operands = tuple([_turned(value, order) for value in operands])
     pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
@@ -226,12 +226,6 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
             remember(key, node, where[0], epoch)  # (else another thread has written to one since)
     return record(node) if order is None else turned_back(record(node), order)
-
-
-def _order_of(operands: tuple[Any, ...]) -> Order | None:
-    """The order of axes in memory of what arrays and numbers are computed to; None for C order."""
-    arrays = [value for value in operands if isinstance(value, Array)]
-    return memory_order(arrays) if any(array._view for array in arrays) else None
 
 
 def _turned(value: Any, order: Order) -> Any:

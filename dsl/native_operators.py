@@ -219,7 +219,7 @@ class _Operator(ObjectText):
         t.label("set.array")
         t.branch("icmp eq i64 %count, 3", "set.value", "slow")
         t.label("set.value")
-        # (only writes of these to views are found again: an array that is bound here could not be written to at the call)
+        # (only writes of these to views are memoized: an array that is bound here could not be written to at the call)
         value = self._type(t.load("%given", 2, "ptr"))
         self._go_where("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
         t.label("set.where")

@@ -1,6 +1,6 @@
 """Which processor a thread runs on, and threads that keep off one.
 
-A thread that wakes on the processor of whoever woke it waits there for milliseconds until the system finds it another, where the
+A thread that wakes on the processor of the thread that woke it waits there for milliseconds until the system finds it another, where the
 processors of a virtual machine do not look like neighbours.
 """
 

@@ -59,7 +59,7 @@ def test_results_lie_in_memory_as_numpys(name: str, order: tuple[int, ...], imme
     base = A.transpose(order).copy()
     wanted = OPERATIONS[name](np, base.transpose(back), A)
     with override(immediate=immediate):
-        for _ in range(2):  # (recorded, and found again)
+        for _ in range(2):  # (recorded, then cached at the call site)
             found = OPERATIONS[name](wf, wf.asarray(base).transpose(back), wf.asarray(A))
             assert found.strides == wanted.strides
             np.testing.assert_array_equal(found, wanted)

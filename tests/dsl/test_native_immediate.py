@@ -380,7 +380,7 @@ def test_native_code_leaves_nothing_behind() -> None:
     before, made = referred(), sys.getrefcount(wf.Array)
     go()
     assert referred() == before
-    # (what is made native or found again meanwhile refers to the class as well, a few times in all, not each turn)
+    # (what is made native or memoized meanwhile refers to the class as well, a few times in all, not each turn)
     assert sys.getrefcount(wf.Array) - made < 200
 
 

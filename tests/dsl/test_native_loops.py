@@ -248,7 +248,7 @@ def test_references_are_exact() -> None:
         gc.collect()
         return np.array([*map(sys.getrefcount, kept), len(gc.get_objects())])
 
-    # (what is found again or compiled meanwhile makes objects once; what is left behind is left in each turn)
+    # (what is memoized or compiled meanwhile makes objects once; what is left behind is left in each turn)
     counts = [referred() for _ in range(6)]
     assert np.min(np.abs(np.diff(counts, axis=0)), axis=0).max() < 20
 
