@@ -137,7 +137,7 @@ def _outputs() -> dict[str, Callable[[], Any]]:
     import weft as wf
     from weft.fusion import Epoch, current_epoch
 
-    module = import_module("weft.fusion.execute")
+    module = import_module("weft.fusion.run.execute")
     found: dict[str, Callable[[], Any]] = {}
     for length, size in ((100, "800 bytes"), (1000, "8 KB")):
         x, y = ([wf.asarray(np.ones(length)) for _ in range(8)] for _ in range(2))

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.programs import Arrays, Program
-from weft.dsl.redirect import Redirected
+from weft.dsl.script.redirect import Redirected
 
 # Folder, prefix of its files, name of the function that does the work, the largest difference.
 PROGRAMS = (

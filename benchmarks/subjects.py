@@ -78,8 +78,8 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
     """Return a function of a program as ``weft run`` runs it; its arrays are made as the program would make them."""
-    from weft.dsl.numpy_face import submodule
-    from weft.dsl.redirect import Redirected
+    from weft.dsl.script.numpy_face import submodule
+    from weft.dsl.script.redirect import Redirected
 
     program = Redirected(path.parent).run(path, path.stem)[function]
     return weft_call(program, submodule("numpy").array, values, results)

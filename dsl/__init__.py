@@ -6,17 +6,17 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.dsl import methods, operators
-from weft.dsl.array import Array
-from weft.dsl.own_names import OWN
-from weft.dsl.ufunc import UFunc
+from weft.dsl.arrays import methods, operators
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.functions.own_names import OWN
 from weft.runtime import set_judge
 from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from weft.dsl.numpy_face import NUMPY, ndarray, submodule
+    from weft.dsl.functions.symbolic import lambdify
     from weft.dsl.plans import compile, evaluate, explain
-    from weft.dsl.symbolic import lambdify
+    from weft.dsl.script.numpy_face import NUMPY, ndarray, submodule
 
 __all__ = [
     "NUMPY",
@@ -35,9 +35,9 @@ __all__ = [
 __getattr__ = lazy_names(
     globals(),
     {
-        "weft.dsl.numpy_face": "NUMPY ndarray submodule",
+        "weft.dsl.script.numpy_face": "NUMPY ndarray submodule",
         "weft.dsl.plans": "compile evaluate explain",
-        "weft.dsl.symbolic": "lambdify",
+        "weft.dsl.functions.symbolic": "lambdify",
     },
 )
 
@@ -49,7 +49,7 @@ def find_name(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     try:
-        return getattr(import_module("weft.dsl.numpy_face").NUMPY, name)
+        return getattr(import_module("weft.dsl.script.numpy_face").NUMPY, name)
     except AttributeError:
         text = f"module 'weft' has no attribute {name!r}, and NumPy has none"
         raise AttributeError(text, name=name, obj=sys.modules["weft"]) from None
@@ -57,4 +57,4 @@ def find_name(name: str) -> Any:
 
 _installed = (methods, operators)
 # the sanitizer loads when a watched kernel runs
-set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer_schedules").judge(function))
+set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import weft.codegen as codegen
 import weft.fusion as fusion
 import weft.runtime as runtime
-from weft.dsl.array import Array
+from weft.dsl.arrays.array import Array
 from weft.fusion import Storage
 from weft.fusion import evaluate as evaluate_storages
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.fusion.collecting import keep_apart
-from weft.fusion.evaluate import evaluate, realise, release_memory, was_alone
-from weft.fusion.exclusive import exclusive, flush, free_memory
-from weft.fusion.expr import (
+from weft.fusion.graph.expr import (
     INTERNED,
     Expr,
     Location,
@@ -33,25 +30,45 @@ from weft.fusion.expr import (
     view,
     with_operand,
 )
-from weft.fusion.loops import site_of
-from weft.fusion.record import assign, bind, cut, end_recording, end_small_run, operand, pending, uncut, write_anew
-from weft.fusion.statistics import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.fusion.storage import Epoch, Storage, current_epoch, limits, recording
+from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
+from weft.fusion.record.collecting import keep_apart
+from weft.fusion.record.evaluate import evaluate, realise, release_memory, was_alone
+from weft.fusion.record.exclusive import exclusive, flush, free_memory
+from weft.fusion.record.loops import site_of
+from weft.fusion.record.recording import (
+    assign,
+    bind,
+    cut,
+    end_recording,
+    end_small_run,
+    operand,
+    pending,
+    uncut,
+    write_anew,
+)
+from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
 keep_apart()
 
 if TYPE_CHECKING:
-    from weft.fusion.explain import Explanation, explain_storages, kernels_of, show_bytes, show_plans, show_seconds
-    from weft.fusion.ranges import range_of
-    from weft.fusion.symbolic import Program, as_symbol, entries_of, take_apart
+    from weft.fusion.explain.explanation import (
+        Explanation,
+        explain_storages,
+        kernels_of,
+        show_bytes,
+        show_plans,
+        show_seconds,
+    )
+    from weft.fusion.graph.ranges import range_of
+    from weft.fusion.graph.symbolic import Program, as_symbol, entries_of, take_apart
 
 __getattr__ = lazy_names(
     globals(),
     {
-        "weft.fusion.explain": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
-        "weft.fusion.ranges": "range_of",
-        "weft.fusion.symbolic": "Program as_symbol entries_of take_apart",
+        "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
+        "weft.fusion.graph.ranges": "range_of",
+        "weft.fusion.graph.symbolic": "Program as_symbol entries_of take_apart",
     },
 )
 

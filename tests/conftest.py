@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from weft.dsl import again
+from weft.dsl.arrays import again
 from weft.runtime import override, set_default_device
 
 # (native code that records stays in its place: its own tests put it there, and take it away)

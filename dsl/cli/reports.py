@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from weft.codegen import resolve_target
-from weft.dsl.creation import asarray
+from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import compile
-from weft.dsl.ufunc import UFUNCS
 from weft.runtime import MissingAssemblerError, disk_cache, find_libdevice, find_tool, probe
 from weft.runtime import device as use_device
 

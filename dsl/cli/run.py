@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from weft.dsl.redirect import Redirected
+from weft.dsl.script.redirect import Redirected
 from weft.runtime import DeviceNotFoundError, set_default_device
 
 
@@ -26,7 +26,7 @@ def run(script: str, arguments: list[str], compare: bool, explain: bool, device:
             print(f"weft run: {error}", file=sys.stderr)
             return 2
     if explain:
-        import_module("weft.fusion.explain").show_plans(True)
+        import_module("weft.fusion.explain.explanation").show_plans(True)
     if not compare:
         with with_arguments(path, arguments):
             return execute(path, True)[0]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, convert, expr_of, whole, wrap, write
-from weft.dsl.creation import as_dtype, as_shape
+from weft.dsl.arrays.array import Array, convert, expr_of, whole, wrap, write
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.streams import as_queue, external_stream
+from weft.dsl.functions.creation import as_dtype, as_shape
 from weft.fusion import Storage, contiguous_strides, exclusive, realise
 from weft.runtime import Buffer, Device, HostMemory, default_device, get_device
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.creation import as_shape
 from weft.dsl.cuda.arrays import byte_strides, over_memory, strides_like
+from weft.dsl.functions.creation import as_shape
 from weft.runtime import HostKind, HostMemory, default_device
 
 

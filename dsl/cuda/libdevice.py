@@ -19,8 +19,8 @@ import numpy as np
 
 from weft.dsl.cuda.host_forms import bessel, conversion, elementary, error_functions, integers
 from weft.dsl.cuda.host_forms import directed_rounding as rounding
-from weft.dsl.kernel.conversion import fused_multiply_add
-from weft.dsl.kernel.library import LibraryFunction
+from weft.dsl.kernel.library.library_functions import LibraryFunction
+from weft.dsl.kernel.python_mode.conversion import fused_multiply_add
 
 Host = str | Callable[..., Any]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.dsl.array import Array, convert
+from weft.dsl.arrays.array import Array, convert
 from weft.dsl.cuda.streams import as_queue
-from weft.dsl.kernel.types import ArrayType, Record, Type, from_dtype, layout_of
+from weft.dsl.kernel.language.types import ArrayType, Record, Type, from_dtype, layout_of
 from weft.fusion import Storage, exclusive, realise
 from weft.runtime import Buffer, Device
 

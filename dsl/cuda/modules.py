@@ -9,10 +9,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from weft.dsl.array import Array
+from weft.dsl.arrays.array import Array
 from weft.dsl.cuda import arrays, devices, errors, libdevice, random, sharing, streams
 from weft.dsl.cuda.memory_array import MemoryArray
-from weft.dsl.kernel import hints, names, types, vector_types
+from weft.dsl.kernel.language import names, types
+from weft.dsl.kernel.launch import hints
+from weft.dsl.kernel.library import vector_types
 from weft.runtime import DeviceNotFoundError, find_libdevice, probe
 
 NEEDED = "no NVIDIA driver library was found"

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.cuda.arrays import device_array
-from weft.dsl.kernel.device_function import device
-from weft.dsl.kernel.types import from_dtype
+from weft.dsl.kernel.language.device_function import device
+from weft.dsl.kernel.language.types import from_dtype
 
 xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 xoroshiro128p_type = from_dtype(xoroshiro128p_dtype)

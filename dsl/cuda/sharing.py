@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.array import Array, whole
-from weft.dsl.creation import as_shape
+from weft.dsl.arrays.array import Array, whole
 from weft.dsl.cuda.arrays import byte_strides, over
 from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.functions.creation import as_shape
 from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device
 

@@ -61,12 +61,12 @@ from weft.dsl.cuda.streams import (
     per_thread_default_stream,
     stream,
 )
-from weft.dsl.kernel import types as _types
-from weft.dsl.kernel.hints import In, InOut, Out
-from weft.dsl.kernel.names import NAMES as _NAMES
-from weft.dsl.kernel.types import from_dtype, typeof
-from weft.dsl.kernel.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
-from weft.dsl.kernel.vector_types import VECTOR_TYPES as _VECTOR_TYPES
+from weft.dsl.kernel.language import types as _types
+from weft.dsl.kernel.language.names import NAMES as _NAMES
+from weft.dsl.kernel.language.types import from_dtype, typeof
+from weft.dsl.kernel.launch.hints import In, InOut, Out
+from weft.dsl.kernel.library.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
+from weft.dsl.kernel.library.vector_types import VECTOR_TYPES as _VECTOR_TYPES
 
 # the types, the names of the CUDA model, the vector types
 globals().update({_name: _object for _name, _object in vars(_types).items() if isinstance(_object, _types.Type)})

@@ -1,13 +1,13 @@
 """The functions of `weft` under NumPy's names, for type checkers and editors; everything else of NumPy's is found as it runs.
 
-No module of the running program: `weft.dsl.numpy_face` has the functions. Always true: it names what there is, with the same
+No module of the running program: `weft.dsl.script.numpy_face` has the functions. Always true: it names what there is, with the same
 parameters (``python -m tests.dsl.declarations`` writes it).
 """
 
 from typing import Any, overload
 
-from weft.dsl.array import Array
-from weft.dsl.ufunc import UFunc
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.ufunc import UFunc
 
 class _Elementwise(UFunc):
     def __call__(self, *operands: Any, **options: Any) -> Array: ...

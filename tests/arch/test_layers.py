@@ -66,8 +66,8 @@ def loaded_by(code: str) -> set[str]:
 # What neither the import nor a first array needs: third parties, the planner, code generation, and slow modules of Python's.
 HEAVY = (
     "llvmlite sympy cuda importlib.metadata email subprocess tempfile weft.codegen.passes weft.codegen.compile "
-    "weft.codegen.kernel_ir.verify weft.fusion.execute weft.fusion.plan weft.fusion.explain weft.fusion.symbolic "
-    "weft.dsl.kernel weft.dsl.numpy_face weft.dsl.sets weft.dsl.quantiles weft.dsl.calculus weft.dsl.profile weft.dsl.cli"
+    "weft.codegen.kernel_ir.verify weft.fusion.run.execute weft.fusion.plan.steps weft.fusion.explain.explanation weft.fusion.graph.symbolic "
+    "weft.dsl.kernel weft.dsl.script.numpy_face weft.dsl.functions.sets weft.dsl.functions.quantiles weft.dsl.functions.calculus weft.dsl.profile weft.dsl.cli"
 ).split()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.dsl.cli import main
-from weft.fusion import judge
+from weft.fusion.run import judge
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = {

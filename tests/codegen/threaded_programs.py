@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-import weft.fusion.kernels
+import weft.fusion.lower.kernels
 from tests.codegen.kernels import GPU, HOST
 from tests.fuzz import programs
 from weft.codegen import Kernel, interpret_kernel, parse_kernel, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Pointer
 from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
-from weft.dsl import host_values
+from weft.dsl.immediate import host_values
 from weft.fusion import Storage
 from weft.runtime.cpu.device import CpuDevice
 from weft.runtime.device import Buffer
@@ -108,7 +108,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    weft.fusion.kernels.obtain_function = obtain_function  # type: ignore[assignment]
+    weft.fusion.lower.kernels.obtain_function = obtain_function  # type: ignore[assignment]
     CpuDevice.launch = launch  # type: ignore[assignment, method-assign]
     CpuDevice.allocate = allocate  # type: ignore[method-assign]
     for module in list(sys.modules.values()):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from weft.dsl.redirect import Redirected
+from weft.dsl.script.redirect import Redirected
 
 PROGRAMS = {"equation_of_state": "eos_numpy", "isoneutral_mixing": "isoneutral_numpy"}
 

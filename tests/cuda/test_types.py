@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.dsl.kernel import types
-from weft.dsl.kernel.types import ArrayType, Signature, Tuple, UniTuple, float32, float64, int32, int64, void
+from weft.dsl.kernel.language import types
+from weft.dsl.kernel.language.types import ArrayType, Signature, Tuple, UniTuple, float32, float64, int32, int64, void
 
 Pair = namedtuple("Pair", "x y")
 

@@ -13,8 +13,8 @@ import pytest
 
 import weft
 from weft import cuda
-from weft.dsl.kernel.groups import CoalescedGroup, GridGroup, ThreadBlock, Tile
-from weft.dsl.kernel.names import TABLE, TRIPLES
+from weft.dsl.kernel.language.names import TABLE, TRIPLES
+from weft.dsl.kernel.library.groups import CoalescedGroup, GridGroup, ThreadBlock, Tile
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from weft.dsl import native_immediate, native_operators
-from weft.dsl.array import Array, Scalar
-from weft.dsl.ufunc import UFunc
+from weft.dsl.arrays import native_operators
+from weft.dsl.arrays.array import Array, Scalar
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.immediate import native_immediate
 
 
 @contextmanager

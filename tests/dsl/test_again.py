@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft as wf
-from weft.dsl import again
+from weft.dsl.arrays import again
 
 CELL = """
 for _ in range(40):

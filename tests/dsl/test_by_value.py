@@ -13,7 +13,9 @@ import pytest
 import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.fusion import by_value, realise, traffic
+from weft.fusion import realise
+from weft.fusion.plan import traffic
+from weft.fusion.record import by_value
 from weft.runtime import Device, get_device, override
 from weft.runtime import device as on_device
 

@@ -13,7 +13,7 @@ import pytest
 import weft as wf
 from tests.fuzz import graphs, orders
 from tests.fuzz.programs import differences
-from weft.dsl.array import expr_of, record
+from weft.dsl.arrays.array import expr_of, record
 from weft.fusion import map_
 
 LIMIT = 3

@@ -9,7 +9,7 @@ from typing import Any
 
 import weft as wf
 from tests.dsl import declarations
-from weft.dsl import array
+from weft.dsl.arrays import array
 from weft.dsl.cuda import arrays
 
 STUB = Path(array.__file__).with_name("array_members.pyi")
@@ -52,7 +52,7 @@ def _in_class() -> set[str]:
 
 def test_all_members_are_declared() -> None:
     installed = set(vars(wf.Array)) - _in_class() - set(vars(_Plain))
-    assert set(_declared()) == installed, "write dsl/array_members.pyi anew"
+    assert set(_declared()) == installed, "write dsl/arrays/array_members.pyi anew"
 
 
 def _parameters(function: Any) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.foreign import has_foreign, is_foreign
+from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.runtime import override
 
 SUBCLASSES = """

@@ -13,10 +13,10 @@ import pytest
 import weft as wf
 from tests.dsl.special_values import CODES, same, values
 from weft.codegen import OPS, find_op
-from weft.dsl import native_immediate
-from weft.dsl.array import expr_of, record, start
-from weft.dsl.host_values import is_free
-from weft.dsl.immediate import MISSED, attempt, way_of
+from weft.dsl.arrays.array import expr_of, record, start
+from weft.dsl.immediate import native_immediate
+from weft.dsl.immediate.at_call import MISSED, attempt, way_of
+from weft.dsl.immediate.host_values import is_free
 from weft.fusion import current_epoch, recording, uncut
 from weft.runtime import IMMEDIATE as LIMIT
 from weft.runtime import override

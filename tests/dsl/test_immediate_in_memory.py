@@ -12,10 +12,10 @@ import pytest
 import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
 from tests.dsl.special_values import same, values
-from weft.dsl import native_immediate
-from weft.dsl.array import expr_of
-from weft.dsl.numpy_face import call_numpy
-from weft.fusion import fold_values
+from weft.dsl.arrays.array import expr_of
+from weft.dsl.immediate import native_immediate
+from weft.dsl.script.numpy_face import call_numpy
+from weft.fusion.run import fold_values
 from weft.runtime import override
 
 IMMEDIATE = 16384

@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from weft import cuda
-from weft.dsl.numpy_face import OWN
+from weft.dsl.script.numpy_face import OWN
 
 # a program, and what the message has to say
 MISTAKES = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import again
+from weft.dsl.arrays import again
 from weft.runtime import override
 
 PROGRAMS: dict[str, Any] = {
@@ -32,7 +32,7 @@ def test_they_are_found_by_the_call_site(name: str, monkeypatch: pytest.MonkeyPa
     anew: list[str] = []
     real = again.apply_anew
     monkeypatch.setattr(again, "apply_anew", lambda op, *rest: anew.append(op) or real(op, *rest))
-    monkeypatch.setattr("weft.dsl.operators.apply_anew", again.apply_anew)
+    monkeypatch.setattr("weft.dsl.arrays.operators.apply_anew", again.apply_anew)
     host, row = np.arange(6000.0).reshape(2000, 3), np.arange(3.0)
     large = wf.asarray(host)
     for _ in range(6):

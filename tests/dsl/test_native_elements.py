@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import native_elements, native_immediate
+from weft.dsl.immediate import native_elements, native_immediate
 
 IMMEDIATE = 16384
 

@@ -13,7 +13,9 @@ import pytest
 
 import weft as wf
 from tests.dsl.special_values import CODES, same, values
-from weft.dsl import immediate, indexing, native_immediate, operators
+from weft.dsl.arrays import indexing, operators
+from weft.dsl.immediate import at_call as immediate
+from weft.dsl.immediate import native_immediate
 from weft.runtime import CompileError, override
 
 IMMEDIATE = 16384

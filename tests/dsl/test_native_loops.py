@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import native_immediate, native_loops
-from weft.dsl.array import Array
-from weft.dsl.native_operands_text import Mode
+from weft.dsl.arrays.array import Array
+from weft.dsl.immediate import native_immediate, native_loops
+from weft.dsl.immediate.native_operands_text import Mode
 from weft.runtime import Builtin, override, python_function
 
 IMMEDIATE = 16384

@@ -16,10 +16,10 @@ import pytest
 
 import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
-from weft.dsl import native_operators
-from weft.dsl.array import Array, Scalar
-from weft.dsl.native_operators import quicken_all
-from weft.dsl.ufunc import UFunc
+from weft.dsl.arrays import native_operators
+from weft.dsl.arrays.array import Array, Scalar
+from weft.dsl.arrays.native_operators import quicken_all
+from weft.dsl.arrays.ufunc import UFunc
 from weft.fusion import INTERNED, Epoch, Storage, recording, reset_statistics, statistics
 from weft.runtime import CompileError, DeviceMismatchError, override
 

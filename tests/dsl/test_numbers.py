@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.expr import topological
+from weft.fusion.graph.expr import topological
 
 STATEMENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "product": lambda xp, x, k: x * k,

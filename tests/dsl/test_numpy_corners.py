@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.numpy_face import NUMPY
+from weft.dsl.script.numpy_face import NUMPY
 
 
 def zero_axes_in_place(m: Any) -> list[Any]:

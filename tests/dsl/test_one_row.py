@@ -8,7 +8,7 @@ import pytest
 import weft as wf
 from weft.codegen import OPS, OpDef
 from weft.codegen.ops import table
-from weft.dsl.ufunc import UFunc
+from weft.dsl.arrays.ufunc import UFunc
 
 
 def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:

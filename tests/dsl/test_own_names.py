@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.own_names import OWN, find_own
+from weft.dsl.functions.own_names import OWN, find_own
 
 LISTED = "linear histograms sorting quantiles sets along_axis choosing nan_statistics calculus".split()
 

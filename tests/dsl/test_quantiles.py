@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.quantiles import _METHODS
+from weft.dsl.functions.quantiles import _METHODS
 
 RNG = np.random.default_rng(3)
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -33,7 +33,7 @@ def _stays_on_the_device(monkeypatch: pytest.MonkeyPatch) -> Any:
     def refuse(function: Any, arguments: Any, options: Any) -> Any:
         raise AssertionError(f"{function.__name__} went by the host")
 
-    monkeypatch.setattr("weft.dsl.numpy_face.call_numpy", refuse)
+    monkeypatch.setattr("weft.dsl.script.numpy_face.call_numpy", refuse)
     with wf.device("simt"):
         yield
 

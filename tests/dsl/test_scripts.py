@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import native_script, script_function
-from weft.dsl.array import Array
-from weft.dsl.redirect import Redirected
-from weft.dsl.script_function import ScriptFunction, choose, is_few, quicken
-from weft.dsl.script_namespace import MARK, script_module
+from weft.dsl.arrays.array import Array
+from weft.dsl.script import native_script, script_function
+from weft.dsl.script.redirect import Redirected
+from weft.dsl.script.script_function import ScriptFunction, choose, is_few, quicken
+from weft.dsl.script.script_namespace import MARK, script_module
 from weft.runtime import override
 
 IMMEDIATE = 16384

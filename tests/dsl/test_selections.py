@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import selections
+from weft.dsl.arrays import selections
 from weft.fusion import reset_statistics, statistics
 
 N = 300

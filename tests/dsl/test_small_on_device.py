@@ -12,7 +12,7 @@ import pytest
 
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.dsl import native_immediate
+from weft.dsl.immediate import native_immediate
 from weft.runtime import Device, get_device, override
 from weft.runtime import device as on_device
 

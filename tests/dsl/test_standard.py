@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.methods import view  # (`weft.cuda` gives arrays Numba's, which is of the same memory)
+from weft.dsl.arrays.methods import view  # (`weft.cuda` gives arrays Numba's, which is of the same memory)
 
 
 def test_the_namespace_says_what_it_can_do() -> None:

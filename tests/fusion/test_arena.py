@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.arena import ALIGNMENT, Carve, Gaps, Take, arrange_memory
+from weft.fusion.plan.arena import ALIGNMENT, Carve, Gaps, Take, arrange_memory
 from weft.runtime import Buffer, OutOfMemoryError, get_device
 
 

@@ -50,7 +50,7 @@ values = np.asarray(z), np.asarray((x * y).sum())
 IRREGULAR_SUM = """
 x, w = wf.asarray(np.ones((30, 40, 40, 3))), wf.asarray(np.ones((5, 5, 3, 6)))
 values = np.asarray((x[:, 3:8, 4:9, :, None] * w[None]).sum(axis=(1, 2, 3)))
-assert sys.modules["weft.fusion.fold_values"]._trees
+assert sys.modules["weft.fusion.run.fold_values"]._trees
 """
 LOADED = """
 print(*[name for name in heavy.split() if name in sys.modules])
@@ -61,8 +61,11 @@ assert not wf.statistics()["plans"] and wf.statistics()["interpreted"]
 @pytest.mark.parametrize(
     ("text", "heavy"),
     [
-        (CHAIN_AND_SUM, "llvmlite weft.codegen.compile weft.codegen.passes weft.fusion.planning weft.fusion.body"),
-        pytest.param(IRREGULAR_SUM, "llvmlite weft.fusion.planning", marks=listed),
+        (
+            CHAIN_AND_SUM,
+            "llvmlite weft.codegen.compile weft.codegen.passes weft.fusion.run.planning weft.fusion.plan.body",
+        ),
+        pytest.param(IRREGULAR_SUM, "llvmlite weft.fusion.run.planning", marks=listed),
     ],
 )
 def test_what_is_interpreted_loads_neither_planner_nor_compiler(text: str, heavy: str, tmp_path: Path) -> None:

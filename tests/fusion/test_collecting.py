@@ -11,7 +11,8 @@ from unittest import mock
 
 import pytest
 
-from weft.fusion import collecting, current_epoch, recording
+from weft.fusion import current_epoch, recording
+from weft.fusion.record import collecting
 
 
 @pytest.fixture(autouse=True)

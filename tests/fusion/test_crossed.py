@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import kernels_of, time_steps
+from weft.fusion import kernels_of
+from weft.fusion.plan import time_steps
 
 RNG = np.random.default_rng(11)
 TALL = RNG.standard_normal((3001, 100)).astype(np.float32)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.explain import explain_schedule, schedules_of
-from weft.fusion.speed import arithmetic_rate
+from weft.fusion.explain.explanation import explain_schedule, schedules_of
+from weft.fusion.explain.speed import arithmetic_rate
 from weft.runtime import copy_bandwidth, find_tool, get_device
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import weft as wf
 from tests.fusion.test_primitives import same_bits, values
-from weft.fusion import fold_values
-from weft.fusion.fold_values import NeedsKernelError, reduce_values
+from weft.fusion.run import fold_values
+from weft.fusion.run.fold_values import NeedsKernelError, reduce_values
 
 SHAPES = (
     *((n,) for n in (1, 2, 3, 4, 5, 31, 32, 33, 100, 1000, 32768, 32769, 50000)),

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import execute, resized
-from weft.fusion import kernels as home
-from weft.fusion.plan import KernelLaunch, Special
+from weft.fusion.lower import kernels as home
+from weft.fusion.plan import resized
+from weft.fusion.plan.steps import KernelLaunch, Special
+from weft.fusion.run import execute
 
 MOST = 1 << 24
 LEAST = 5  # folds over fewer elements are written out

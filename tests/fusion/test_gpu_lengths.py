@@ -12,8 +12,9 @@ import pytest
 import weft as wf
 from tests.fuzz.lengths import compared
 from weft.codegen import print_kernel
-from weft.fusion import execute, resized
-from weft.fusion.plan import Plan
+from weft.fusion.plan import resized
+from weft.fusion.plan.steps import Plan
+from weft.fusion.run import execute
 
 # Where schedules change, and what lies beside.
 EDGES = (

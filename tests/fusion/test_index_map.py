@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.fusion.index_map import (
+from weft.fusion.graph.index_map import (
     ZERO,
     Affine,
     broadcast,

@@ -14,8 +14,8 @@ import pytest
 import weft as wf
 from tests.fusion.test_primitives import same_bits
 from tests.fuzz import graphs, layouts, programs, rows
-from weft.fusion import fold_values, judge, tiers
-from weft.fusion.interpret import folds, maps
+from weft.fusion.run import fold_values, judge, tiers
+from weft.fusion.run.interpret import folds, maps
 from weft.runtime import override
 
 
@@ -106,7 +106,7 @@ def interpreted(compute: Any) -> None:
     """Run something that has to be interpreted."""
     with (
         override(verify=False, interpret="always"),
-        mock.patch("weft.fusion.planning.make_plan", side_effect=AssertionError),
+        mock.patch("weft.fusion.run.planning.make_plan", side_effect=AssertionError),
     ):
         compute()
 
@@ -234,7 +234,10 @@ def test_sums_have_one_order_whatever_else_the_same_plan_computes(program: Calla
 
 
 def test_sums_of_pairs_ask_no_planner_for_their_order() -> None:
-    with mock.patch("weft.fusion.interpret.folds.known_tree", side_effect=AssertionError), override(interpret="always"):
+    with (
+        mock.patch("weft.fusion.run.interpret.folds.known_tree", side_effect=AssertionError),
+        override(interpret="always"),
+    ):
         x = values(2, 8, 16)
         for _ in range(3):  # (each of what the one before wrote, in another order)
             pairs = wf.reshape(wf.transpose(x, (1, 0, 2)), (2, 128)) * 0.5

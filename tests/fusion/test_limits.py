@@ -16,9 +16,9 @@ import weft as wf
 from tests.fusion.test_programs import layer_norm, softmax
 from weft.codegen import Pointer
 from weft.fusion import Expr, kernels_of
-from weft.fusion.expr import constant, leaf, map_, reduce_, update, view
-from weft.fusion.grouping import MAX_BUFFERS, MAX_INSTRUCTIONS
-from weft.fusion.schedule import make_schedule
+from weft.fusion.graph.expr import constant, leaf, map_, reduce_, update, view
+from weft.fusion.plan.grouping import MAX_BUFFERS, MAX_INSTRUCTIONS
+from weft.fusion.plan.schedule import make_schedule
 
 F = np.dtype(np.float32)
 
@@ -184,8 +184,8 @@ def test_many_sizes_need_few_compilations(name: str, monkeypatch: pytest.MonkeyP
     assert wf.statistics()["plans"] <= 20
     assert wf.statistics()["compilations"] <= 4
     wf.reset_statistics()
-    monkeypatch.setattr("weft.fusion.resized._known", OrderedDict())
-    monkeypatch.setattr("weft.fusion.resized.NODES", 0)  # each planned for itself
+    monkeypatch.setattr("weft.fusion.plan.resized._known", OrderedDict())
+    monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each planned for itself
     for rows, columns in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random((rows + 50, columns), np.float32))))
     assert wf.statistics()["plans"] >= 50

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl import native_immediate
-from weft.fusion.loops import find_loop
+from weft.dsl.immediate import native_immediate
+from weft.fusion.record.loops import find_loop
 
 SITES = {name: ("file.py", "f", 1, line) for line, name in enumerate("abcdefghxyz")}
 

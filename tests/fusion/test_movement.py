@@ -12,7 +12,7 @@ import weft as wf
 from weft.codegen import print_kernel
 from weft.codegen.passes.index_steps import index_steps
 from weft.fusion import kernels_of, range_of, reset_statistics, statistics
-from weft.fusion.symbolic_index import bound_form
+from weft.fusion.graph.symbolic_index import bound_form
 
 RANDOM = np.random.default_rng(5)
 A = RANDOM.random((12, 20)).astype(np.float32)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import execute, numpy_loops, reset_statistics, statistics
+from weft.fusion import reset_statistics, statistics
+from weft.fusion.plan import numpy_loops
+from weft.fusion.run import execute
 from weft.runtime import override
 
 RNG = np.random.default_rng(11)
@@ -56,7 +58,7 @@ def check(operation: Callable[[Any, Any], Any], x: np.ndarray, monkeypatch: pyte
         with monkeypatch.context() as patch:
             patch.setattr(numpy_loops, "TABLE", {})
             patch.setattr(execute, "_plans", type(execute._plans)())
-            patch.setattr("weft.fusion.resized._known", {})
+            patch.setattr("weft.fusion.plan.resized._known", {})
             found.append(np.asarray(operation(wf, layout(wf.asarray(x)))))
         for each in found:
             np.testing.assert_array_equal(each, np.asarray(wanted), strict=True)

@@ -18,13 +18,14 @@ import pytest
 import weft as wf
 from weft import codegen
 from weft.codegen.obtain import CodeCache
-from weft.fusion import execute, plan_store, resized, tiers
-from weft.fusion.sizes import Computation
+from weft.fusion.graph.sizes import Computation
+from weft.fusion.plan import plan_store, resized
+from weft.fusion.run import execute, tiers
 from weft.runtime import CacheWarning, disk_cache, override
 
 PLANNER = (
-    "weft.fusion.planning", "weft.fusion.schedule", "weft.fusion.task", "weft.fusion.lower", "weft.fusion.kernels",
-    "weft.fusion.explain", "weft.codegen.passes", "weft.codegen.llvm", "llvmlite", "sympy",
+    "weft.fusion.run.planning", "weft.fusion.plan.schedule", "weft.fusion.plan.task", "weft.fusion.lower.lowering", "weft.fusion.lower.kernels",
+    "weft.fusion.explain.explanation", "weft.codegen.passes", "weft.codegen.llvm", "llvmlite", "sympy",
 )  # fmt: skip
 
 

@@ -11,11 +11,12 @@ import pytest
 
 import weft as wf
 from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
-from weft.dsl.array import expr_of, record
-from weft.fusion import cast, expanded_rows, map_, primitives
-from weft.fusion.compiled_loops import compile_map
-from weft.fusion.expanded_rows import ExpandedRow
-from weft.fusion.primitives import is_ready, primitive, uses_numpy
+from weft.dsl.arrays.array import expr_of, record
+from weft.fusion import cast, map_
+from weft.fusion.run import expanded_rows, primitives
+from weft.fusion.run.compiled_loops import compile_map
+from weft.fusion.run.expanded_rows import ExpandedRow
+from weft.fusion.run.primitives import is_ready, primitive, uses_numpy
 from weft.runtime.cpu.ufuncs import BLOCK
 
 ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import resized
-from weft.fusion.storage import SHORT_LIMIT, limits
+from weft.fusion.plan import resized
+from weft.fusion.record.storage import SHORT_LIMIT, limits
 from weft.runtime import override
 
 N = 120
@@ -99,7 +99,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_positions_that_move(program: Callable[[ModuleType], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("SOFT_LIMIT", "HARD_LIMIT"):
-        monkeypatch.setattr(f"weft.fusion.storage.{limit}", 16)  # many short recordings
+        monkeypatch.setattr(f"weft.fusion.record.storage.{limit}", 16)  # many short recordings
     expected = program(np)
     for _ in range(2):
         for mine, theirs in zip(program(wf), expected, strict=True):
@@ -192,7 +192,7 @@ def random_loop(seed: int) -> str:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("SOFT_LIMIT", "HARD_LIMIT"):
-        monkeypatch.setattr(f"weft.fusion.storage.{limit}", (6, 10, 17, 40)[seed % 4])
+        monkeypatch.setattr(f"weft.fusion.record.storage.{limit}", (6, 10, 17, 40)[seed % 4])
     program = compile(random_loop(seed), f"<loop {seed}>", "exec")
 
     def run(m: ModuleType) -> list[Any]:
@@ -274,7 +274,7 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
             raise TypeError("an operation that sizes do not have")
         return made(*arguments)
 
-    from weft.fusion import planning
+    from weft.fusion.run import planning
 
     made = planning.make_plan
     monkeypatch.setattr(planning, "make_plan", make)
@@ -302,7 +302,7 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
             x = x * 0.5 + 1
         return x
 
-    monkeypatch.setattr("weft.fusion.storage.SOFT_LIMIT", 40)
+    monkeypatch.setattr("weft.fusion.record.storage.SOFT_LIMIT", 40)
     with wf.device("cpu"):
         for program, grows in ((regular, False), (irregular, True)):
             before = {site for site, limit in limits.items() if limit <= SHORT_LIMIT}

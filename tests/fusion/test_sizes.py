@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.fusion.expr import Expr, is_number
-from weft.fusion.index_map import decode_view, disjoint
-from weft.fusion.sizes import Trace, common_divisor, convert, from_bytes, greatest, least, square_root
+from weft.fusion.graph.expr import Expr, is_number
+from weft.fusion.graph.index_map import decode_view, disjoint
+from weft.fusion.graph.sizes import Trace, common_divisor, convert, from_bytes, greatest, least, square_root
 
 
 def test_numbers_are_computed_from_others() -> None:

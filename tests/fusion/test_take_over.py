@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.explain import schedules_of
+from weft.fusion.explain.explanation import schedules_of
 from weft.runtime import get_device
 
 SOURCE = np.random.default_rng(0)

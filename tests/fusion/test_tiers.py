@@ -20,7 +20,10 @@ from tests.fusion.test_primitives import same_bits
 from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
 from weft.codegen import passes
 from weft.codegen.llvm import host
-from weft.fusion import expanded_rows, join_groups, kernels, lower, planning, resized, schedule, siblings, tiers
+from weft.fusion.lower import kernels
+from weft.fusion.lower import lowering as lower
+from weft.fusion.plan import join_groups, resized, schedule, siblings
+from weft.fusion.run import expanded_rows, planning, tiers
 from weft.runtime import override
 
 
@@ -174,7 +177,7 @@ def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
     )
     broken = mock.patch("weft.codegen.obtain.obtain_code", side_effect=RuntimeError("broken"))
     with override(strict=False, cache=False, immediate=16384), broken, mock.patch.object(expanded_rows, "PRICE", 0.0):
-        with mock.patch.dict("weft.fusion.fold_values._loops", clear=True), warnings.catch_warnings():
+        with mock.patch.dict("weft.fusion.run.fold_values._loops", clear=True), warnings.catch_warnings():
             warnings.simplefilter("error")
             for function in functions:
                 for _ in range(40):

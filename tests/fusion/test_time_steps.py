@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import execute, resized, time_steps
+from weft.fusion.plan import resized, time_steps
+from weft.fusion.run import execute
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 import weft as wf
 from tests.fuzz import children
-from weft.fusion import crossed
+from weft.fusion.plan import crossed
 from weft.runtime import device as on_device
 
 LONG = (513, 600, 1000, 1025, 1500, 2049, 4100)

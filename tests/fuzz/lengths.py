@@ -19,9 +19,10 @@ import numpy as np
 import weft as wf
 from tests.fuzz import children
 from weft.codegen import obtain_function
-from weft.fusion import execute, planning, resized
-from weft.fusion.kernels import lower_for
-from weft.fusion.plan import KernelLaunch, Plan, Step
+from weft.fusion.lower.kernels import lower_for
+from weft.fusion.plan import resized
+from weft.fusion.plan.steps import KernelLaunch, Plan, Step
+from weft.fusion.run import execute, planning
 
 LONG, SIDE = 200, 40
 STATEMENTS = (

@@ -23,7 +23,8 @@ import numpy as np
 import weft as wf
 from tests.fuzz import children, graphs
 from tests.fuzz.programs import differences
-from weft.fusion import record, storage
+from weft.fusion.record import recording as record
+from weft.fusion.record import storage
 from weft.runtime import device as on_device
 from weft.runtime import override
 

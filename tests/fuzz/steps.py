@@ -17,8 +17,9 @@ import numpy as np
 
 import weft as wf
 from tests.fuzz import children
-from weft.fusion import execute, resized, sweep_blocks, time_steps
-from weft.fusion.sweep import Sweep
+from weft.fusion.plan import resized, sweep_blocks, time_steps
+from weft.fusion.plan.sweep import Sweep
+from weft.fusion.run import execute
 
 FIELDS = ("u", "v", "w")
 EXTENTS = {1: (5, 40, 300, 3000), 2: (4, 7, 20, 33, 130), 3: (3, 5, 9, 18, 35)}

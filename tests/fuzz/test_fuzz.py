@@ -7,7 +7,7 @@ import pytest
 
 from tests.fuzz import crossed, disturbed, graphs, lengths, loops, orders, rows, sizes
 from tests.fuzz.programs import check, differences, run_numpy, run_program, short_program
-from weft.fusion.sizes import Trace
+from weft.fusion.graph.sizes import Trace
 from weft.runtime import override
 
 

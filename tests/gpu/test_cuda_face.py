@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from weft import cuda
-from weft.dsl.array import Array
+from weft.dsl.arrays.array import Array
 from weft.runtime import probe
 
 pytestmark = pytest.mark.gpu

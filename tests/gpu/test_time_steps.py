@@ -10,7 +10,8 @@ import pytest
 
 import weft as wf
 from tests.fusion import test_sweep_blocks, test_time_steps
-from weft.fusion import execute, sweep_blocks, time_steps
+from weft.fusion.plan import sweep_blocks, time_steps
+from weft.fusion.run import execute
 
 pytestmark = pytest.mark.gpu
 

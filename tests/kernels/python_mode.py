@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel import names as cuda
-from weft.dsl.kernel.simulate import run_python
+from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.python_mode.simulate import run_python
 
 FULL = 0xFFFFFFFF
 f32 = np.float32

@@ -11,10 +11,10 @@ import pytest
 
 from weft import cuda
 from weft.codegen import Tally, compile_kernel, resolve_target
-from weft.dsl.kernel.arguments import from_type
-from weft.dsl.kernel.dispatcher import make_options
-from weft.dsl.kernel.specialise import specialise
-from weft.dsl.kernel.types import parse_type
+from weft.dsl.kernel.language.specialise import specialise
+from weft.dsl.kernel.language.types import parse_type
+from weft.dsl.kernel.launch.arguments import from_type
+from weft.dsl.kernel.launch.dispatcher import make_options
 from weft.runtime import CompileError, assemble, override
 
 WIDE = re.compile(r"\b(mul|mad)\.(lo|hi)\.[su]64|\b(div|rem)\.[su]64")

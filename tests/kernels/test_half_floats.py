@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.exact import directed, same
-from weft.dsl.kernel.half_floats import round_to_odd
-from weft.dsl.kernel.library import BF16, FP16
-from weft.dsl.kernel.names import NAMES
+from weft.dsl.kernel.language.names import NAMES
+from weft.dsl.kernel.library.half_floats import round_to_odd
+from weft.dsl.kernel.library.library_functions import BF16, FP16
 
 HALF = np.dtype(np.float16)
 EVERY = np.arange(2**16, dtype=np.uint16)

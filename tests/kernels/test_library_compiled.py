@@ -11,8 +11,8 @@ import pytest
 from tests.kernels.exact import same
 from weft import cuda
 from weft.dsl.cuda.libdevice import FUNCTIONS
-from weft.dsl.kernel.dispatcher import kernel
-from weft.dsl.kernel.library import BF16, FP16, LibraryFunction
+from weft.dsl.kernel.launch.dispatcher import kernel
+from weft.dsl.kernel.library.library_functions import BF16, FP16, LibraryFunction
 from weft.runtime import find_libdevice
 
 # Units in the last place that a row on vectors of the C library and one on scalars may be apart.
@@ -165,7 +165,7 @@ def test_compiled_functions_give_what_plain_python_gives(names: tuple[str, ...])
     "name", ["erfinv", "dadd_rd", "frexp", "sincospif", "remquo", "byte_perm", "jn", "ull2double_rz"]
 )
 def test_a_gpu_gets_libdevices_own_function(name: str) -> None:
-    from weft.dsl.kernel.types import from_dtype
+    from weft.dsl.kernel.language.types import from_dtype
 
     function = FUNCTIONS[name]
     taken, given = len(function.arguments), len(function.results)

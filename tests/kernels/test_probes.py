@@ -11,7 +11,7 @@ import pytest
 import weft
 from tests.kernels.probes import PROBES, Probe, same
 from weft import cuda
-from weft.dsl.kernel.types import typeof
+from weft.dsl.kernel.language.types import typeof
 from weft.runtime import CompileError, assemble, override
 
 EACH = pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)

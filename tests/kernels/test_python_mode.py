@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tests.kernels.python_mode import FULL, f32, run
-from weft.dsl.kernel import names as cuda
-from weft.dsl.kernel.errors import LaunchError
-from weft.dsl.kernel.simulate import DivergenceError
-from weft.dsl.kernel.simulate_intrinsics import ACTIONS
+from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.language.errors import LaunchError
+from weft.dsl.kernel.python_mode.simulate import DivergenceError
+from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
 
 # -- the usual programs ------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ import pytest
 
 import weft
 from tests.kernels.python_mode import f32, run
-from weft.dsl.kernel import names as cuda
-from weft.dsl.kernel.device_function import device
-from weft.dsl.kernel.simulate_functions import with_kernel_names
-from weft.dsl.kernel.types import int32
+from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.language.device_function import device
+from weft.dsl.kernel.language.types import int32
+from weft.dsl.kernel.python_mode.simulate_functions import with_kernel_names
 
 INF = math.inf
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.python_mode import FULL, by_thread, f32, run
-from weft.dsl.kernel import names as cuda
-from weft.dsl.kernel.errors import KernelError
-from weft.dsl.kernel.simulate import DivergenceError
+from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.python_mode.simulate import DivergenceError
 
 # -- warps -----------------------------------------------------------------------------------------
 

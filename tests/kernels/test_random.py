@@ -10,7 +10,7 @@ import pytest
 from weft import cuda
 from weft.dsl.cuda import random
 from weft.dsl.cuda.random import xoroshiro128p_dtype
-from weft.dsl.kernel.dispatcher import kernel
+from weft.dsl.kernel.launch.dispatcher import kernel
 
 MASK = 2**64 - 1
 JUMP = (0xBEAC0467EBA5FACB, 0xD86B048B86AA9922)

@@ -11,8 +11,8 @@ import pytest
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
-from weft.dsl.kernel.dispatcher import LAUNCHERS_LIMIT
-from weft.dsl.kernel.ready import LIMIT
+from weft.dsl.kernel.launch.dispatcher import LAUNCHERS_LIMIT
+from weft.dsl.kernel.launch.ready import LIMIT
 from weft.runtime import KernelFault, get_device, override, set_default_device
 
 FACTOR = 2.0

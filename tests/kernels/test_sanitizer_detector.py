@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from weft.dsl.kernel.errors import Place
-from weft.dsl.kernel.sanitizer_detector import Detector
-from weft.dsl.kernel.sanitizer_watch import Kind, Site
+from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.sanitizer.detector import Detector
+from weft.dsl.kernel.sanitizer.watch import Kind, Site
 
 PLACE = Place("file.py", 1, 0, 1, "x")
 ACCESSES = (Kind.READ, Kind.WRITE, Kind.ATOMIC)

@@ -26,7 +26,7 @@ def work(driver: StandIn) -> None:
     """Fused kernels often enough for a graph, an explicit kernel, streams, memory."""
     import weft as wf
     from weft import cuda
-    from weft.fusion.execute import _plans
+    from weft.fusion.run.execute import _plans
     from weft.runtime import default_device, probe
 
     print("probe", probe().status, probe().devices[0].name)

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.dsl import linear
+from weft.dsl.functions import linear
 from weft.runtime import CudaError, set_default_device
 from weft.runtime.cuda.blas import Blas
 

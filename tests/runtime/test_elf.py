@@ -221,7 +221,7 @@ print(made.code == quick.code, made.code == better.code, better.code == quick.co
 def test_better_code_takes_the_place_of_what_was_made_quickly(tmp_path: Path) -> None:
     code = """
 import numpy as np, weft as wf
-from weft.dsl.native_immediate import INSTALLED
+from weft.dsl.immediate.native_immediate import INSTALLED
 from weft.runtime.cpu import native
 native.LATER = 0.5
 x = wf.asarray(np.arange(4.0))

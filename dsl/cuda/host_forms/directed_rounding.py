@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.library import fma
+from weft.dsl.kernel.library.library_functions import fma
 
 SMALL, LARGE = 2.0**-900, 2.0**900
 UP_100, UP_200, UP_300, UP_550, DOWN_300 = 2.0**100, 2.0**200, 2.0**300, 2.0**550, 2.0**-300

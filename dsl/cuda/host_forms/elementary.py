@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.library import fma
+from weft.dsl.kernel.library.library_functions import fma
 
 PI_HIGH, PI_LOW = 3.141592653589793, 1.2246467991473532e-16  # pi as the sum of two float64
 WHOLE = 2.0**52

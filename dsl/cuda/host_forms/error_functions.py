@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.library import fma
+from weft.dsl.kernel.library.library_functions import fma
 
 ROOT_PI, TWO_OVER_ROOT_PI, HALF_ROOT_PI = math.sqrt(math.pi), 2 / math.sqrt(math.pi), math.sqrt(math.pi) / 2
 ROOT_2, LOG_2 = math.sqrt(2), math.log(2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.dsl.radix_kernels import make_block_sort, make_sweep, order_of
+from weft.dsl.functions.radix_kernels import make_block_sort, make_sweep, order_of
 from weft.runtime import find_tool
 
 pytest.importorskip("cuda.bindings.nvjitlink")

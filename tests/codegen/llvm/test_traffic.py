@@ -11,7 +11,8 @@ import pytest
 import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
-from weft.fusion import execute, sweep_blocks, time_steps
+from weft.fusion.plan import sweep_blocks, time_steps
+from weft.fusion.run import execute
 from weft.runtime import override
 
 RNG = np.random.default_rng(2)

@@ -14,7 +14,8 @@ from weft.codegen import Kernel, Pointer, host_target, interpret_kernel, parse_k
 from weft.codegen.passes import choose_lanes, fetch_rows, keep_rows
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.keep_rows import ROOM
-from weft.fusion import execute, resized
+from weft.fusion.plan import resized
+from weft.fusion.run import execute
 
 TEXT = """\
 kernel rows index=int32 level=logical streams=True (

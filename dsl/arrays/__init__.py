@@ -1,0 +1,1 @@
+"""The array: its methods, operators, ufuncs and indexing."""

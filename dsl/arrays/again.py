@@ -1,0 +1,270 @@
+"""Rows of the op table, recorded: found again where a program comes by, else anew.
+
+In: a row, arrays and numbers, a place of the program. Out: what the row makes of them, recorded. Always true: what is found
+again is what would be recorded anew, the same object.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import count
+from math import prod
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import (
+    Array,
+    Order,
+    Part,
+    Scalar,
+    as_operand,
+    convert,
+    memory_order,
+    record,
+    turned,
+    turned_back,
+    user_location,
+    wrap,
+)
+from weft.dsl.arrays.numbers import (
+    SLOT_TYPES,
+    SlotKey,
+    bind_numbers,
+    is_changing,
+    note_constant,
+    recall_slotted,
+    remember_slotted,
+    within_64_bits,
+)
+from weft.dsl.immediate.at_call import COMMON
+from weft.dsl.immediate.host_values import adopt
+from weft.fusion import (
+    INTERNED,
+    Epoch,
+    Expr,
+    Location,
+    Storage,
+    bind,
+    contiguous_strides,
+    current_epoch,
+    cut,
+    map_,
+    operand,
+    recording,
+)
+from weft.runtime import IMMEDIATE, DeviceMismatchError
+
+# Ways in which an operation takes its operands: they are part of what it is found again by.
+PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
+# Where the first operand's expression is in what an operation is found again by.
+LEFT = 5
+# What native code does with what it finds: record it, write it to the first operand and return that or nothing, show a view;
+# record it unless the only operand is in memory.
+RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
+
+# How much was found again in Python; after so much native code does it.
+_found_again = count(1)
+ENOUGH = 2000
+
+
+def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
+    """What an operation is found again by, and what it made before at this place of the program; None where there is no
+    such thing.
+
+    The hot path of recording: a look-up, where arrays belong to the current epoch or are in memory. `second` is an array, a
+    number, or ... for an operation that takes one operand.
+    """
+    epoch = recording.epoch
+    if epoch is None:
+        return None, None
+    if len(epoch.pending) >= epoch.limit:
+        epoch = cut(epoch, (code, at))
+    storage = first._storage
+    # (read at once: another thread may make the storage a leaf of its own epoch between any two calls)
+    left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
+    if left is None:
+        return None, None
+    kind = type(second)
+    if kind is Array or kind is Scalar or kind is Part:
+        other = second._storage
+        right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
+        if right is None:
+            return None, None
+        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view)
+        return key, _look_up(key, epoch)
+    if second is ...:
+        key = (op, way, id(code), at, type(first), left, first._view)
+        return key, _look_up(key, epoch)
+    if kind is float or kind is int:
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second or keep_zero(second))
+        node = _look_up(key, epoch)
+        if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
+            return key, node
+    elif kind not in SLOT_TYPES:
+        return None, None
+    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots)))
+    node = recall_slotted(slotted, second, epoch)
+    if node is not None:
+        epoch.taken.add(node)
+    return slotted, node
+
+
+def keep_zero(zero: float) -> float | str:
+    """What a zero is known by: equal keys must mean equal bits."""
+    return zero if str(zero)[0] != "-" else "-0.0"
+
+
+def _look_up(key: Any, epoch: Epoch) -> Expr | None:
+    node = INTERNED.get(key)
+    if node is not None:
+        epoch.taken.add(node)
+        note_found()
+    return node
+
+
+def note_found() -> None:
+    """Something was found again in Python; when much was, native code takes over."""
+    if next(_found_again) == ENOUGH:
+        import_module("weft.dsl.arrays.native_operators").quicken_all()
+
+
+def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
+    """Let an operation of this epoch be found again by its key."""
+    if key is None or recording.epoch is not epoch:
+        return
+    kept: Expr | None = node
+    for _ in range(3):
+        # keys name the code by its id, which stays its own as long as the node keeps it
+        if kept is not None and kept.location is None and kept.operands:
+            kept = kept.operands[-1]
+    if kept is None:
+        return
+    if kept.location is None:
+        if kept.kind != "constant" or not keep_code(code):  # (isnan of integers is one)
+            return
+    elif kept.location[0] is not code and not keep_equal_code(code, kept.location[0]):
+        return
+    if type(key) is SlotKey:
+        remember_slotted(key, node, epoch)
+    elif all(operand.kind != "scalar" for operand in kept.operands):
+        # (else the key has the number, which has just turned out to change)
+        INTERNED[key] = node
+        if key[-2] is float or key[-2] is int:  # (a Python number is part of it)
+            note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
+
+
+# Code objects that recorded operations are found by, so that an id names one of them: those that equal code met before, as of a
+# cell of a notebook or a script that is run again, or a function that is made again.
+_kept: dict[int, CodeType] = {}
+_KEPT_LIMIT = 20_000
+
+
+def keep_equal_code(code: CodeType, first: CodeType) -> bool:
+    """Whether `code` is kept here, whose nodes keep an equal one."""
+    return id(code) in _kept or (code == first and keep_code(code))
+
+
+def keep_code(code: CodeType) -> bool:
+    """Keep a code object, so that its id stays its own; whether there was room."""
+    if id(code) not in _kept and len(_kept) >= _KEPT_LIMIT:
+        return False
+    _kept[id(code)] = code
+    return True
+
+
+def hold(values: np.ndarray) -> Array | np.ndarray:
+    """Return a NumPy array that is an operand as a weft array, which keeps the elements of this moment.
+
+    So it is an operand like any other, and the operation is found by its call site. NumPy's array itself where weft has no
+    arrays of its dtype. Elements that are repeated (``np.broadcast_to``) are kept once.
+    """
+    once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
+    if values.size > max(IMMEDIATE[0], prod(once)):
+        own = hold(values[tuple(map(slice, once))])
+        strides = [n and step for n, step in zip(values.strides, contiguous_strides(own.shape), strict=True)]
+        return wrap(own._storage, (values.shape, tuple(strides), 0)) if isinstance(own, Array) else values
+    if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
+        device = (recording.epoch or current_epoch()).device
+        if device.small_on_host:
+            return wrap(adopt(values.copy(), device))
+    return convert(values) if is_supported(values.dtype) else values
+
+
+def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
+    """Record row `op` of arrays and numbers."""
+    where = location or user_location(2)
+    key = node = None
+    if np.ndarray in map(type, operands):
+        operands = tuple([hold(value) if type(value) is np.ndarray else value for value in operands])
+    if len(operands) <= 2:
+        first, second = operands if len(operands) == 2 else (operands[0], ...)
+        if isinstance(first, Array):
+            key, node = recall(op, PLAIN, first, second, *where)
+        elif isinstance(second, Array):
+            key, node = recall(op, REFLECTED, second, first, *where)
+    return record(node) if node is not None else apply_anew(op, operands, where, key)
+
+
+def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
+    """Record row `op` where it cannot be found again; the next time, by `key`, it can."""
+    before = recording.epoch or current_epoch()
+    epoch = cut(before, where)
+    if epoch is not before:
+        key = None  # it names what was bound there
+    check_devices(op, operands)
+    order = memory_order([value for value in operands if isinstance(value, Array)])
+    if order is not None:
+        key = None  # (only operations on whole arrays are memoized)
+        operands = tuple([_turned(value, order) for value in operands])
+    pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
+    node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
+    if recording.epoch is epoch:
+        node = bind_numbers(node, operands, where, epoch)
+        if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
+            remember(key, node, where[0], epoch)  # (else another thread has written to one since)
+    return record(node) if order is None else turned_back(record(node), order)
+
+
+def _turned(value: Any, order: Order) -> Any:
+    """An operand with its axes in an order; a number as it is."""
+    if isinstance(value, (list, tuple, np.memmap)):
+        value = convert(value)
+    return turned(value, order) if isinstance(value, Array) and value.shape else value
+
+
+def _shown(array: Array, epoch: Epoch) -> Expr | None:
+    """What an array's storage was bound as last."""
+    storage = array._storage
+    value = storage.value if storage.host is not None else None
+    return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
+
+
+def check_devices(op: str, operands: tuple[Any, ...]) -> None:
+    """Raise DeviceMismatchError for arrays on several devices."""
+    homes = {value.device.name for value in operands if isinstance(value, Array)}
+    if len(homes) > 1:
+        first, *others = sorted(homes)
+        raise DeviceMismatchError(
+            f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
+        )
+
+
+def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
+    """A storage of another epoch as a leaf of this one, evaluated if it is pending there; None where it is on another device."""
+    if storage.device is not epoch.device:
+        return None
+    if epoch.first is None:
+        epoch.begin((code, at))
+    buffer = storage.buffer
+    if buffer is None:
+        return operand(storage, epoch)
+    return bind(storage, buffer, epoch)
+
+
+def accepts(value: Any) -> bool:
+    """Whether an operator takes `value` (else Python asks the other operand)."""
+    kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
+    return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

@@ -1,0 +1,571 @@
+"""The lazy array.
+
+In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's
+epoch. An `Array` is a view (shape, strides, offset in elements) of a `Storage`; without a view
+it is the whole storage. Always true: what an array shows is what NumPy would show at the same
+point of the program, though nothing has run yet.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from math import prod
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from weft.codegen import is_supported, native_dtype
+from weft.dsl.arrays.numbers import SLOT_TYPES
+from weft.dsl.arrays.objections import UnsupportedDtypeError, check_unmasked
+from weft.dsl.immediate.host_values import adopt, overlaps, values_of, view_of
+from weft.fusion import (
+    Expr,
+    Location,
+    Storage,
+    constant,
+    contiguous_strides,
+    current_epoch,
+    cut,
+    dense_order,
+    evaluate,
+    operand,
+    realise,
+    recording,
+    update,
+    view,
+    write_anew,
+)
+from weft.runtime import IMMEDIATE, Device
+
+if TYPE_CHECKING:  # what operators.py and methods.py install, for type checkers
+    from weft.dsl.array_members import ArrayMembers
+else:
+    ArrayMembers = object
+
+View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
+
+_WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
+
+
+# How often values of arrays have been looked at: what was recorded meanwhile may depend on them. Native code counts here too.
+LOOKS = array("q", [0])
+
+
+class Array(ArrayMembers):
+    """An n-dimensional array whose operations are recorded and run fused.
+
+    Made by `weft.asarray`, the creation functions and operations; not by calling the class. It has
+    `numpy.ndarray`'s attributes, methods and operators, with NumPy's meaning.
+    """
+
+    # Work that is done at the call leaves `_values`, a NumPy array, and `_home`, its device; `_storage` and `_view` are
+    # made of these when something asks for them, and `_home` is None from then on.
+    __slots__ = ("__weakref__", "_home", "_storage", "_values", "_view")
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    _home: Device | None
+    _storage: Storage
+    _values: np.ndarray | None
+    _view: View | None
+
+    def __init__(self) -> None:
+        raise TypeError("arrays are made by weft.asarray, weft.zeros and the like, not by calling weft.Array")
+
+    def __getattr__(self, name: str) -> Any:
+        # only for attributes that are not set
+        if name in ("_home", "_values"):
+            return None
+        if name == "_storage" and self._home is not None:
+            self._storage = storage = adopt(self._values, self._home)  # type: ignore[arg-type]
+            self._home = None
+            return storage
+        if name == "_view" and self._values is not None:
+            self._view = seen = view_of(self._values, self._storage)
+            return seen
+        raise AttributeError(f"'weft.Array' object has no attribute {name!r}", name=name, obj=self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        if self._values is not None:
+            return self._values.shape
+        return self._storage.shape if self._view is None else self._view[0]
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        changed = self.reshape(shape)
+        if changed._storage is not self._storage:
+            raise AttributeError("incompatible shape for in-place modification; use reshape")
+        self._values, self._view = None, changed._view
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy dtype of the elements."""
+        return self._storage.dtype if self._values is None else self._values.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+        if self._values is not None:
+            return self._values.strides
+        return tuple(s * self.itemsize for s in (self._view or whole(self._storage))[1])
+
+    @property
+    def device(self) -> Device:
+        """The device that the array lives on."""
+        return self._home or self._storage.device
+
+    @property
+    def base(self) -> Array | None:
+        """An array over the whole storage if this one is a view, else None."""
+        return None if self._view is None else wrap(self._storage)
+
+    # -- to the host ------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a NumPy array: read-only, on the CPU device without a copy where they lie together.
+
+        Evaluates the array.
+        """
+        LOOKS[0] += 1
+        if self._home is not None or self._storage.host is not None:
+            values = values_of(self).copy()  # type: ignore[union-attr]
+            values.flags.writeable = False
+            return values
+        storage = self._storage
+        values = storage.device.download(realise(storage), storage.dtype, storage.shape)
+        if self._view is None:
+            return values
+        shape, strides, offset = self._view
+        if not prod(shape):
+            return np.empty(shape, storage.dtype)
+        in_bytes = tuple(s * storage.dtype.itemsize for s in strides)
+        return as_strided(values.reshape(-1)[offset:], shape, in_bytes, writeable=False)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self.numpy()
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def item(self, *index: int) -> Any:
+        """One element as a Python scalar."""
+        return self._number().item(*index)
+
+    def _number(self) -> np.ndarray:
+        """The elements, for Python to make a number of."""
+        LOOKS[0] += 1
+        values = values_of(self)
+        if values is None:
+            realise(self._storage)
+            values = values_of(self)
+        return self.numpy() if values is None else values
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self._number().tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of the elements."""
+        return self.numpy().tobytes(order)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return bool(self._number())
+
+    def __int__(self) -> int:
+        return int(self._real_number())
+
+    def __float__(self) -> float:
+        return float(self._real_number())
+
+    def _real_number(self) -> Any:
+        return self._number()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns of the other part
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __index__(self) -> int:
+        return operator.index(self._number())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        return repr(self.numpy())
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy()[()], spec)
+
+    def __reduce__(self) -> Any:
+        return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
+
+    def __copy__(self) -> Array:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self.copy()
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        values = self.numpy()
+        given = values if copy is False else values.copy()
+        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class Scalar(Array):
+    """A 0-d result that is pending, or was: what NumPy returns as a scalar. It is never changed in place, and can be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.item())
+
+    def __repr__(self) -> str:
+        return repr(self.numpy()[()])
+
+    def _count(self) -> int:
+        """How often a sequence is repeated that is multiplied by this. Raises TypeError where that is no integer."""
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
+        return operator.index(self)
+
+    def _sympy_(self) -> Any:  # what sympy asks for
+        from weft.fusion import as_symbol
+
+        return as_symbol(self.numpy()[()])
+
+    def __getattr__(self, name: str) -> Any:
+        # what only NumPy's scalars have: is_integer, bit_length, hex, ...
+        if name.startswith("_"):
+            return super().__getattr__(name)
+        if not hasattr(self.dtype.type, name):
+            raise AttributeError(f"numpy.{self.dtype.name} has no attribute {name!r}", name=name, obj=self)
+        return getattr(self.numpy()[()], name)
+
+
+class Part(Array):
+    """A real or imaginary part, as it was when it was asked for; what is written to it (not to its views) goes to its array."""
+
+    __slots__ = ("_name", "_owner")
+    _name: str
+    _owner: Array
+
+
+class ReadOnly(Array):
+    """An array that cannot be written to through this object or views of it; others over its storage can."""
+
+    __slots__ = ()
+
+
+def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
+    found = convert(values)
+    return scalar(found._storage) if is_scalar else found
+
+
+# -- between arrays and expressions --------------------------------------------------------
+
+_new = object.__new__
+
+
+def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
+    """An array that shows `storage`, whole or through a view."""
+    array = _new(kind)
+    array._home = array._values = None
+    array._storage = storage
+    array._view = window
+    return array
+
+
+def born(values: np.ndarray, home: Device) -> Array:
+    """An array over a C-contiguous NumPy array that nobody else refers to."""
+    array = _new(Array)
+    array._values = values
+    array._home = home
+    array._view = None
+    return array
+
+
+def record(expr: Expr) -> Array:
+    """A new array whose elements are `expr` (of the current epoch)."""
+    epoch = recording.epoch or current_epoch()
+    if expr not in epoch.taken:
+        epoch.check(expr)
+    storage = _new(Storage)
+    storage.shape = shape = expr.shape
+    storage.dtype = expr.dtype
+    storage.device = epoch.device
+    storage.buffer = storage.host = None
+    storage.expr = expr
+    storage.epoch = epoch
+    epoch.pending.append(storage)
+    if not shape:
+        return scalar(storage)
+    array = _new(Array)
+    array._home = array._values = None
+    array._storage = storage
+    array._view = None
+    return array
+
+
+def record_array(expr: Expr) -> Array:
+    """As `record`, for what NumPy makes an array of also where it has no axes: it can be changed in place."""
+    made = record(expr)
+    return made if expr.shape else wrap(made._storage)
+
+
+def scalar(storage: Storage) -> Scalar:
+    """A 0-d result over `storage`."""
+    made = _new(Scalar)
+    made._home = made._values = None
+    made._storage = storage
+    made._view = None
+    return made
+
+
+def expr_of(array: Array) -> Expr:
+    """What `array` shows now, as an expression of the current epoch; a number stands for itself."""
+    if not isinstance(array, Array):
+        return as_operand(array)[0]
+    node = operand(array._storage)
+    window = array._view
+    return node if window is None else view(node, *window)
+
+
+def as_operand(value: Any) -> tuple[Expr, type | None]:
+    """An operand of an operation: its expression, and int, float or complex for a weak Python scalar.
+
+    Raises TypeError for what is neither an array nor a number.
+    """
+    if isinstance(value, Array):
+        return expr_of(value), None
+    kind = type(value)
+    if kind is bool:
+        return constant(value, np.bool_), None
+    if kind is int:
+        return _python_int(value), int
+    if kind is float:
+        return constant(value, np.float64), float
+    if kind is complex:
+        return constant(value, np.complex128), complex
+    if kind in SLOT_TYPES:
+        return current_epoch().bind_scalar(value, value.dtype), None
+    return expr_of(convert(value)), None
+
+
+def _python_int(value: int) -> Expr:
+    """A Python int as a constant wide enough; `map_` gives it the loop's dtype afterwards."""
+    if -(2**63) <= value < 2**63:
+        return constant(value, np.int64)
+    if 0 <= value < 2**64:
+        return constant(value, np.uint64)
+    raise OverflowError(f"Python integer {value} out of bounds for int64")
+
+
+def convert(value: Any, device: Device | None = None) -> Array:
+    """Anything that NumPy makes a numeric array of, as a weft array on a device, the current one by default.
+
+    What has ``__cuda_array_interface__`` is used where it lies.
+    """
+    if hasattr(value, "__cuda_array_interface__"):
+        from weft.dsl.cuda.arrays import as_cuda_array
+
+        return as_cuda_array(value)
+    if type(value) in (list, tuple):
+        # together, before NumPy asks for each of them
+        evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
+    check_unmasked(value)
+    from_host = np.asarray(from_protocol(value))
+    if not is_supported(from_host.dtype):
+        raise UnsupportedDtypeError(from_host.dtype)
+    device = device or current_epoch().device
+    if from_host.size <= IMMEDIATE[0] and device.small_on_host:
+        return born(np.array(from_host, native_dtype(from_host.dtype), order="C"), device)
+    dtype = native_dtype(from_host.dtype)
+    native = np.ascontiguousarray(from_host, dtype).reshape(from_host.shape)
+    buffer = device.upload(native)
+    buffer.origin = user_location()
+    return wrap(Storage(native.shape, dtype, device, buffer))
+
+
+def from_protocol(value: Any) -> Any:
+    """What an object's ``__array__`` gives, where that is one of weft's arrays; else the object."""
+    kind = type(value)
+    # (a type that takes part in ufuncs makes arrays of NumPy's, and may compute them)
+    if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
+        return value
+    found = value.__array__()
+    return found if isinstance(found, Array) else value
+
+
+def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
+    """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it.
+
+    Returns the version of the storage that was written to, and the new one. Raises ValueError where two elements of the
+    array are the same memory.
+    """
+    check_writable(array)
+    storage = array._storage
+    window = array._view or whole(storage)
+    return write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
+
+
+def check_writable(array: Array) -> None:
+    """Raise NumPy's ValueError where an array is read-only."""
+    if not is_writable(array):
+        raise ValueError("assignment destination is read-only")
+
+
+def is_writable(array: Array) -> bool:
+    """Whether an array can be written to: not where two elements are the same memory, as in broadcast views and sliding windows."""
+    if isinstance(array, ReadOnly):
+        return False
+    if array._view is None:
+        return True
+    shape, strides, _ = array._view
+    return not overlaps(shape, strides)
+
+
+def whole(storage: Storage) -> View:
+    """The view that shows all of `storage`."""
+    return storage.shape, contiguous_strides(storage.shape), 0
+
+
+def start() -> Location:
+    """Every recording but the operators' hot path begins here: pending work is cut where it has grown
+    long. Returns the user's place in the program."""
+    where = user_location(3)
+    cut(recording.epoch or current_epoch(), where)
+    return where
+
+
+def user_location(depth: int = 2) -> Location:
+    """Where the user's code is: the innermost frame outside this package."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+# -- order of axes in memory, which results of elementwise work have from their operands, as NumPy's have (order="K") --------
+
+Order = tuple[int, ...]
+
+
+def memory_order(arrays: Sequence[Array]) -> Order | None:
+    """Return the axes of what arrays broadcast to, as NumPy's iterators order them; None for C order.
+
+    An axis moves inside of another where its strides are shorter in each array that has both. In doubt, it is C order.
+    """
+    views = [one._view for one in arrays]
+    if not any(views):
+        return None
+    rank = max(one.ndim for one in arrays)
+    known = []
+    for one, seen in zip(arrays, views, strict=True):
+        shape, strides, _ = seen or whole(one._storage)
+        own = [0 if n == 1 else abs(step) for n, step in zip(shape, strides, strict=True)]
+        known.append([0] * (rank - len(own)) + own)
+    order: list[int] = []  # from the nearest axis on
+    for axis in reversed(range(rank)):
+        at = len(order)
+        for k in reversed(range(len(order))):
+            pairs = [(own[axis], own[order[k]]) for own in known if own[axis] and own[order[k]]]
+            if not all(mine < theirs for mine, theirs in pairs):
+                break
+            at = k if pairs else at
+        order.insert(at, axis)
+    found = tuple(reversed(order))
+    return None if found == tuple(range(rank)) else found
+
+
+def turned(array: Array, order: Order) -> Array:
+    """Return a view of an array, which may have fewer axes, with its axes in an order."""
+    shape, strides, offset = array._view or whole(array._storage)
+    more = len(order) - len(shape)
+    shape, strides = (1,) * more + shape, (0,) * more + strides
+    return _seen(array, (tuple([shape[k] for k in order]), tuple([strides[k] for k in order]), offset))
+
+
+def turned_back(array: Array, order: Order) -> Array:
+    """Return a view of an array, the axes of which are in an order, with its axes in place."""
+    shape, strides, offset = array._view or whole(array._storage)
+    places = [order.index(k) for k in range(len(order))]
+    return _seen(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))
+
+
+def _seen(array: Array, view: View) -> Array:
+    storage = array._storage
+    shape, strides, offset = view
+    plain = not offset and shape == storage.shape and strides == contiguous_strides(shape)
+    return wrap(storage, None if plain else view)
+
+
+def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
+    """Return an array of NumPy's elements, a view of `base` or None: in their own memory, if they have all of it alone."""
+    strides = tuple([step // values.itemsize for step in values.strides])
+    order = dense_order(values.shape, strides) if home.name == "cpu" and values.size else None
+    own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
+    alone = base is None or (own and getrefcount(base) <= _ALONE)
+    if order is None or not alone:
+        return born(np.array(values, order="C"), home)
+    storage = adopt(values.transpose(order), home)
+    storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
+    array = wrap(storage, view_of(values, storage))
+    array._values = values
+    return array
+
+
+def _count_alone() -> int:
+    """Count the references to memory that a view has alone, as `adopt_result` sees them."""
+    values = np.empty(2).reshape(1, 2)
+    base = values.base
+    return (lambda values, base: getrefcount(base))(values, base)
+
+
+_ALONE = _count_alone()
+
+
+__all__ = ["Array", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

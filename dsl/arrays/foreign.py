@@ -1,0 +1,53 @@
+"""Operands of other libraries' types: NumPy's own dispatch knows what to do with them, weft does not.
+
+A foreign value is neither weft's, an exact NumPy array, a number, nor a list or tuple of such, and its type takes part in
+NumPy's protocols: a pandas Series, an xarray DataArray, a pint Quantity, a dask array, a subclass of `numpy.ndarray`.
+A value that only gives an array (``__array__``, the buffer protocol) is not foreign: it is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import EllipsisType, FunctionType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, Part, ReadOnly, Scalar
+
+_PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
+# Types that are not foreign; others join as they are met. Bounded by the number of types of a program.
+_OWN: set[type] = {
+    *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
+    *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),
+    *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"),
+}
+
+
+def has_foreign(values: Iterable[Any]) -> bool:
+    """Whether there is a foreign value among these, or in lists and tuples of them."""
+    for value in values:
+        kind = type(value)
+        if kind in _OWN:
+            continue
+        if kind is list or kind is tuple:
+            if not _OWN.issuperset(map(type, value)) and has_foreign(value):
+                return True
+        elif is_foreign(value):
+            return True
+    return False
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether a value is of a type that NumPy's dispatch asks, or of a subclass of `numpy.ndarray`."""
+    kind = type(value)
+    if kind in _OWN:
+        return False
+    if issubclass(kind, np.ndarray):
+        return True
+    if issubclass(kind, (Array, np.generic, list, tuple)) or hasattr(value, "__cuda_array_interface__"):
+        return False
+    if any(hasattr(kind, name) for name in _PROTOCOLS):
+        return True
+    _OWN.add(kind)
+    return False

@@ -1,0 +1,546 @@
+"""Indexing: views for basic indices, gathers and scatters for arrays of indices, masks.
+
+In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices
+are checked at once (`positions.py`); how many elements a mask takes is data, so a mask is evaluated.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op
+from weft.dsl.arrays.again import IN_PLACE, LEFT, SET, SHOW, check_devices, keep_code, note_found
+from weft.dsl.arrays.array import (
+    Array,
+    ReadOnly,
+    Scalar,
+    View,
+    as_operand,
+    check_writable,
+    convert,
+    expr_of,
+    is_writable,
+    record,
+    start,
+    user_location,
+    whole,
+    wrap,
+    write,
+)
+from weft.dsl.arrays.masks import assign_masked, find_true, select
+from weft.dsl.arrays.numbers import note_constant, number_of
+from weft.dsl.arrays.objections import UnsupportedDtypeError, warn_of_lost_parts
+from weft.dsl.arrays.places import assign_places, fold_places
+from weft.dsl.arrays.positions import Positions, flat_position, positions_of
+from weft.dsl.arrays.recalled import describe
+from weft.dsl.arrays.windows import key_of, recall_window, remember_window
+from weft.dsl.functions.manipulation import window
+from weft.dsl.immediate.at_call import MISSED, pick, put, show
+from weft.fusion import (
+    INTERNED,
+    Expr,
+    Location,
+    Storage,
+    assign,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    constant,
+    current_epoch,
+    gather,
+    iota,
+    map_,
+    operand,
+    recording,
+    reshape,
+    scatter,
+    write_anew,
+)
+from weft.runtime import IMMEDIATE, DeviceMismatchError
+
+_BOOLS = (bool, np.bool_)
+
+
+@dataclass(slots=True)
+class Index:
+    """An index taken apart."""
+
+    shape: list[int]  # of the basic part, axis by axis
+    strides: list[int]
+    offset: int
+    advanced: list[Positions]
+    # an axis of the array each: (first, step, axis of the basic part), (first, 0, -1), or (0, 0, -2 - number among `advanced`)
+    axes: list[tuple[int, int, int]]
+
+
+def _expand(key: Any, ndim: int) -> list[Any]:
+    if type(key) is Array and 0 < (own := _axes_of(key)) <= ndim:
+        return [key] + [slice(None)] * (ndim - own)
+    items = list(key) if isinstance(key, tuple) else [key]
+    used = sum(0 if item is None or item is Ellipsis else _axes_of(item) for item in items)
+    if sum(item is Ellipsis for item in items) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
+    if not any(item is Ellipsis for item in items):
+        items.append(Ellipsis)
+    at = next(k for k, item in enumerate(items) if item is Ellipsis)
+    items[at : at + 1] = [slice(None)] * (ndim - used)
+    return items
+
+
+def _axes_of(item: Any) -> int:
+    if isinstance(item, _BOOLS):
+        return 0
+    if isinstance(item, (Array, np.ndarray)) and item.dtype == bool:
+        return item.ndim
+    if isinstance(item, list) and item and np.asarray(_plain(item)).dtype == bool:
+        return np.asarray(_plain(item)).ndim
+    return 1
+
+
+def _plain(item: Any) -> Any:
+    return (
+        [_plain(v) for v in item]
+        if isinstance(item, (list, tuple))
+        else item.numpy()
+        if isinstance(item, Array)
+        else item
+    )
+
+
+def resolve(array: Array, key: Any) -> Index:
+    """Take an index apart. Raises IndexError as NumPy does."""
+    shape, strides, offset = array._view or whole(array._storage)
+    index = Index([], [], offset, [], [])
+    axis = 0
+    for item in _expand(key, array.ndim):
+        if item is None:
+            index.shape.append(1)
+            index.strides.append(0)
+        elif isinstance(item, slice):
+            begin, stop, step = slice(*map(_as_bound, (item.start, item.stop, item.step))).indices(shape[axis])
+            length = len(range(begin, stop, step))
+            index.offset += begin * strides[axis] if length else 0
+            index.axes.append((begin, step, len(index.shape)))
+            index.shape.append(length)
+            index.strides.append(step * strides[axis])
+            axis += 1
+        elif _is_bool(item):
+            positions = np.zeros(1 if item else 0, np.int64)
+            index.advanced.append(Positions(len(index.shape), 1, 0, positions.shape, positions))
+        elif _is_integer(item):
+            number = int(item.__index__())
+            if not -shape[axis] <= number < shape[axis]:
+                raise IndexError(f"index {number} is out of bounds for axis {axis} with size {shape[axis]}")
+            index.axes.append((number % shape[axis], 0, -1))
+            index.offset += number % shape[axis] * strides[axis]
+            axis += 1
+        else:
+            axis = _advanced(index, item, shape, strides, axis)
+    return index
+
+
+def _is_bool(item: Any) -> bool:
+    return isinstance(item, _BOOLS) or (isinstance(item, (Array, np.ndarray)) and not item.ndim and item.dtype == bool)
+
+
+def _as_bound(value: Any) -> Any:
+    return None if value is None else operator.index(value)
+
+
+def _is_integer(item: Any) -> bool:
+    if isinstance(item, (int, np.integer)):
+        return True
+    return isinstance(item, (Array, np.ndarray)) and item.ndim == 0 and item.dtype.kind in "iu"
+
+
+def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[int, ...], axis: int) -> int:
+    values: Any = item if isinstance(item, Array) else np.asarray(_plain(item))
+    if values.size == 0 and not isinstance(item, (Array, np.ndarray)):
+        values = values.astype(np.int64)
+    if values.dtype == bool:
+        for k, n in enumerate(values.shape):
+            if n != shape[axis + k]:
+                raise IndexError(
+                    f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shape[axis + k]} but size of corresponding boolean axis is {n}"
+                )
+        taken: tuple[Any, ...] = find_true(values) if isinstance(values, Array) else np.nonzero(values)
+        for k, positions in enumerate(taken):
+            index.axes.append((0, 0, -2 - len(index.advanced)))
+            where = len(index.shape), shape[axis + k], strides[axis + k], positions.shape
+            if isinstance(positions, Array):
+                index.advanced.append(Positions(*where, None, positions))
+            else:
+                index.advanced.append(Positions(*where, positions))
+        return axis + values.ndim
+    if values.dtype.kind not in "iu":
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+        )
+    index.axes.append((0, 0, -2 - len(index.advanced)))
+    index.advanced.append(positions_of(values, axis, shape[axis], strides[axis], len(index.shape)))
+    return axis + 1
+
+
+def getitem(array: Array, key: Any) -> Array:
+    """``array[key]``: a view for a basic index, a copy else; an element of memory is NumPy's scalar."""
+    if _is_large_mask(key):
+        if (taken := select(array, key)) is not None:
+            return taken
+    elif type(array) is Array:
+        at_once = show(array, key)
+        if at_once is not MISSED:
+            return at_once
+        if IMMEDIATE[0]:
+            at_once = pick(array, key)
+            if at_once is not MISSED:
+                return at_once
+    shown = _shown(array, key)
+    if type(shown) is int:
+        return element(array, shown)
+    if shown is not ...:
+        return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
+    if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
+        return taken
+    index = resolve(array, key)
+    if not index.advanced:
+        shape = tuple(index.shape)
+        if not shape:
+            if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
+                return window(array, shape, (), index.offset)
+            return element(array, index.offset)
+        return window(array, shape, tuple(index.strides), index.offset)
+    check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
+    start()
+    plan = _places(index, key, array.ndim)
+    if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):
+        # in memory: one number an element says where
+        base = operand(array._storage)
+        return record(gather(base, [_flat_index(index, plan)], _flat_terms(index, plan), plan.shape))
+    base, which = expr_of(array), [_shaped(p.expr(), plan) for p in index.advanced]
+    terms = tuple(
+        (first, ((plan.result_axes[axis], step),) if axis >= 0 else (), -2 - axis if axis < -1 else -1)
+        for first, step, axis in index.axes
+    )
+    return record(gather(base, which, terms, plan.shape))
+
+
+def _is_large_mask(key: Any) -> bool:
+    """Whether an index is a boolean array that takes more than what is done at the call."""
+    return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
+
+
+def _shown(array: Array, key: Any) -> Any:
+    """What a basic index shows: a view (None: all of the storage), or where an element lies; ``...`` for other indices."""
+    named = key_of(array, key) if array.shape else None
+    if named is None:
+        return ...
+    found = recall_window(named)
+    if found is ...:
+        index = resolve(array, key)
+        whole_axes = key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
+        shape = tuple(index.shape)
+        if shape or whole_axes:
+            found = window(array, shape, tuple(index.strides), index.offset)._view
+        else:
+            found = index.offset
+        remember_window(named, found)
+    return found
+
+
+def element(array: Array, offset: int) -> Array:
+    """One element of the array's storage, as an array of its own."""
+    start()
+    return record(expr_of(window(array, (), (), offset)))
+
+
+@dataclass(slots=True)
+class Places:
+    """Where the axes of an indexing result come from."""
+
+    shape: tuple[int, ...]
+    result_axes: tuple[int, ...]  # of the basic part's axes
+    at: int  # where the axes of the index arrays begin
+
+
+def _places(index: Index, key: Any, ndim: int) -> Places:
+    if type(key) is Array and len(index.advanced) == 1:  # an index that stands alone
+        (only,) = index.advanced
+        count = len(only.shape)
+        return Places((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)
+    try:
+        common = broadcast_shapes(*(p.shape for p in index.advanced))
+    except ValueError:
+        shapes = " ".join(str(p.shape).replace(" ", "") for p in index.advanced)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes} "
+        ) from None
+    places = [p.place for p in index.advanced]
+    together = places[0] == places[-1] and not _separated(key, ndim)
+    at = places[0] if together else 0
+    shape = (*index.shape[:at], *common, *index.shape[at:])
+    axes = tuple(k if k < at else k + len(common) for k in range(len(index.shape)))
+    return Places(shape, axes, at)
+
+
+def _separated(key: Any, ndim: int) -> bool:
+    """Whether slices stand between the advanced indices, integers counted among these."""
+    kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
+    inside = False
+    ended = False
+    for advanced in kinds:
+        if advanced and ended:
+            return True
+        inside = inside or advanced
+        ended = inside and not advanced
+    return False
+
+
+def _shaped(node: Expr, plan: Places) -> Expr:
+    """An index operand among the result's axes."""
+    common = len(plan.shape) - len(plan.result_axes)
+    own = (1,) * (common - len(node.shape)) + node.shape
+    return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
+
+
+def _flat_index(index: Index, plan: Places) -> Expr:
+    return _shaped(flat_position(index.advanced), plan)
+
+
+def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]:
+    pairs = zip(plan.result_axes, index.strides, strict=True)
+    return ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
+
+
+def setitem(array: Array, key: Any, value: Any) -> None:
+    """``array[key] = value`` with NumPy's broadcasting and casting."""
+    if _is_large_mask(key) or not put(array, key, value):
+        assign_recorded(array, key, value)
+
+
+def assign_recorded(array: Array, key: Any, value: Any) -> None:
+    """Record ``array[key] = value``, however small it is: functions that are recorded make their results so."""
+    if isinstance(value, Array) and value.device is not array.device:
+        here, there = array.device.name, value.device.name
+        raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
+    shown = _shown(array, key)
+    if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
+        if type(shown) is int:
+            _write_again(array, key, ((), (), shown), value)
+            return
+        if not isinstance(value, Array) or value._storage is not array._storage:
+            _write_again(array, key, shown, value)
+            return
+        if value._view == shown and is_writable(array):
+            _note_set(array, key, value)
+            return  # the last step of ``x[key] += y``: the view has been written through already
+    location = start()
+    check_writable(array)
+    if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
+        if key.shape == array.shape[: key.ndim] and assign_masked(array, key, value, location):
+            return
+    index = resolve(array, key)
+    target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
+    if (
+        not index.advanced
+        and isinstance(value, Array)
+        and value._storage is array._storage
+        and value._view == target._view
+    ):
+        return  # (as above)
+    node, weak = value_operand(value, array.dtype)
+    if weak is complex and array.dtype.kind != "c":
+        raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
+    epoch = current_epoch(array._storage.device)
+    node = number_of(value, array.dtype, location, "set", epoch) if weak is not None else node
+    warn_of_lost_parts(node.dtype, array.dtype)
+    if not index.advanced:
+        write(target, _fitted(node, target.shape, target.dtype))
+        return
+    plan = _places(index, key, array.ndim)
+    node = _fitted(node, plan.shape, array.dtype)
+    storage = array._storage
+    places = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
+    write_anew(storage, current_epoch(storage.device), lambda previous: assign_places(previous, *places))
+
+
+def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
+    """A value for elements of a dtype, as an operand: text and objects are what NumPy makes of them."""
+    try:
+        return as_operand(value)
+    except UnsupportedDtypeError:
+        return as_operand(np.asarray(value).astype(dtype))
+
+
+def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
+    """Write to a view; native code finds that again."""
+    where = user_location(3)
+    found, epoch = _name_set(array, key, value, where), recording.epoch
+    slots = len(epoch.slots)  # type: ignore[union-attr]
+    previous, version = _write_window(array._storage, view, value)
+    # (not where another thread has written to it since, or a number has become a slot)
+    if found is None or previous is not found[LEFT] or recording.epoch is not epoch or len(epoch.slots) != slots:  # type: ignore[union-attr]
+        return
+    INTERNED[found] = version
+    note_found()
+    if type(value) in (int, float):
+        note_constant(found, *where, "set", 0)
+
+
+def _note_set(array: Array, key: Any, value: Any) -> None:
+    """Let native code find again that there is nothing to write."""
+    found = _name_set(array, key, value, user_location(3))
+    if found is not None:
+        INTERNED[found] = found[LEFT]
+
+
+def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
+    """What native code finds a write to a view again by; None where it does not."""
+    epoch = current_epoch(array._storage.device)
+    named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
+    plain = (
+        len(epoch.pending) < epoch.limit
+        and type(array) is Array
+        and all(describe(given, named, epoch, where) for given in (array, key, value))
+        and keep_code(where[0])
+    )
+    return tuple(named) if plain else None
+
+
+def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr, Expr]:
+    """Write to a view of a storage; what was written there before at the same point of a program is found again.
+
+    Returns the version that was written to, and the new one.
+    """
+    location = start()
+    epoch = current_epoch(storage.device)
+    node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
+    key = ("set", before := operand(storage, epoch), view, node)
+    found = INTERNED.get(key)
+    if found is not None and assign(storage, found, before, epoch):
+        return before, found
+    target = wrap(storage, view)
+    warn_of_lost_parts(node.dtype, storage.dtype)
+    previous, version = write(target, _fitted(node, target.shape, target.dtype))
+    if recording.epoch is epoch and previous is before:
+        INTERNED[key] = version
+    return previous, version
+
+
+def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
+    """A value for a destination: leading axes of length 1 that it has too many are left out."""
+    own = node.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own, shape[len(shape) - len(own) :], strict=True)):
+        texts = [str(each).replace(" ", "") for each in (node.shape, shape)]
+        raise ValueError("could not broadcast input array from shape {} into shape {}".format(*texts))
+    return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
+
+
+def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
+    """``ufunc.at``: fold values into elements, each index in turn."""
+    node, weak = (None, None) if values is None else as_operand(values)
+    kind = None if node is None else values if weak is not None else node.dtype
+    if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:
+        _fold_on_host(op, array, key, values)  # where each step is cast back
+        return
+    location = start()
+    check_writable(array)
+    index = resolve(array, key)
+    node = constant(values, array.dtype) if weak is not None else as_operand(values)[0]
+    if not index.advanced:
+        target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
+        write(target, cast(map_(op, [expr_of(target), node]), array.dtype))
+        return
+    plan = _places(index, key, array.ndim)
+    storage = array._storage
+    positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
+    fitted = _fitted(node, plan.shape, array.dtype)
+    size = prod(plan.shape)
+    value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
+
+    def fold(previous: Expr) -> Expr:
+        after = fold_places(op, previous, value, flat, storage.device)
+        return after or scatter(previous, fitted, [positions], terms, plan.shape, op, location)
+
+    write_anew(storage, current_epoch(storage.device), fold)
+
+
+def _flat_positions(
+    positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
+) -> Expr:
+    """Where in memory the elements of a result of this shape lie."""
+    start, steps, _ = term
+    kind = positions.dtype
+    for axis, step in steps:
+        along = map_("multiply", [iota(shape, axis, kind), constant(step, kind)])
+        positions = map_("add", [positions, along])
+    if start:
+        positions = map_("add", [positions, constant(start, kind)])
+    return broadcast_to(positions, shape)
+
+
+def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
+    from weft.dsl.script.numpy_face import to_host
+
+    host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
+    getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
+    if host is not array:
+        write(array, expr_of(convert(host)))
+
+
+def nonzero(a: Any) -> tuple[Array, ...]:
+    """Indices of the elements that are not 0 (evaluates the array: their number is data)."""
+    if not isinstance(a, Array):
+        return tuple(convert(k) for k in np.nonzero(a))
+    mask = a if a.dtype == bool else record(cast(expr_of(a), np.dtype(bool)))
+    return tuple(k if isinstance(k, Array) else convert(k) for k in find_true(mask))
+
+
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """Elements at indices along an axis."""
+    from weft.dsl.arrays.ufunc import as_array, deliver
+    from weft.dsl.functions.manipulation import clip, ravel
+    from weft.dsl.functions.reductions import normalize_axis
+
+    array = as_array(a)
+    if axis is None or not array.ndim:
+        array, axis = ravel(array), 0 if axis is None else axis
+    place = normalize_axis(axis, array.ndim)
+    given = isinstance(indices, (Array, np.ndarray))
+    which: Any = indices if given else np.asarray(indices, np.intp)
+    if which.dtype.kind not in "iu":
+        if which.dtype.kind != "b":
+            raise TypeError(
+                f"Cannot cast array data from {which.dtype!r} to dtype('int64') according to the rule 'safe'"
+            )
+        which = which.astype(np.int64)  # (here bools are numbers, no mask)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    length = array.shape[place]
+    if mode != "raise" and not length and which.size:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    if mode == "wrap":
+        which = which.astype(np.int64)  # (a narrow dtype may not hold the length)
+        which = which % length if which.size else which
+    elif mode == "clip":
+        which = clip(which, 0, length - 1) if isinstance(which, Array) else np.clip(which, 0, length - 1)
+    if which.ndim == 0:
+        which = int(which)
+    result = getitem(array, (slice(None),) * place + (which,))
+    if isinstance(which, int):
+        result = result.copy()
+    return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
+
+
+getitem.records = "", 0, SHOW  # type: ignore[attr-defined]
+setitem.records = "set", IN_PLACE, SET  # type: ignore[attr-defined]
+
+__all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]

@@ -1,0 +1,524 @@
+"""`Array`'s methods and properties that record: each is a function of this package under NumPy's name."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from math import prod
+from numbers import Number
+from types import GenericAlias
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays import indexing, standard
+from weft.dsl.arrays.again import RECORD_PENDING, accepts
+from weft.dsl.arrays.array import (
+    Array,
+    Part,
+    ReadOnly,
+    Scalar,
+    UnsupportedDtypeError,
+    as_operand,
+    expr_of,
+    is_writable,
+    memory_order,
+    record,
+    record_array,
+    scalar,
+    start,
+    turned,
+    turned_back,
+    wrap,
+    write,
+)
+from weft.dsl.arrays.objections import warn_of_lost_parts
+from weft.dsl.arrays.operators import hand_on
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.arrays.windows import recalled_view
+from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, sorting
+from weft.dsl.functions.own_names import find_own
+from weft.dsl.immediate.at_call import at_once, hand_out, seen
+from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.small_work import WHOLE
+from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending, realise
+from weft.fusion.run.primitives import is_ready, primitive
+from weft.runtime import IMMEDIATE
+
+
+def astype(
+    self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+) -> Array:
+    """The array in another dtype. Out of range floats saturate in integers and NaN becomes 0.
+
+    Elements of a dtype that weft has no arrays of, such as text, become NumPy's array.
+    """
+    try:
+        kind = creation.as_dtype(dtype)
+    except UnsupportedDtypeError:  # text, objects: NumPy's
+        return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
+    if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
+    if kind == self.dtype:
+        return copy_of(self, order) if copy else self
+    warn_of_lost_parts(self.dtype, kind)
+    values = values_of(self) if type(self) is Array else None
+    if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
+        if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
+            return hand_out(primitive("cast", (values.dtype,), kind)(values), self.device)  # type: ignore[no-any-return]
+    return _converted(self, kind, order == "K")
+
+
+@recalled
+def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
+    location = start()
+    if keeping and (order := memory_order([self])) is not None:
+        return turned_back(record(cast(expr_of(turned(self, order)), kind, location)), order)
+    return (record if isinstance(self, Scalar) else record_array)(cast(expr_of(self), kind, location))
+
+
+def copy_of(self: Array, order: str = "C") -> Array:
+    """A copy; memory is shared until one of the two is written to."""
+    start()
+    if order != "C" and self.ndim > 1:
+        found = creation.in_order(self, order, self)
+        if not manipulation.lies_in_order(found):
+            return found if found is not self else copy_of(self.T).T
+    epoch = current_epoch(self.device)
+    copied = pending(expr_of(self), epoch)
+    return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
+
+
+def fill(self: Array, value: Any) -> None:
+    """Set every element."""
+    start()
+    node, weak = indexing.value_operand(value, self.dtype)
+    write(self, constant(value, self.dtype) if weak is not None else node)
+    if isinstance(self, Part):
+        hand_on(self)
+
+
+def _shape_arguments(shape: tuple[Any, ...]) -> Any:
+    return shape[0] if len(shape) == 1 else shape
+
+
+@recalled_view
+def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
+    """The same elements by another shape."""
+    return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
+
+
+@recalled_view
+def transpose(self: Array, *axes: Any) -> Array:
+    """Axes permuted."""
+    return manipulation.transpose(self, None if not axes else _shape_arguments(axes))
+
+
+def flatten(self: Array, order: str = "C") -> Array:
+    """A copy in one axis."""
+    return copy_of(manipulation.ravel(self, order))
+
+
+def ravel(self: Array, order: str = "C") -> Array:
+    """The elements in one axis."""
+    return manipulation.ravel(self, order)
+
+
+def _part(name: str) -> property:
+    def get(self: Array) -> Array:
+        if self.dtype.kind != "c":
+            return self if name == "real" else creation.zeros_like(self)
+        start()
+        part = record(map_(name, [expr_of(self)]))
+        if not self.shape or type(self) is ReadOnly:
+            return part
+        made = object.__new__(Part)
+        made._storage, made._view, made._owner, made._name = part._storage, None, self, name
+        return made
+
+    def put(self: Array, value: Any) -> None:
+        start()
+        if self.dtype.kind != "c":
+            if name == "imag":
+                raise TypeError("array does not have imaginary part to set")
+            write(self, as_operand(value)[0])
+            return
+        other = map_("imag" if name == "real" else "real", [expr_of(self)])
+        new = as_operand(value)[0]
+        warn_of_lost_parts(new.dtype, other.dtype)
+        parts = (cast(new, other.dtype), other)
+        write(self, map_("_complex", parts if name == "real" else parts[::-1]))
+
+    return property(get, put, doc=f"The {name} part: a copy, from which writes are handed on.")
+
+
+@recalled
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Rounded to a number of decimals, ties to even."""
+    from weft.dsl.arrays.ufunc import as_array, deliver
+
+    array, decimals = as_array(a), operator.index(decimals)
+    start()
+    node = expr_of(array)
+    if array.dtype.kind == "b" and decimals:
+        raise TypeError("bools have no decimals to round to")
+    if array.dtype.kind in "iu" and decimals >= 0:
+        return record(node) if out is None else deliver("positive", node, out)
+    return deliver("rint", _to_decimals(node, decimals), out)
+
+
+def _to_decimals(node: Expr, decimals: int) -> Expr:
+    """Elements rounded to decimals; of complex ones each part."""
+    if decimals == 0:
+        return map_("rint", [node])
+    if node.dtype.kind == "c":
+        return map_("_complex", [_to_decimals(map_(part, [node]), decimals) for part in ("real", "imag")])
+    factor = constant(10.0 ** abs(decimals) if abs(decimals) < 309 else np.inf, node.dtype)
+    first, second = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+    rounded = map_(second, [map_("rint", [map_(first, [node, factor])]), factor])
+    return cast(rounded, node.dtype)
+
+
+def _via_numpy(name: str) -> Any:
+    def method(self: Array, *arguments: Any, **options: Any) -> Any:
+        from weft.dsl.script.numpy_face import call_numpy
+
+        return call_numpy(getattr(np, name), (self, *arguments), options)
+
+    method.__name__ = name
+    method.__doc__ = f"As `numpy.{name}`, on the host."
+    return method
+
+
+class Flat:
+    """`Array.flat`: the elements in C order, for reading and writing."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Any:
+        return manipulation.ravel(self._array)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        flat = manipulation.reshape(self._array, (-1,))
+        if flat._storage is self._array._storage:
+            flat[key] = value
+            return
+        flat[key] = value
+        write(self._array, expr_of(manipulation.reshape(flat, self._array.shape)))
+
+    def __iter__(self) -> Any:
+        return iter(manipulation.ravel(self._array))
+
+    def __len__(self) -> int:
+        return self._array.size
+
+
+def _set_flat(self: Array, value: Any) -> None:
+    Flat(self)[...] = value
+
+
+def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
+    """Values at places of the flat array, as `numpy.put`."""
+    which, several = np.asarray(indices), np.ndim(values) > 0
+    if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
+        Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
+        return
+    from weft.dsl.script.numpy_face import call_numpy
+
+    call_numpy(np.put, (self, which, values, mode), {})
+
+
+class Flags(dict):
+    """`Array.flags`: what NumPy's flags would say. ``x.flags.writeable = False`` makes this array object read-only."""
+
+    def __init__(self, array: Array) -> None:
+        in_order, across = manipulation.lies_in_order(array), manipulation.lies_in_order(manipulation.transpose(array))
+        super().__init__(
+            C_CONTIGUOUS=in_order,
+            F_CONTIGUOUS=across,
+            OWNDATA=array._view is None,
+            WRITEABLE=is_writable(array) and type(array) is not Scalar,
+            ALIGNED=True,
+            WRITEBACKIFCOPY=False,
+        )
+        behaved = self["WRITEABLE"]
+        self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
+        self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
+
+    def __missing__(self, name: str) -> Any:
+        short = {
+            "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
+            "X": "WRITEBACKIFCOPY", "CONTIGUOUS": "C_CONTIGUOUS", "FORTRAN": "F_CONTIGUOUS",
+        }  # fmt: skip
+        if name in short:
+            return self[short[name]]
+        parts = {
+            "FNC": self.fnc,
+            "FORC": self.forc,
+            "BEHAVED": self.behaved,
+            "CARRAY": self.carray,
+            "FARRAY": self.farray,
+        }
+        return parts[name]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name.upper()]
+        except KeyError:
+            raise AttributeError(f"there is no flag {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name.upper()] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in ("WRITEABLE", "W"):
+            raise ValueError(f"flag {name} cannot be set")
+        set_flags(self._array, write=bool(value))
+        super().__setitem__("WRITEABLE", bool(value))
+
+
+def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+    """Make this array object read-only, or writable again; views of it made while it is read-only are read-only."""
+    if write is None or write == is_writable(self) or type(self) is Scalar:
+        return
+    if write and type(self) is not ReadOnly:
+        raise ValueError("cannot set WRITEABLE flag to True of this array")
+    self.__class__ = Array if write else ReadOnly
+
+
+def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
+    """The same elements as another array object; with a dtype, their bytes read as that: a read-only copy, NumPy's for
+    a dtype that weft has no arrays of.
+
+    Raises ValueError where the bytes of the last axis are no whole number of the dtype's elements.
+    """
+    # (`numpy.ndarray` as programs on weft see it equals Array)
+    if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
+        return (
+            self
+            if isinstance(self, Scalar)
+            else wrap(self._storage, self._view, ReadOnly if isinstance(self, ReadOnly) else Array)
+        )
+    if isinstance(dtype, builtins.type) and dtype is not object and np.dtype(dtype) == object:
+        raise TypeError(f"weft arrays have no subclasses, and {dtype.__name__} is no dtype")
+    try:
+        kind = creation.as_dtype(dtype)
+    except UnsupportedDtypeError:  # text, dates, records: NumPy's
+        return self.numpy().view(dtype)
+    old, new, shape = self.itemsize, kind.itemsize, self.shape
+    if old != new:
+        if not shape:
+            raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged")
+        if self.strides[-1] != old and shape[-1] != 1:
+            raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
+        if shape[-1] * old % new:
+            raise ValueError(
+                "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
+            )
+        shape = (*shape[:-1], shape[-1] * old // new)
+    storage = exact_copy(self)
+    made = Storage(shape, kind, storage.device, realise(storage))
+    return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
+
+
+def conjugate(self: Array, out: Any = None) -> Any:
+    """Complex conjugates; the array itself if it is real."""
+    return self if self.dtype.kind != "c" and out is None else UFUNCS["conjugate"](self, out=out)
+
+
+def byteswap(self: Array, inplace: bool = False) -> Array:
+    """The elements with their bytes in reverse order (on the host)."""
+    swapped = expr_of(creation.asarray(self.numpy().byteswap()))
+    if inplace:
+        write(self, swapped)
+    return self if inplace else record_array(swapped)
+
+
+def exact_copy(self: Array) -> Storage:
+    """The elements in order, in memory that nobody else refers to."""
+    storage = copy_of(self)._storage
+    exclusive(storage)
+    return storage
+
+
+def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
+    """Change shape and size in place, with zeros for what is new. Raises ValueError for a view."""
+    wanted = creation.as_shape(_shape_arguments(shape))
+    if self._view is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    flat = manipulation.ravel(self)
+    size = prod(wanted)
+    short = max(0, size - self.size)
+    if short:
+        flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
+    self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
+
+
+def _on_host(name: str) -> Any:
+    """A method of NumPy's arrays that reads them."""
+
+    def method(self: Array, *arguments: Any, **options: Any) -> Any:
+        return getattr(self.numpy(), name)(*arguments, **options)
+
+    method.__name__ = name
+    method.__doc__ = f"As `numpy.ndarray.{name}`, of the evaluated elements."
+    return method
+
+
+def _no_deletion(self: Array, key: Any) -> None:
+    raise ValueError("cannot delete array elements")
+
+
+def _buffer(self: Array, flags: int, /) -> memoryview:
+    """What `memoryview(x)` shows from Python 3.12 on; `x.data` everywhere."""
+    if flags & 1:  # inspect.BufferFlags.WRITABLE
+        raise BufferError("the memory of weft arrays is exported read-only")
+    return self.numpy().data
+
+
+def _set_part(self: Part, key: Any, value: Any) -> None:
+    indexing.setitem(self, key, value)
+    hand_on(self)
+
+
+def _refuse_item(self: Array, key: Any, value: Any) -> None:
+    raise ValueError("assignment destination is read-only")
+
+
+def _turned(self: Array) -> Array:
+    values = values_of(self) if IMMEDIATE[0] and type(self) is Array else None
+    return self.transpose() if values is None else seen(self, values.T)
+
+
+_product = at_once(linear.matmul, np.matmul, "matmul")
+
+
+def _matmul(self: Array, other: Any) -> Any:
+    return _product(self, other) if accepts(other) else NotImplemented
+
+
+def _rmatmul(self: Array, other: Any) -> Any:
+    return _product(other, self) if accepts(other) else NotImplemented
+
+
+METHODS: dict[str, Any] = {
+    "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
+    "__matmul__": _matmul,
+    "__rmatmul__": _rmatmul,
+    "astype": astype,
+    "copy": copy_of,
+    "fill": fill,
+    "reshape": reshape,
+    "transpose": transpose,
+    "flatten": flatten,
+    "ravel": ravel,
+    "round": _round,
+    "sort": sorting.sort_in_place,
+    "take": indexing.take,
+    "nonzero": indexing.nonzero,
+    "dot": linear.dot,
+    "clip": lambda self, min=None, max=None, out=None, **options: manipulation.clip(
+        self, out=out, min=min, max=max, **options
+    ),
+    "byteswap": byteswap,
+    "conj": conjugate,
+    "conjugate": conjugate,
+    "to": creation.to_device,
+    "swapaxes": manipulation.swapaxes,
+    "squeeze": manipulation.squeeze,
+    "repeat": manipulation.repeat,
+    "diagonal": manipulation.diagonal,
+    "trace": manipulation.trace,
+    "sum": reductions.sum,
+    "prod": reductions.prod_,
+    "min": reductions.min,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "var": reductions.var,
+    "std": reductions.std,
+    "any": reductions.any,
+    "all": reductions.all,
+    "argmin": reductions.argmin,
+    "argmax": reductions.argmax,
+    "cumsum": reductions.cumsum,
+    "cumprod": reductions.cumprod,
+    "ptp": reductions.ptp,
+    "argsort": sorting.argsort,
+    "argpartition": sorting.argpartition,
+    "searchsorted": histograms.searchsorted,
+    "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
+    "choose": _via_numpy("choose"),
+    "put": _put,
+    "T": property(_turned),
+    "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
+    "real": _part("real"),
+    "imag": _part("imag"),
+    "flat": property(Flat, _set_flat),
+    "flags": property(Flags),
+    "setflags": set_flags,
+    "view": view,
+    "resize": resize,
+    "partition": sorting.partition_in_place,
+    "data": property(lambda self: self.numpy().data),
+    "ctypes": property(lambda self: self.numpy().ctypes),
+    "tofile": _on_host("tofile"),
+    "dump": _on_host("dump"),
+    "dumps": _on_host("dumps"),
+    "to_device": standard.to_device,
+    "__buffer__": _buffer,
+    "__array_namespace__": standard.array_namespace,
+    "__delitem__": _no_deletion,
+    "__class_getitem__": classmethod(GenericAlias),
+}
+
+
+def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
+    """Python's `round`."""
+    return round(self.item()) if ndigits is None else _round(self, ndigits)
+
+
+def _imatmul(self: Array, other: Any) -> Array:
+    if not accepts(other):
+        return NotImplemented
+    write(self, expr_of(linear.matmul(self, other)))
+    return self
+
+
+# Methods that NumPy's own do at once where arrays are small; `clip` and others are functions of weft's with other names.
+AT_ONCE = frozenset(
+    "sum prod min max mean var std any all argmin argmax cumsum cumprod argsort searchsorted nonzero take repeat diagonal "
+    "trace dot swapaxes squeeze reshape transpose ravel flatten round clip argpartition compress choose copy".split()
+)
+
+
+def install() -> None:
+    """Give `Array` its methods."""
+    for name, method in METHODS.items():
+        if name in AT_ONCE:
+            records = getattr(method, "records", None)
+            method = at_once(method, getattr(np.ndarray, name), name)
+            if records is not None:
+                op, way, does = records
+                method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
+        setattr(Array, name, method)
+    setattr(Array, "__imatmul__", _imatmul)
+    setattr(Array, "__array_function__", _array_function)
+    setattr(Scalar, "__round__", _round_number)
+    setattr(ReadOnly, "__setitem__", _refuse_item)
+    setattr(Part, "__setitem__", _set_part)
+    Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
+
+
+def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+    """NumPy's function protocol: a NumPy function called on a weft array is weft's where it has one."""
+    from weft.dsl.script.numpy_face import call_numpy
+
+    ours = find_own(function)
+    return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)
+
+
+round_ = _round
+install()

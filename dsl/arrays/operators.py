@@ -1,0 +1,382 @@
+"""Operators: `Array`'s special methods, made from the op table's `dunder` column."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OPS, find_op
+from weft.dsl.arrays.again import (
+    ASSIGN,
+    IN_PLACE,
+    LEFT,
+    PLAIN,
+    RECORD,
+    REFLECTED,
+    accepts,
+    apply,
+    apply_anew,
+    check_devices,
+    hold,
+    recall,
+    remember,
+)
+from weft.dsl.arrays.array import (
+    Array,
+    Part,
+    ReadOnly,
+    Scalar,
+    as_operand,
+    expr_of,
+    record,
+    user_location,
+    wrap,
+    write,
+)
+from weft.dsl.arrays.foreign import has_foreign, is_foreign
+from weft.dsl.arrays.numbers import bind_numbers
+from weft.dsl.arrays.objections import UnsupportedDtypeError
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import UFUNCS, check_cast, check_power
+from weft.dsl.functions.own_names import OWN
+from weft.dsl.immediate.at_call import (
+    MISSED,
+    NUMBERS,
+    attempt,
+    attempt_into,
+    number_of_scalar,
+    way_of,
+)
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
+from weft.runtime import IMMEDIATE
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+# NumPy computes these powers by cheaper operations, and its results show it.
+_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
+
+
+def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
+    """A binary operator; what it `records` is for `native_operators`."""
+    way = REFLECTED if reflected else PLAIN
+    row = find_op(op)
+    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
+
+    def method(self: Array, other: Any) -> Any:
+        found = attempt(immediate, (other, self) if reflected else (self, other))
+        if found is not MISSED:
+            return found
+        if type(other) is np.ndarray:
+            other = hold(other)
+        frame = sys._getframe(1)
+        code, at = frame.f_code, frame.f_lasti
+        key, node = recall(op, way, self, other, code, at)
+        if node is not None:
+            return record(node)
+        return operate_anew(op, way, self, other, (code, at), key)
+
+    method.records = op, way, RECORD  # type: ignore[attr-defined]
+    return method
+
+
+def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
+    """Record an operator where it cannot be found again."""
+    if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
+        return second * first._count()  # repeated, as by NumPy's numbers
+    if not accepts(second):
+        if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
+            return record(constant(op == "not_equal", np.bool_, first.shape))  # nowhere equal, as in NumPy
+        return by_numpy(op, way, first, second)
+    try:
+        return apply_anew(op, (second, first) if way == REFLECTED else (first, second), where, key)
+    except UnsupportedDtypeError:
+        found = by_numpy(op, way, first, second)
+        if found is NotImplemented:
+            raise
+        return found
+
+
+def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
+    """What NumPy makes of an array beside dates, fractions and other objects, or sequences of numbers.
+
+    NotImplemented beside what no array takes, and what knows better.
+    """
+    from weft.dsl.script.numpy_face import from_host
+
+    kind = type(second)
+    if is_foreign(second) and callable(getattr(kind, "__array_ufunc__", None)):
+        # as NumPy's arrays do: what the operators of that type make of one is up to it
+        function, own = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()
+        return from_host(function(second, own) if way == REFLECTED else function(own, second))
+    if isinstance(second, (np.ndarray, np.generic)):
+        if second.dtype.char not in "OMmgG":
+            return NotImplemented
+    elif (
+        second is None
+        or isinstance(second, (str, bytes, dict, set))
+        or isinstance(first, Scalar)
+        or hasattr(kind, "__array_ufunc__")
+        or hasattr(kind, "__array_priority__")
+    ):
+        return NotImplemented
+    operands = (second, first) if way == REFLECTED else (first, second)
+    return _on_host(getattr(np, find_op(op).ufunc), "__call__", operands, {})
+
+
+def _in_place(op: str) -> Any:
+    row = find_op(op)
+    immediate = way_of(row)
+
+    def method(self: Array, other: Any) -> Any:
+        if self.size <= IMMEDIATE[0] and attempt_into(self, immediate, (self, other)):
+            return self
+        if type(other) is np.ndarray:
+            other = hold(other)
+        frame = sys._getframe(1)
+        code, at = where = frame.f_code, frame.f_lasti
+        key, node = recall(op, IN_PLACE, self, other, code, at)
+        if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
+            return self
+        if not accepts(other):
+            if is_foreign(other):
+                return _foreign_in_place(op, self, other)
+            found = by_numpy(op, PLAIN, self, other)
+            if found is not NotImplemented:
+                check_cast(op, found.dtype, self.dtype)
+                self[...] = found  # type: ignore[index]
+                return self
+            return NotImplemented
+        check_devices(op, (self, other))
+        before = current_epoch()
+        epoch = cut(before, where)
+        if epoch is not before:
+            key = None  # it names what was bound there
+        if op == "power" and (short := _short_power(self, other)) is not None:
+            node = map_(short, [expr_of(self)], location=where)
+        else:
+            if op == "power":
+                check_power(self, other)
+            pair = as_operand(other)
+            node = map_(op, [expr_of(self), pair[0]], [None, pair[1]], location=where)
+            if recording.epoch is epoch:
+                node = bind_numbers(node, (self, other), where, epoch)
+        check_cast(op, node.dtype, self.dtype)
+        if broadcast_shapes(node.shape, self.shape) != self.shape:
+            raise ValueError(
+                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
+            )
+        previous, version = write(self, cast(node, self.dtype))
+        if key is not None and previous is key[LEFT]:  # (else another thread has written to it since)
+            remember(key, version, code, epoch)
+        return self
+
+    method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
+    return method
+
+
+def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
+    """An in-place operator with a foreign operand, whose type is asked as NumPy asks it: with an array to write to."""
+    if not callable(getattr(type(other), "__array_ufunc__", None)):
+        return NotImplemented
+    values = np.array(target.numpy())
+    found = getattr(np, find_op(op).ufunc)(values, other, out=(values,))
+    if found is not values:
+        return found
+    target[...] = values  # type: ignore[index]
+    return target
+
+
+def hand_on(part: Part) -> None:
+    """Give what was written to a part to the array that it is of."""
+    setattr(part._owner, part._name, wrap(part._storage))
+
+
+def _on_part(method: Any) -> Any:
+    """An operator in place whose result goes on to the array that it is a part of."""
+
+    def handing_on(self: Part, other: Any) -> Any:
+        found = method(self, other)
+        if found is self:
+            hand_on(self)
+        return found
+
+    return handing_on
+
+
+def _refuse(self: Array, other: Any) -> Any:
+    raise ValueError("output array is read-only")
+
+
+def _unary(op: str) -> Any:
+    row = find_op(op)
+    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
+
+    def method(self: Array) -> Array:
+        found = attempt(immediate, (self,))
+        if found is not MISSED:
+            return found
+        frame = sys._getframe(1)
+        return apply(op, self, location=(frame.f_code, frame.f_lasti))
+
+    method.records = op, PLAIN, RECORD  # type: ignore[attr-defined]
+    return method
+
+
+def _scalar_operator(op: str, reflected: bool = False) -> Any:
+    """Return a binary operator of 0-d results: NumPy's, once the value is there, else recorded."""
+    way, row = REFLECTED if reflected else PLAIN, find_op(op)
+    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
+
+    def method(self: Scalar, other: Any) -> Any:
+        number = number_of_scalar(self)
+        second = number_of_scalar(other) if type(other) is Scalar else other
+        if number is not None and type(second) in NUMBERS:
+            found = attempt(immediate, (second, number) if reflected else (number, second), self.device)
+            if found is not MISSED:
+                return found
+        if type(other) is np.ndarray:
+            other = hold(other)
+        frame = sys._getframe(1)
+        code, at = frame.f_code, frame.f_lasti
+        key, node = recall(op, way, self, other, code, at)
+        return record(node) if node is not None else operate_anew(op, way, self, other, (code, at), key)
+
+    return method
+
+
+def _short_power(base: Array, exponent: Any) -> str | None:
+    if type(exponent) not in (int, float) or exponent not in _POWERS:
+        return None
+    name, kind = _POWERS[exponent], base.dtype.kind
+    if kind in "fc":
+        return name
+    # (a bool array's square is int8, a bool scalar's is int64)
+    whole = {"square": "iu" if isinstance(base, Scalar) else "biu", "positive": "iu"}.get(name, "")
+    return name if kind in whole and type(exponent) is int else None
+
+
+def power(base: Array, exponent: Any) -> Any:
+    """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
+    if not accepts(exponent):
+        return by_numpy("power", PLAIN, base, exponent)
+    found = _power_at_once(base, exponent)
+    return _record_power(base, exponent) if found is MISSED else found
+
+
+def _power_at_once(base: Array, exponent: Any) -> Any:
+    short = _short_power(base, exponent)
+    if short is None and type(exponent) in (int, float) and exponent == 0:
+        return MISSED
+    number = number_of_scalar(base) if type(base) is Scalar else None
+    first = base if number is None else number
+    immediate = way_of(find_op(short or "power"), None if short else operator.pow)
+    return attempt(immediate, (first,) if short is not None else (first, exponent), base.device)
+
+
+def _record_power(base: Array, exponent: Any) -> Any:
+    short, where = _short_power(base, exponent), user_location()
+    if short is not None:
+        return apply(short, base, location=where)
+    check_power(base, exponent)
+    if type(exponent) in (int, float) and exponent == 0 and base.dtype.kind in "fc":
+        one = constant(1, base.dtype, base.shape)
+        return record(one)
+    return apply("power", base, exponent, location=where)
+
+
+_recalled_power = recalled(_record_power)
+
+
+def _array_power(self: Array, exponent: Any) -> Any:
+    """As `power`; what is not done at once is found by its call site."""
+    values = self._values
+    if values is not None and values.size <= IMMEDIATE[0]:
+        short = _short_power(self, exponent)
+        if short is not None:
+            return UFUNCS[short](self)
+        if values.dtype.kind == "f" and type(exponent) is float and exponent:
+            return UFUNCS["power"](self, exponent)
+    if not accepts(exponent):
+        return by_numpy("power", PLAIN, self, exponent)
+    found = _power_at_once(self, exponent)
+    return _recalled_power(self, exponent) if found is MISSED else found
+
+
+_array_power.records = _recalled_power.records  # type: ignore[attr-defined]
+
+
+def _divmod(self: Array, other: Any) -> Any:
+    return (self // other, self % other)
+
+
+def _rdivmod(self: Array, other: Any) -> Any:
+    return (other // self, other % self)
+
+
+def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    """NumPy's ufunc protocol: a NumPy ufunc called on a weft array is weft's."""
+    if method == "__call__" and options.keys() <= {"out"}:
+        ours = UFUNCS.get(ufunc.__name__)
+        known = ours is not None and ours.immediate.function is ufunc
+        found = attempt(ours.immediate, inputs) if ours is not None and known else MISSED
+        if found is not MISSED:
+            found = _put_into(ufunc.__name__, found, *options["out"]) if options else found
+        if found is not MISSED:
+            return found
+    if len(options.get("out") or ()) == 1:
+        options["out"] = options["out"][0]
+    whole = ufunc is np.matmul and method == "__call__"
+    ours = OWN["matmul"] if whole else UFUNCS.get(ufunc.__name__)
+    if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
+        return _on_host(ufunc, method, inputs, options)
+    return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
+
+
+def _put_into(name: str, found: Any, out: Any) -> Any:
+    """Return a NumPy array with a small result in it; `MISSED` where it is another array, or of another shape."""
+    values = values_of(found) if type(found) is Array else found
+    if type(out) is not np.ndarray or values is None or values.shape != out.shape:
+        return MISSED
+    check_cast(name, values.dtype, out.dtype)
+    np.copyto(out, values, casting="same_kind")
+    return out
+
+
+def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    from weft.dsl.script.numpy_face import call_numpy
+
+    return call_numpy(getattr(ufunc, method), inputs, options)
+
+
+def install() -> None:
+    """Give `Array` its operators."""
+    for row in OPS.values():
+        name = row.dunder
+        if not name:
+            continue
+        if row.arity == 1:
+            setattr(Array, f"__{name}__", _unary(row.name))
+            continue
+        setattr(Array, f"__{name}__", binary_method(row.name))
+        setattr(Scalar, f"__{name}__", _scalar_operator(row.name))
+        if name not in _COMPARISONS:
+            setattr(Array, f"__r{name}__", binary_method(row.name, True))
+            setattr(Array, f"__i{name}__", _in_place(row.name))
+            setattr(Scalar, f"__r{name}__", _scalar_operator(row.name, True))
+            # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
+            setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
+            setattr(ReadOnly, f"__i{name}__", _refuse)
+            setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
+    setattr(Array, "__pow__", _array_power)
+    setattr(Scalar, "__pow__", power)
+    setattr(Scalar, "__ipow__", power)
+    setattr(Array, "__divmod__", _divmod)
+    setattr(Array, "__rdivmod__", _rdivmod)
+    setattr(Array, "__array_ufunc__", array_ufunc)
+
+
+install()

@@ -1,0 +1,117 @@
+"""Arrays of indices: checked where they are used as one, and then part of the recorded program.
+
+In: what stands in an index for one axis. Out: `Positions`, from which expressions of numbers in range are made. Always
+true: an index that is out of bounds raises IndexError before anything is recorded with it. An array that is still
+pending is looked at only as far as its bounds need: not at all where its expression cannot leave them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.dsl.arrays.array import LOOKS, Array, convert, expr_of, record
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
+
+_INT64 = np.dtype(np.int64)
+
+# Indices in the host's memory from which on kernels find their bounds sooner than NumPy, which starts at once.
+MANY = 1 << 18
+
+
+@dataclass(slots=True)
+class Positions:
+    """Indices along one axis: numbers on the host that are in range, or an array, some of whose elements may count
+    from the end.
+
+    `place` is where among the result's axes they stand, `length` and `stride` are those of the axis they go along.
+    """
+
+    place: int
+    length: int
+    stride: int
+    shape: tuple[int, ...]
+    numbers: np.ndarray | None
+    array: Array | None = None
+    wraps: bool = False
+
+    def expr(self) -> Expr:
+        """The positions in the current epoch, none of them negative."""
+        if self.numbers is not None:
+            return expr_of(convert(self.numbers))
+        assert self.array is not None
+        node = expr_of(self.array)
+        if not self.wraps:
+            return node
+        node = cast(node, _INT64)
+        below = map_("less", [node, constant(0, _INT64)])
+        return map_("where", [below, map_("add", [node, constant(self.length, _INT64)]), node])
+
+
+def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
+    """Indices along `axis`, which has `length` elements. Raises IndexError where one is out of bounds."""
+    if isinstance(values, np.ndarray):
+        if values.size:
+            _check(values, int(values.min()), int(values.max()), axis, length)
+        wide = values.astype(np.int64)  # (a narrow dtype may not hold the length)
+        return Positions(place, length, stride, values.shape, np.where(wide < 0, wide + length, wide))
+    if not values.size:
+        return Positions(place, length, stride, values.shape, None, values)
+    numbers = _in_memory(values)
+    if numbers is None:
+        low, high = (0, 0) if values._storage.expr is None else range_of(expr_of(values))
+        if values._storage.expr is not None and low >= -length and high < length:
+            return Positions(place, length, stride, values.shape, None, values, low < 0)
+        evaluate([values._storage], aside=True)
+        numbers = _in_memory(values)
+    if numbers is None:
+        low, high = _bounds(values)
+    else:
+        LOOKS[0] += 1
+        low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
+        # (without a sign negative numbers have the highest bit)
+        if high >= length or (numbers.dtype.kind == "i" and high >> (8 * numbers.itemsize - 1)):
+            low, high = int(numbers.min()), int(numbers.max())
+    if low < -length or high >= length:
+        _check(values.numpy() if numbers is None else numbers, low, high, axis, length)
+    return Positions(place, length, stride, values.shape, None, values, low < 0)
+
+
+def _in_memory(values: Array) -> np.ndarray | None:
+    """The indices, if they are in the host's memory and few enough that NumPy looks through them."""
+    return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
+
+
+def _bounds(values: Array) -> tuple[int, int]:
+    """The least and the largest of integers in memory, found where they are."""
+    node = expr_of(values)
+    found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
+    evaluate([each._storage for each in found], aside=True)
+    return int(found[0]), int(found[1])
+
+
+def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> None:
+    if low < -length or high >= length:
+        wrong = numbers[(numbers < -length) | (numbers >= length)].flat[0]
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
+
+
+def flat_position(positions: list[Positions]) -> Expr:
+    """Where the elements lie in memory, relative to where the basic part of the index begins."""
+    on_host = [p for p in positions if p.numbers is not None]
+    terms: list[Expr] = []
+    if on_host:
+        total = np.zeros(np.broadcast_shapes(*(p.shape for p in on_host)), np.int64)
+        for p in on_host:
+            total = total + p.numbers * p.stride  # type: ignore[operator]
+        terms.append(expr_of(convert(total)))
+    for p in positions:
+        if p.numbers is None:
+            node = cast(p.expr(), _INT64)
+            terms.append(node if p.stride == 1 else map_("multiply", [node, constant(p.stride, _INT64)]))
+    node = terms[0]
+    for term in terms[1:]:
+        node = map_("add", [node, term])
+    return node

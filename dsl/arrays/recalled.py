@@ -1,0 +1,95 @@
+"""Functions that are found again: what they recorded before of the same operands at the same place of the program.
+
+In: a function of arrays, numbers and options that records a new array. Out: the function, which costs one look-up where
+it has been called so before. Always true: an array that is found again is what the function would have recorded; a
+function that evaluates, looks at values, writes, gives a view, or puts numbers into slots is not found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import EllipsisType, NoneType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from weft.dsl.arrays.again import CALLED, RECORD, bind_memory, keep_code, keep_zero, note_found
+from weft.dsl.arrays.array import LOOKS, Array, Part, Scalar, record, user_location
+from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Longest list of arrays that is looked at.
+LONGEST = 32
+_NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
+
+
+def recalled(function: Function) -> Function:
+    """Let a function's results be found again."""
+    name = function.__name__
+    function = uncut(function)
+
+    @wraps(function)
+    def found_again(*arguments: Any, **options: Any) -> Any:
+        epoch, where = recording.epoch, user_location(2)
+        if epoch is not None and len(epoch.pending) >= epoch.limit:
+            epoch = cut(epoch, where)
+        if epoch is None or options.get("out") is not None:
+            return function(*arguments, **options)
+        named = [name, CALLED, id(where[0]), where[1]]
+        if options:
+            named.append(tuple(options))
+        for value in (*arguments, *options.values()):
+            if not describe(value, named, epoch, where):
+                return function(*arguments, **options)
+        key = tuple(named)
+        node = INTERNED.get(key)
+        if node is not None:
+            epoch.taken.add(node)
+            note_found()
+            return record(node)
+        slots, pending, looks = len(epoch.slots), len(epoch.pending), LOOKS[0]
+        result = function(*arguments, **options)
+        if (
+            (kind := type(result)) in (Array, Scalar)
+            and (kind is Scalar) == (not result._storage.shape)
+            and result._view is None
+            and recording.epoch is epoch
+            and len(epoch.slots) == slots
+            and LOOKS[0] == looks  # (an axis, a number of places: no two are alike)
+            and any(made is result._storage for made in epoch.pending[pending:])
+            and keep_code(where[0])
+        ):
+            INTERNED[key] = result._storage.expr
+            epoch.drop_unheld(pending)
+        return result
+
+    found_again.records = name, CALLED, RECORD  # type: ignore[attr-defined]
+    return found_again  # type: ignore[return-value]
+
+
+def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
+    """Append what a value is known by; False where it cannot be said."""
+    kind = type(value)
+    if kind is Array or kind is Scalar or kind is Part:
+        storage = value._storage
+        expr = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, *where)
+        named += (kind, expr, value._view)
+        return expr is not None
+    if kind in _NAMED_BY_THEMSELVES:
+        named += (kind, value)
+        return True
+    if kind is float:
+        named += (kind, value or keep_zero(value))
+        return value == value  # (NaN is equal to nothing)
+    if kind is slice:
+        named += (kind, value.start, value.stop, value.step)
+        return all(part is None or type(part) is int for part in named[-3:])
+    if kind is tuple or kind is list:
+        named += (kind, len(value))
+        return len(value) <= LONGEST and all(describe(item, named, epoch, where) for item in value)
+    if isinstance(value, (type, np.dtype)):
+        named.append(value)
+        return True
+    return False

@@ -1,0 +1,121 @@
+"""What masks take, left pending where it goes back: ``x[mask] = f(x[mask], y[mask])`` is a choice among all elements.
+
+In: an array, its mask and a line of the program. Out: ``array[mask]`` as an expression of which nothing has been taken yet; at an
+assignment, its value for all elements. Invariant: a line's selections are pending only while each of them goes back as what
+operations element by element make of it. The first that something else needs is taken, and the line's later ones at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from weft.dsl.arrays.array import LOOKS, Array, expr_of, record, user_location
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import Expr, Storage, end_recording, intern, opaque, recording, site_of, topological
+
+# On the CPU it pays to look for what a mask takes where that is less than one element in so many.
+SPARSE = 8
+# Lines that are known.
+LIMIT = 10_000
+
+
+class _Take:
+    """The host function of one line's pending selections."""
+
+    def __init__(self, site: Any) -> None:
+        self.site = site
+
+    def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
+        """Take the elements; the line's next ones are taken at once."""
+        _lines[self.site] = None
+        out[...] = values[test]
+
+
+# Lines whose selections are pending; None for those where one had to be taken.
+_lines: dict[Any, _Take | None] = {}
+
+
+class _Latest:
+    """The mask that elements were last taken by, at which lines, and whether it was found to take neighbours together."""
+
+    mask: Callable[[], Storage | None] = staticmethod(lambda: None)
+    sites: list[Any] = []
+    runs: bool | None = None
+
+
+def take_later(array: Array, mask: Array) -> Array | None:
+    """Return ``array[mask]``, pending, at a line where it goes back; else None. Evaluates what is pending for that."""
+    found = _lines.get(site := site_of(user_location(2)))
+    if found is None or recording.held or mask.shape != array.shape:
+        _note(mask, site)
+        return None
+    if mask._storage.buffer is None:
+        end_recording()
+    count = int(np.count_nonzero(elements_of(mask)))
+    if count < 2 or count * SPARSE < mask.size:
+        return None
+    return record(opaque(found, [expr_of(array), expr_of(mask)], (count,), array.dtype, "select"))
+
+
+def _note(mask: Array, site: Any) -> None:
+    if _Latest.mask() is not mask._storage:
+        _Latest.mask, _Latest.sites, _Latest.runs = ref(mask._storage), [], None
+    _Latest.sites.append(site)
+
+
+def elements_of(array: Array) -> np.ndarray:
+    """Return the elements of an array, to be looked at."""
+    values = values_of(array)
+    if values is None:
+        return array.numpy()
+    LOOKS[0] += 1
+    return values
+
+
+def has_runs(mask: Array, test: np.ndarray) -> bool:
+    """Whether a mask takes neighbours together, by a sample of it: NumPy copies such elements run by run."""
+    known = _Latest.runs if _Latest.mask() is mask._storage else None
+    if known is None:
+        sample = test.reshape(-1)[: test.size // 64 * 64].reshape(-1, 64)[::16]
+        known = 16 * int(np.count_nonzero(sample[:, 1:] != sample[:, :-1])) < sample.size
+        _Latest.runs = known
+    return known
+
+
+def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
+    """Return `value`, which is assigned to what the mask takes, for all elements; None where it is no function of what the mask
+    takes, each element by itself."""
+    node, epoch = value._storage.expr, recording.epoch
+    if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:
+        test = expr_of(mask)
+        if epoch is not None and recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
+            epoch.taken.add(found)  # (all of it is part of what was recorded here)
+            return found
+    if _Latest.mask() is mask._storage:
+        if len(_lines) >= LIMIT:
+            _lines.clear()
+        for site in _Latest.sites:
+            _lines.setdefault(site, _Take(site))
+    return None
+
+
+def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
+    made: dict[Expr, Expr] = {}
+    for each in topological([node], lambda one: one.kind != "map" or not one.shape):
+        if not each.shape:
+            made[each] = each
+        elif each.kind == "map":
+            operands = tuple([made[child] for child in each.operands])
+            made[each] = intern("map", each.op, operands, each.attrs, shape, each.dtype, each.location)
+        elif each.kind == "opaque" and type(each.attrs[0]) is _Take and each.operands[1] is test:
+            made[each] = each.operands[0]
+        else:
+            return None
+    return made[node]
+
+
+__all__ = ["SPARSE", "elements_of", "has_runs", "put_back", "take_later"]

@@ -1,0 +1,74 @@
+"""The Python array API standard: what libraries that take any standard's arrays ask for.
+
+In: arrays of weft's and of others. Out: the namespace, what it can do, arrays on other devices. Always true: dtypes are
+NumPy's, so what there is to say about them is NumPy's answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, convert
+from weft.dsl.functions import creation
+from weft.runtime import Device, default_device, devices
+
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+API_VERSION = VERSIONS[-1]
+
+
+def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
+    """The module with the standard's functions. Raises ValueError for a version that is not known."""
+    if api_version is not None and api_version not in VERSIONS:
+        raise ValueError(
+            f"version {api_version!r} of the array API standard is not known; there are {', '.join(VERSIONS)}"
+        )
+    return sys.modules["weft"]
+
+
+def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
+    """The array on another device (itself if it is there), as `Array.to`."""
+    if stream is not None:
+        raise ValueError("streams order themselves here: there is none to be given")
+    return creation.to_device(self, device)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """Another library's array as a weft array.
+
+    Memory of the host is copied; memory of a GPU is used where it lies, if its owner has ``__cuda_array_interface__``.
+    """
+    if isinstance(x, Array) or hasattr(x, "__cuda_array_interface__"):
+        found = x if isinstance(x, Array) else convert(x)
+        found = found.copy() if copy else found
+    elif copy is False:
+        raise BufferError("the memory of the host is not shared with other libraries: it has to be copied")
+    else:
+        found = convert(np.from_dlpack(x))
+    return found if device is None else creation.to_device(found, device)
+
+
+class NamespaceInfo:
+    """What ``__array_namespace_info__()`` gives."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What depends on the library: indices by masks, shapes that depend on data, and axes there can be."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """Where new arrays go."""
+        return default_device()
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+        """The dtype of each kind where none is given."""
+        return np.__array_namespace_info__().default_dtypes()  # type: ignore[return-value]
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
+        """Dtypes by name, all or those of a kind."""
+        return np.__array_namespace_info__().dtypes(kind=kind)
+
+    def devices(self) -> list[Device]:
+        """Where arrays can be."""
+        return devices()

@@ -1,0 +1,289 @@
+"""Ufuncs: one object a row of the op table, with NumPy's calling conventions.
+
+In: arrays and numbers. Out: recorded arrays. `UFUNCS` has every row that users see, by name and alias.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_dtypes
+from weft.dsl.arrays.again import PLAIN, RECORD, apply
+from weft.dsl.arrays.array import (
+    Array,
+    Scalar,
+    as_operand,
+    convert,
+    expr_of,
+    record,
+    start,
+    user_location,
+    whole,
+    wrap,
+    write,
+)
+from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.arrays.numbers import within_64_bits
+from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError
+from weft.dsl.functions.creation import as_dtype
+from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, put, way_of
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+
+
+def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of ufuncs, or NumPy's for little work, foreign arguments, and dtypes that weft has no arrays of."""
+    folds = method.__name__ != "outer"
+
+    @wraps(method)
+    def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
+        if folds and arguments and type(arguments[0]) is Array and (self.immediate.types >> arguments[0].dtype.num) & 1:
+            found = call_small(getattr(self.immediate.function, method.__name__), arguments, options)
+            if found is not MISSED:
+                return found
+        if not has_foreign((*arguments, *options.values())):
+            try:
+                return method(self, *arguments, **options)
+            except UnsupportedDtypeError:
+                pass
+        from weft.dsl.script.numpy_face import call_numpy
+
+        return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
+
+    return called
+
+
+def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Native code looks for what a ufunc recorded under its name."""
+    method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
+    return method
+
+
+class UFunc:
+    """A function of scalars, applied element by element; one row of the op table."""
+
+    __slots__ = ("__dict__", "__weakref__", "immediate")  # (native code reads this one)
+
+    def __init__(self, row: OpDef) -> None:
+        self.row = row
+        self.immediate = way_of(row)
+        self.__name__ = row.name
+        self.__signature__: inspect.Signature
+        self.nin = row.arity
+        self.nout = 1
+        self.nargs = row.arity + 1
+        self.identity = getattr(np, row.ufunc).identity if row.ufunc else None
+        self.__doc__ = (
+            f"{row.doc}\n\n        Works element by element; operands broadcast. As `numpy.{row.ufunc or row.name}`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<weft ufunc {self.row.name!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """What else NumPy's ufunc says of itself: types, ntypes, signature, resolve_dtypes."""
+        theirs = None if name.startswith("_") else getattr(np, self.row.ufunc or "", None)
+        if not hasattr(theirs, name):
+            raise AttributeError(f"a weft ufunc has no attribute {name!r}", name=name, obj=self)
+        return getattr(theirs, name)
+
+    def __reduce__(self) -> Any:
+        return find_ufunc, (self.row.name,)
+
+    @_found_by_name
+    def __call__(
+        self,
+        *operands: Any,
+        out: Any = None,
+        where: Any = True,
+        dtype: Any = None,
+        casting: str = "same_kind",
+        order: Any = "K",
+        subok: bool = True,
+        signature: Any = None,
+        sig: Any = None,
+    ) -> Any:
+        signature = sig if signature is None else signature
+        if len(operands) == self.nin + 1 and out is None:
+            *operands, out = operands  # type: ignore[assignment]
+        if len(operands) != self.nin:
+            raise TypeError(
+                f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
+            )
+        out = out[0] if isinstance(out, tuple) else out
+        if out is ...:  # an array also of numbers
+            found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
+            return wrap(found._storage) if type(found) is Scalar else found
+        try:
+            if signature is not None or (dtype is not None and casting == "unsafe"):
+                raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
+            if where is True and dtype is None:
+                if casting == "same_kind" and attempt_into(out, self.immediate, operands):
+                    return out
+                found = attempt_here(self.immediate, operands)
+                if found is not MISSED:
+                    return found if out is None else _hand_over(self.row.name, found, out, casting)
+            if has_foreign((*operands, out, where)):
+                raise ForeignOperandError
+            if self.row.name == "power" and dtype is None:
+                check_power(*operands)
+            if out is None and where is True and dtype is None:
+                return apply(self.row.name, *operands, location=user_location(2))
+            start()
+            loop = None if dtype is None else as_dtype(dtype)
+            pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
+            node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+            return deliver(self.row.name, node, out, where, casting)
+        except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
+            theirs = getattr(np, self.row.ufunc or self.row.name, None)
+            if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
+                raise  # (Python's ints beyond 64 bits by themselves are NumPy's objects)
+            from weft.dsl.script.numpy_face import call_numpy
+
+            options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
+            # (other libraries' functions take no options that they need not)
+            options |= {} if where is True else {"where": where}
+            options |= {} if casting == "same_kind" else {"casting": casting}
+            return call_numpy(theirs, operands, options)
+
+    @_or_numpys
+    def reduce(
+        self,
+        array: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        """Fold along axes, as `numpy.ufunc.reduce`."""
+        from weft.dsl.functions import reductions
+
+        return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
+
+    @_or_numpys
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Running fold along an axis, as `numpy.ufunc.accumulate`."""
+        from weft.dsl.functions import reductions
+
+        return reductions.accumulate(self.row.name, array, axis, dtype, out)
+
+    @_or_numpys
+    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Folds of stretches of an axis, as `numpy.ufunc.reduceat`, by which they are computed, on the host."""
+        values = [np.asarray(value) for value in (array, indices)]
+        found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
+        return found if out is None else deliver(self.row.name, expr_of(found), out)
+
+    @_or_numpys
+    def outer(self, first: Any, second: Any, **options: Any) -> Any:
+        """The function of every pair, as `numpy.ufunc.outer`."""
+        if self.nin != 2:
+            raise ValueError("outer product only supported for binary functions")
+        a, b = as_array(first), as_array(second)
+        ones = (1,) * b.ndim
+        if values_of(a) is not None:
+            return self(a.reshape(a.shape + ones), b, **options)
+        shape, strides, offset = a._view or whole(a._storage)  # (what is pending stays so: the result may be large)
+        return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
+
+    def at(self, array: Any, indices: Any, values: Any = None) -> None:
+        """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""
+        from weft.dsl.arrays import indexing
+
+        if (values is None) != (self.nin == 1):
+            raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
+        indexing.fold_at(self.row.name, array, indices, values)
+
+
+def as_array(value: Any) -> Array:
+    """`value` itself if it is an array, else converted."""
+    return value if isinstance(value, Array) else convert(value)
+
+
+def _hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
+    """A result that is there, in `out`: at once where that lies in host memory too."""
+    if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
+        if put(out, ..., found):
+            return out
+    return deliver(name, as_operand(found)[0], out, True, casting)
+
+
+def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
+    """A result as a new array, or in `out`, where `where` holds."""
+    if out is None:
+        if where is True:
+            return record(node)
+        shape = broadcast_shapes(node.shape, as_operand(where)[0].shape)
+        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()
+    if isinstance(out, np.ndarray):
+        values = record(node).numpy() if where is True else None
+        if values is None:
+            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting=casting)  # type: ignore[arg-type]
+        else:
+            np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
+        return out
+    if hasattr(out, "__cuda_array_interface__") and not isinstance(out, Array):
+        from weft.dsl.cuda.arrays import copy_to_device
+
+        found = deliver(name, node, convert(out), where, casting)
+        copy_to_device(convert(out), found.numpy())  # into the memory that is another library's
+        return out
+    if not isinstance(out, Array):
+        raise TypeError("return arrays must be of ArrayType")
+    check_cast(name, node.dtype, out.dtype, casting)
+    if broadcast_shapes(node.shape, out.shape) != out.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {node.shape}"
+        )
+    value = cast(node, out.dtype)
+    if where is not True:
+        value = map_("where", [as_operand(where)[0], value, expr_of(out)])
+    write(out, value)
+    return out
+
+
+def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
+    """Raise NumPy's UFuncTypeError where a result may not be cast to its destination."""
+    if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
+        row = find_op(name)
+        ufunc = getattr(np, row.ufunc) if row.ufunc else np.add
+        raise np._core._exceptions._UFuncOutputCastingError(ufunc, casting, source, target, 0)  # type: ignore[attr-defined]
+
+
+def check_power(base: Any, exponent: Any) -> None:
+    """Raise NumPy's error where integers are to have negative powers that are known by now."""
+    if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
+        return
+    kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
+    # (a negative power of what has no sign is a float's, but for Python's numbers)
+    whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
+    if whole.kind in "biu" and np.any(np.less(exponent, 0)):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+
+
+# (kept with each: once calls are native code, Python cannot tell it by looking)
+_SIGNATURE = inspect.signature(MethodType(UFunc.__call__, UFunc))
+
+UFUNCS: dict[str, UFunc] = {}
+for _row in OPS.values():
+    if not _row.name.startswith("_") and _row.name not in ("where", "clip", "real", "imag"):
+        _made = UFunc(_row)
+        _made.__signature__ = _SIGNATURE
+        for _name in (_row.name, *_row.aliases):
+            UFUNCS[_name] = _made
+
+
+def find_ufunc(name: str) -> UFunc:
+    """The ufunc of a row."""
+    return UFUNCS[name]
+
+
+__all__ = ["UFUNCS", "UFunc", "as_array", "check_cast", "check_power", "deliver", "identity_of", "resolve_dtypes"]

@@ -1,0 +1,85 @@
+"""Views, remembered: integers and slices as indices, other shapes, and what they show of an array.
+
+In: an array and an index. Out: the view that it makes, or where its element lies, if the same index was taken apart before.
+Always true: what an index of whole numbers and slices shows depends on the array's layout, and its storage's shape, alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from weft.dsl.arrays.array import Array, View, wrap
+
+LIMIT = 20_000
+
+WINDOWS: dict[Any, View | int | None] = {}
+
+
+def key_of(array: Array, index: Any) -> Any:
+    """What the index of this array is found again by; None where it is not a basic one."""
+    key: list[Any] = [array._view, array._storage.shape]
+    return tuple(key) if _describe(index, key) else None
+
+
+def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
+    """Append what an index, or what is inside of one, is known by."""
+    kind = type(item)
+    if kind is int or item is None or item is Ellipsis:
+        key += (kind, item)
+        return True
+    if kind is slice:
+        start, stop, step = item.start, item.stop, item.step
+        key += (slice, start, stop, step)
+        return (
+            (start is None or type(start) is int)
+            and (stop is None or type(stop) is int)
+            and (step is None or type(step) is int)
+        )
+    if kind is not tuple or inside:
+        return False
+    key += (tuple, len(item))
+    for each in item:
+        if not _describe(each, key, True):
+            return False
+    return True
+
+
+def recall_window(key: Any) -> Any:
+    """The view that an index makes (None: all of the storage), the offset of its element, or ``...`` if it was never met."""
+    return WINDOWS.get(key, ...)
+
+
+def remember_window(key: Any, found: View | int | None) -> None:
+    """Let an index be found again."""
+    if len(WINDOWS) >= LIMIT:
+        WINDOWS.clear()
+    WINDOWS[key] = found
+
+
+def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Let the views that a function makes of an array by whole numbers, and tuples of them, be found again."""
+    name = function.__name__
+
+    @wraps(function)
+    def found_again(array: Any, *given: Any, **options: Any) -> Array:
+        if type(array) is not Array or options or not all(map(_is_whole, given)):
+            return function(array, *given, **options)
+        storage = array._storage
+        key = array._view, storage.shape, name, given
+        found = recall_window(key)
+        if found is not ...:
+            return wrap(storage, found)
+        made = function(array, *given)
+        if type(made) is Array and made._storage is storage:
+            remember_window(key, made._view)
+        return made
+
+    return found_again
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether this is an int, or a tuple of them (a bool is equal to one, but none)."""
+    kind = type(value)
+    return kind is int or (kind is tuple and all(type(item) is int for item in value))

@@ -1,0 +1,65 @@
+"""Elements at places of which every row has its own: NumPy's `take_along_axis` and `put_along_axis`.
+
+In: an array, integers with as many axes, and the axis that these count along. Out: gathered copies, or a new version of the
+storage. Always true: places are checked at once (`positions.py`), no other axis is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.indexing import setitem
+from weft.dsl.arrays.positions import positions_of
+from weft.dsl.arrays.ufunc import as_array
+from weft.dsl.functions.manipulation import ravel, reshape
+from weft.dsl.functions.reductions import normalize_axis
+from weft.fusion import broadcast_shapes, gather
+
+
+def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Array | np.ndarray, int]:
+    """The array, the places and the axis; flat, where no axis is given. Raises what NumPy raises."""
+    which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
+    if axis is None:
+        if which.ndim != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+        arr, axis = ravel(arr), 0
+    if which.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    place = normalize_axis(axis, arr.ndim)
+    if which.ndim != arr.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    return arr, which, place
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Array:
+    """Elements at places along an axis, of which every row has its own, as `numpy.take_along_axis`."""
+    array, which, place = _checked(as_array(arr), indices, axis)
+    others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))
+    common = broadcast_shapes(*others)
+    shape = (*common[:place], which.shape[place], *common[place + 1 :])
+    start()
+    node = positions_of(which, place, array.shape[place], 1, 0).expr()
+    terms = tuple((0, (), 0) if k == place else (0, ((k, 1),) if n != 1 else (), -1) for k, n in enumerate(array.shape))
+    return record(gather(expr_of(array), [node], terms, shape))
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
+    """Write values to places along an axis, of which every row has its own, as `numpy.put_along_axis`."""
+    if not isinstance(arr, Array):
+        np.put_along_axis(arr, np.asarray(indices), np.asarray(values), axis)
+        return
+    array, which, place = _checked(arr, indices, axis)
+    if axis is None:
+        arr.flat[which] = values
+        return
+    # every other axis by its own places
+    open_grid = [
+        reshape(as_array(np.arange(n)), (-1,) + (1,) * (array.ndim - 1 - k)) for k, n in enumerate(array.shape)
+    ]
+    setitem(array, tuple(which if k == place else grid for k, grid in enumerate(open_grid)), values)
+
+
+__all__ = ["put_along_axis", "take_along_axis"]

@@ -1,0 +1,60 @@
+"""NumPy's functions for attributes of arrays: `shape`, `ndim`, `size`, `real`, `imag`, and those about memory."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays import methods
+from weft.dsl.arrays.array import Array
+from weft.dsl.functions import manipulation, reductions
+from weft.dsl.functions.creation import asarray
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    return asarray(a).shape
+
+
+def real(val: Any) -> Any:
+    return val.real if isinstance(val, (int, float, complex)) else asarray(val).real
+
+
+def imag(val: Any) -> Any:
+    return val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag
+
+
+def ndim(a: Any) -> int:
+    return asarray(a).ndim
+
+
+def size(a: Any, axis: Any = None) -> int:
+    found = asarray(a)
+    return prod(found.shape[k] for k in reductions.normalize_axes(axis, found.ndim))
+
+
+def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
+
+
+def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    if isinstance(a, Array) and isinstance(b, Array):  # (equal arrays may lie at one place as long as nobody writes)
+        if a._storage is not b._storage:
+            return False
+    from weft.dsl.script.numpy_face import to_host
+
+    return np.shares_memory(to_host(a), to_host(b), max_work)
+
+
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    source = src if isinstance(src, (bool, int, float, complex)) else asarray(src)
+    if not np.can_cast(np.min_scalar_type(source) if source is src else source.dtype, dst.dtype, casting):  # type: ignore[arg-type, union-attr]
+        raise TypeError(
+            f"Cannot cast from {np.result_type(source)!r} to {dst.dtype!r} according to the rule {casting!r}"
+        )
+    if where is not True:
+        # (cast first: two integer dtypes may have none in common but a float)
+        typed = source.astype(dst.dtype) if isinstance(source, Array) else source
+        source = manipulation.where(where, typed, dst)
+    dst[...] = source

@@ -1,0 +1,143 @@
+"""Differences, integrals and interpolation: NumPy's functions that are made of slices and arithmetic, recorded.
+
+In: arrays. Out: recorded arrays, which join the kernels around them. Always true: operations come in NumPy's order, so that
+bits are its own; what is rare is NumPy's, on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import as_array
+from weft.dsl.functions.creation import zeros_like
+from weft.dsl.functions.histograms import FEW, rank
+from weft.dsl.functions.joining import concatenate, diff, stack
+from weft.dsl.functions.manipulation import moveaxis, ravel, reshape, where
+from weft.dsl.functions.reductions import normalize_axes, normalize_axis
+from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.sorting import on_host
+from weft.fusion import cast
+from weft.runtime import device
+
+_INT64 = np.dtype(np.int64)
+# Terms of a polynomial that are recorded one by one.
+MOST_TERMS = 64
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences, and one-sided ones at the ends, as `numpy.gradient`."""
+    values = as_array(f)
+    axes = normalize_axes(axis, values.ndim)
+    steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
+    even = all(np.ndim(h) == 0 and not isinstance(h, Array) for h in steps) and len(steps) == len(axes)
+    long = all(values.shape[k] > edge_order for k in axes)
+    if not even or not long or edge_order not in (1, 2) or values.dtype.kind not in "iuf":
+        return on_host(np.gradient, f, *varargs, axis=axis, edge_order=edge_order)
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)  # type: ignore[attr-defined]
+    found = tuple(_slope(values, k, h, edge_order) for k, h in zip(axes, steps, strict=True))
+    return found[0] if len(axes) == 1 else found
+
+
+def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
+    x: Any = moveaxis(values, axis, 0)
+    inner = (x[2:] - x[:-2]) / (2.0 * h)
+    if edge_order == 1:
+        first, last = (x[1:2] - x[:1]) / h, (x[-1:] - x[-2:-1]) / h
+    else:
+        first = (-1.5 / h) * x[:1] + (2.0 / h) * x[1:2] + (-0.5 / h) * x[2:3]
+        last = (0.5 / h) * x[-3:-2] + (-2.0 / h) * x[-2:-1] + (1.5 / h) * x[-1:]
+    return moveaxis(concatenate([first, inner, last]).astype(values.dtype), 0, axis)  # type: ignore[attr-defined]
+
+
+@recalled
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule, as `numpy.trapezoid`."""
+    values: Any = as_array(y)
+    place = normalize_axis(axis, values.ndim)
+    step: Any = dx
+    if x is not None:
+        marks = as_array(x)
+        step = diff(marks, axis=0 if marks.ndim == 1 else axis)
+        if marks.ndim == 1:
+            step = reshape(step, tuple(-1 if k == place else 1 for k in range(values.ndim)))
+    before: tuple[slice, ...] = (slice(None),) * place
+    upper, lower = values[(*before, slice(1, None))], values[(*before, slice(None, -1))]
+    return sum_(step * (upper + lower) / 2.0, axis=place)
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours in the flat array, as `numpy.ediff1d`."""
+    if to_end is not None or to_begin is not None:
+        return on_host(np.ediff1d, ary, to_end, to_begin)
+    flat: Any = ravel(as_array(ary))
+    return flat[1:] - flat[:-1]
+
+
+@recalled
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    """The cross product of vectors of three numbers, as `numpy.cross`."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    left, right = as_array(a), as_array(b)
+    pair = ((left, axisa), (right, axisb))
+    if not all(v.ndim and -v.ndim <= k < v.ndim and v.shape[k] == 3 for v, k in pair):
+        return on_host(np.cross, a, b, axisa, axisb, axisc, axis)
+    x, y = ([moveaxis(v, k, 0)[n] for n in range(3)] for v, k in pair)  # type: ignore[index]
+    parts = [x[k - 2] * y[k - 1] - x[k - 1] * y[k - 2] for k in range(3)]
+    ndim = parts[0].ndim + 1
+    return stack(parts, axis=normalize_axis(axisc, ndim))
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """A polynomial's value, the highest power first, by Horner's rule, as `numpy.polyval`."""
+    if not isinstance(x, Array) or isinstance(p, (Array, np.poly1d)) or np.ndim(p) != 1 or len(p) > MOST_TERMS:
+        return on_host(np.polyval, p, x)
+    found: Any = zeros_like(x)
+    for factor in np.asarray(p):
+        found = found * x + factor
+    return found
+
+
+@recalled
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers, as `numpy.angle`."""
+    values: Any = as_array(z)
+    found = np.arctan2(*((values.imag, values.real) if values.dtype.kind == "c" else (0, values)))
+    return found * (180 / np.pi) if deg else found
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """What a line through points has at `x`, as `numpy.interp`."""
+    here = isinstance(x, Array) and x.dtype.kind in "biuf" and (x.size > FEW or is_gpu(x.device))  # type: ignore[attr-defined]
+    plain = period is None and all(v is None or type(v) in (int, float) for v in (left, right))
+    if not here or not plain or np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp) or np.size(xp) < 2:
+        return on_host(np.interp, x, xp, fp, left, right, period)
+    with device(x.device):
+        marks, heights = (as_array(v).astype(np.float64) for v in (xp, fp))  # type: ignore[attr-defined]
+        if any(np.result_type(v.dtype).kind == "c" for v in (as_array(xp), as_array(fp))):
+            return on_host(np.interp, x, xp, fp, left, right, period)
+        values = x.astype(np.float64)  # type: ignore[attr-defined]
+        n = marks.shape[0]
+        start()
+        place = record(cast(rank(expr_of(marks), expr_of(values), "right", _INT64), _INT64)) - 1  # type: ignore[operator]
+        here_ = np.clip(place, 0, n - 1)
+        low, low_value = marks[here_], heights[here_]
+        next_ = np.clip(place + 1, 0, n - 1)
+        high, high_value = marks[next_], heights[next_]
+        slope = (high_value - low_value) / (high - low)
+        found = slope * (values - low) + low_value
+        found = where(found == found, found, slope * (values - high) + high_value)
+        found = where((found != found) & (low_value == high_value), low_value, found)
+        found = where((values == low) | (place >= n - 1), low_value, found)
+        found = where(values < marks[0], heights[0] if left is None else float(left), found)
+        found = where(values > marks[n - 1], heights[n - 1] if right is None else float(right), found)
+        return where(values != values, values, found)
+
+
+__all__ = ["angle", "cross", "ediff1d", "gradient", "interp", "polyval", "trapezoid"]

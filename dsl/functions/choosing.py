@@ -1,0 +1,150 @@
+"""Elements chosen, compared and left out: NumPy's functions that are made of others, recorded.
+
+In: arrays. Out: recorded arrays, which join the kernels around them. Always true: what is rare is NumPy's own, on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, expr_of, write
+from weft.dsl.arrays.indexing import nonzero
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import as_array
+from weft.dsl.functions.joining import concatenate, stack
+from weft.dsl.functions.manipulation import ravel, where
+from weft.dsl.functions.reductions import normalize_axis
+from weft.dsl.functions.sorting import on_host
+from weft.fusion import cast
+
+_WEAK = (int, float, complex)
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Of each place the choice whose condition holds first there, as `numpy.select`."""
+    conditions = [c if isinstance(c, Array) else np.asarray(c) for c in condlist]
+    if not conditions or len(conditions) != len(choicelist) or any(c.dtype != np.bool_ for c in conditions):
+        return on_host(np.select, condlist, choicelist, default)  # says what is wrong
+    choices = [c if type(c) in _WEAK or isinstance(c, Array) else np.asarray(c) for c in (*choicelist, default)]
+    kind = np.result_type(*(c.dtype if isinstance(c, Array) else c for c in choices))
+    *options, found = (c if isinstance(c, Array) else np.asarray(c) for c in choices)
+    if kind.kind not in "biufc" or not all(np.can_cast(c.dtype, kind, "same_kind") for c in options):
+        return on_host(np.select, condlist, choicelist, default)  # (or it says so)
+    *options, found = (c.astype(kind) for c in (*options, found))
+    for condition, option in zip(reversed(conditions), reversed(options), strict=True):
+        found = where(condition, option, found)
+    return found
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Numbers in the places of NaNs and infinities, as `numpy.nan_to_num`."""
+    values = as_array(x)
+    kind = values.dtype
+    if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):
+        return on_host(np.nan_to_num, x, copy=copy, nan=nan, posinf=posinf, neginf=neginf)
+    if kind.kind != "f":
+        return values.copy() if copy else values  # type: ignore[attr-defined]
+    limits = np.finfo(kind)
+    most, least = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
+    found = where(values == np.inf, kind.type(most), where(values == -np.inf, kind.type(least), values))
+    found = where(values != values, kind.type(nan), found)
+    if copy or not isinstance(x, Array):
+        return found
+    write(x, cast(expr_of(found), kind))
+    return x
+
+
+@recalled
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether elements are equal within a tolerance, as `numpy.isclose`."""
+    x, y = as_array(a), as_array(b)
+    if y.dtype.kind in "biu":
+        y = y.astype(np.result_type(y.dtype, 1.0))  # type: ignore[attr-defined]
+    near = abs(x - y) <= atol + rtol * abs(y)  # type: ignore[operator, arg-type]
+    found = (near & np.isfinite(y)) | (x == y)  # type: ignore[call-overload]
+    return found | ((x != x) & (y != y)) if equal_nan else found
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are equal within a tolerance, as `numpy.allclose`."""
+    return bool(isclose(a, b, rtol, atol, equal_nan).all())
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether two arrays have the same shape and elements, as `numpy.array_equal`."""
+    if not isinstance(a1, Array) or not isinstance(a2, Array):
+        return bool(on_host(np.array_equal, a1, a2, equal_nan))
+    if a1.shape != a2.shape:
+        return False
+    same: Any = a1 == a2
+    if equal_nan:
+        same = same | ((a1 != a1) & (a2 != a2))
+    return bool(same.all())
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    """The elements where a condition holds, as `numpy.extract`."""
+    test = ravel(as_array(condition))
+    return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
+
+
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    """The parts along an axis whose condition holds, as `numpy.compress`."""
+    test = condition if isinstance(condition, Array) else np.asarray(condition)
+    array = as_array(a)
+    if out is not None or test.ndim != 1:
+        return on_host(np.compress, condition, a, axis, out)
+    if axis is None:
+        array, axis = ravel(array), 0
+    place = normalize_axis(axis, array.ndim)
+    return array[(slice(None),) * place + (_positions(test),)]  # type: ignore[index]
+
+
+def _positions(test: Any) -> Any:
+    """Where a condition holds; it may be shorter, or longer, than what it is about."""
+    return nonzero(test)[0]
+
+
+def flatnonzero(a: Any) -> Any:
+    """Where in the flat array elements are not 0, as `numpy.flatnonzero`."""
+    return nonzero(ravel(as_array(a)))[0]
+
+
+def argwhere(a: Any) -> Any:
+    """The indices of elements that are not 0, a row each, as `numpy.argwhere`."""
+    array = as_array(a)
+    return stack(nonzero(array), axis=1) if array.ndim else on_host(np.argwhere, a)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Values behind those of an array, as `numpy.append`."""
+    parts = [as_array(arr), as_array(values)]
+    return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """An array without some of its parts along an axis, as `numpy.delete`."""
+    array = as_array(arr)
+    if axis is None:
+        array, axis = ravel(array), 0
+    place = normalize_axis(axis, array.ndim)
+    which = obj if isinstance(obj, slice) else np.asarray(obj) if isinstance(obj, Array) else obj
+    kept = np.delete(np.arange(array.shape[place]), which)
+    return array[(slice(None),) * place + (kept,)]  # type: ignore[index]
+
+
+__all__ = [
+    "allclose",
+    "append",
+    "argwhere",
+    "array_equal",
+    "compress",
+    "delete",
+    "extract",
+    "flatnonzero",
+    "isclose",
+    "nan_to_num",
+    "select",
+]

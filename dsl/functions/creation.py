@@ -1,0 +1,457 @@
+"""Making arrays."""
+
+from __future__ import annotations
+
+import operator
+from contextlib import AbstractContextManager, nullcontext
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import (
+    Array,
+    UnsupportedDtypeError,
+    as_operand,
+    convert,
+    expr_of,
+    from_protocol,
+    record,
+    record_array,
+    user_location,
+    wrap,
+)
+from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.objections import check_unmasked, warn_of_lost_parts
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.immediate.at_call import NUMBERS, make_small
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise, reshape
+from weft.fusion import empty as empty_expr
+from weft.runtime import IMMEDIATE, get_device, setting
+from weft.runtime import device as on_device
+
+MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
+MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
+_HERE = nullcontext()
+
+
+def place(device: Any) -> AbstractContextManager[Any]:
+    """Where a function's argument `device` says that its result goes: None is the current device."""
+    return _HERE if device is None else on_device(device)
+
+
+def check_order(order: Any) -> str:
+    """The order as a capital letter. Raises NumPy's ValueError for one that there is not."""
+    if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return "C" if order is None else str(order).upper()
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    elif isinstance(shape, Array):
+        shape = shape.tolist()
+        shape = shape if isinstance(shape, list) else (shape,)
+    elif not hasattr(shape, "__iter__"):
+        raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
+    result = tuple(map(operator.index, shape))
+    if min(result, default=0) < 0:
+        raise ValueError("negative dimensions are not allowed")
+    if prod(result) > MOST_ELEMENTS:
+        raise ValueError(
+            f"array is too big: {' x '.join(map(str, result))} elements are more than memory can be addressed"
+        )
+    if len(result) > MOST_AXES:
+        raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
+    return result
+
+
+def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
+    """A dtype that weft computes with. Raises TypeError for others, also for another machine's order of bytes."""
+    found = np.dtype(default if dtype is None else dtype)
+    if not found.isnative or not is_supported(found):
+        raise UnsupportedDtypeError(found)
+    return found
+
+
+def asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
+) -> Array:
+    """`a` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
+    if dtype is not None:
+        dtype = as_dtype(dtype)
+    values = from_protocol(a)
+    if isinstance(values, Array):
+        result = values
+        if copy:
+            result = result.copy()
+        elif copy is False and dtype is not None and result.dtype != dtype:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+    elif copy is False:
+        raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
+    elif isinstance(values, (list, tuple)) and _has_array(values):
+        from weft.dsl.functions.joining import stack
+
+        result = stack([asarray(v) for v in values])
+    elif hasattr(values, "__cuda_array_interface__"):
+        result = convert(values)
+    else:
+        check_unmasked(values)
+        result = convert(np.asarray(values, dtype))
+    if dtype is not None and result.dtype != dtype:
+        result = result.astype(dtype)
+    result = in_order(result, order, a)
+    return result if device is None else to_device(result, device)
+
+
+def in_order(values: Array, order: Any, source: Any = None) -> Array:
+    """The elements in memory in Fortran's order where `order` asks for that ("F"; "A" and "K" where the source is)."""
+    check_order(order)
+    if order in (None, "C", "c") or values.ndim < 2:
+        return values
+    if order not in ("F", "f"):
+        flags = getattr(source, "flags", None)
+        if flags is None or not flags["F_CONTIGUOUS"] or flags["C_CONTIGUOUS"]:
+            return values
+    turned = values.T
+    return values if turned.flags["C_CONTIGUOUS"] else turned.copy().T
+
+
+def _has_array(values: Any) -> bool:
+    return any(isinstance(v, Array) or (isinstance(v, (list, tuple)) and _has_array(v)) for v in values)
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: Any = None,
+    subok: bool = False,
+    ndmin: int = 0,
+    ndmax: int = 0,
+    like: Any = None,
+) -> Array:
+    """A new array of `object`, as `numpy.array`."""
+    given = from_protocol(object)
+    if ndmax:  # whether there are more axes, or objects in them, NumPy knows
+        given = convert(np.array(given, dtype, ndmax=ndmax))
+    result = asarray(given, dtype)
+    if result is given and copy:
+        result = result.copy()
+    result = in_order(result, order, object)
+    if result.ndim < ndmin:
+        result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
+    return result
+
+
+def to_device(values: Array, device: Any) -> Array:
+    """The array on another device (itself if it is there)."""
+    target = get_device(device)
+    if target is values.device:
+        return values
+    if values._view is not None:
+        values = values.copy()
+    if (seen := values_of(values)) is not None and seen.size <= IMMEDIATE[0]:
+        return convert(seen, target)
+    storage = values._storage
+    buffer = target.fetch(realise(storage))
+    buffer.origin = user_location()
+    return wrap(Storage(storage.shape, storage.dtype, target, buffer))
+
+
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None
+) -> Array:
+    """An array with the same value everywhere."""
+    begin()
+    check_order(order)
+    if order in ("F", "f"):
+        return in_order(full(shape, fill_value, dtype, device=device), order)
+    with place(device):
+        current_epoch()
+        as_dtype(dtype)
+        if dtype is not None and type(fill_value) in NUMBERS and type(fill_value) is not complex:
+            lengths = as_shape(shape)
+            made = make_small(np.full, prod(lengths), lengths, fill_value, as_dtype(dtype))
+            if made is not None:
+                return made
+        node, weak = as_operand(fill_value)
+        kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
+        if weak is complex and kind.kind != "c":
+            warn_of_lost_parts(node.dtype, kind)
+            fill_value = fill_value.real
+        node = constant(fill_value, kind) if weak is not None else cast(node, kind)
+        return record_array(broadcast_to(node, as_shape(shape)))
+
+
+def _reversed(shape: Any) -> tuple[int, ...]:
+    return as_shape(shape)[::-1]
+
+
+def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Array:
+    check_order(order)
+    if order in ("F", "f"):
+        return _constant(value, _reversed(shape), dtype, None, device).T
+    with place(device):
+        kind, lengths = as_dtype(dtype), as_shape(shape)
+        function, given = (np.full, (value, kind)) if value else (np.zeros, (kind,))
+        made = make_small(function, prod(lengths), lengths, *given)
+        if made is not None:
+            return made
+        begin()
+        current_epoch()
+        return record_array(constant(value, kind, lengths))
+
+
+def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
+    """Zeros; float64 unless a dtype is given."""
+    return _constant(0, shape, dtype, order, device)
+
+
+def ones(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
+    """Ones; float64 unless a dtype is given."""
+    return _constant(1, shape, dtype, order, device)
+
+
+def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
+    """An array whose elements are not set."""
+    check_order(order)
+    if setting("verify"):  # (what nobody writes would differ between a plan and the same program interpreted)
+        return zeros(shape, dtype, order, device=device)
+    if order in ("F", "f"):
+        return empty(_reversed(shape), dtype, device=device).T
+    with place(device):
+        lengths, kind = as_shape(shape), as_dtype(dtype)
+        made = make_small(np.empty, prod(lengths), lengths, kind)
+        if made is not None:
+            return made
+        begin()
+        current_epoch()
+        return record_array(empty_expr(lengths, kind))
+
+
+def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tuple[Any, Any, Any, Any]:
+    """Shape, dtype, order and device of what is made like an array."""
+    check_unmasked(prototype)
+    source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
+    if device is None and isinstance(source, Array):
+        device = source.device
+    if order not in ("C", "c", "F", "f"):
+        check_order(order)
+        values = values_of(source) if isinstance(source, Array) else source
+        flags = (source if values is None else values).flags if source.ndim > 1 else None
+        order = "F" if flags is not None and flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
+    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), order, device
+
+
+def zeros_like(
+    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Array:
+    """Zeros with the shape, the dtype and on the device of another array."""
+    own, kind, order, home = _like(a, dtype, order, shape, device)
+    return zeros(own, kind, order, device=home)
+
+
+def ones_like(
+    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Array:
+    """Ones with the shape, the dtype and on the device of another array."""
+    own, kind, order, home = _like(a, dtype, order, shape, device)
+    return ones(own, kind, order, device=home)
+
+
+def empty_like(
+    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Array:
+    """An unset array with the shape, the dtype and on the device of another."""
+    own, kind, order, home = _like(a, dtype, order, shape, device)
+    return empty(own, kind, order, device=home)
+
+
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: Any = None,
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """The same value everywhere, with the shape, the dtype and on the device of another array."""
+    own, kind, order, home = _like(a, dtype, order, shape, device)
+    return full(own, fill_value, kind, order, device=home)
+
+
+def arange(
+    start: Any = 0, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
+) -> Array:
+    """Evenly spaced numbers in a half-open interval, as `numpy.arange`."""
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
+    with place(device):
+        if not all(type(n) is int for n in numbers) or (dtype is not None and np.dtype(dtype).kind not in "iu"):
+            return convert(np.arange(*numbers, dtype=dtype))
+        first, last, stride = numbers
+        if stride == 0:
+            raise ZeroDivisionError("division by zero")
+        count = max(0, -(-(last - first) // stride))
+        kind = as_dtype(dtype, np.int64)
+        made = make_small(np.arange, count, first, last, stride, kind)
+        if made is not None:
+            return made
+        begin()
+        current_epoch()
+        node = iota((count,), 0, kind)
+        if stride != 1:
+            node = map_("multiply", [node, constant(stride, kind)])
+        if first:
+            node = map_("add", [node, constant(first, kind)])
+        return record(node)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """`num` evenly spaced numbers over an interval, as `numpy.linspace`."""
+    values: Any = np.linspace(  # type: ignore[call-overload]
+        np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
+    )
+    with place(device):
+        return (convert(values[0]), values[1]) if retstep else convert(values)
+
+
+def eye(
+    N: int,  # (NumPy's names: they are keywords)
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = float,
+    order: Any = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
+) -> Array:
+    """Ones on a diagonal, zeros elsewhere."""
+    check_order(order)
+    shape = as_shape((N, N if M is None else M))
+    with place(device):
+        if order in (None, "C", "c"):
+            made = make_small(np.eye, prod(shape), *shape, int(k), as_dtype(dtype))
+            if made is not None:
+                return made
+        begin()
+        current_epoch()
+        beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further away have no element either)
+        row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
+        return in_order(record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype))), order)
+
+
+def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
+    """The identity matrix."""
+    return eye(n, dtype=float if dtype is None else dtype)
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """Arrays of the indices along each axis, as `numpy.indices`."""
+    from weft.dsl.functions.joining import stack
+
+    shape = as_shape(dimensions)
+    begin()
+    current_epoch()
+    if sparse:
+        return tuple(
+            record(reshape(iota((n,), 0, as_dtype(dtype)), tuple(n if k == axis else 1 for k in range(len(shape)))))
+            for axis, n in enumerate(shape)
+        )
+    if not shape:
+        return empty((0,), dtype)
+    return stack([record(iota(shape, axis, as_dtype(dtype))) for axis in range(len(shape))])
+
+
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **options: Any) -> Any:
+    """An array made by calling a function on the indices, as `numpy.fromfunction`."""
+    grid = indices(shape, dtype=dtype)
+    return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
+
+
+def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
+    from weft.dsl.functions.manipulation import broadcast_arrays
+
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    count = len(vectors)
+    arrays = []
+    for k, vector in enumerate(vectors):
+        axis = 1 - k if indexing == "xy" and count > 1 and k < 2 else k
+        arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
+    if not sparse:
+        arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
+    return arrays
+
+
+def _triangle(values: Any, k: int, lower: bool) -> Array:
+    beyond = int(k)
+    begin()
+    source = asarray(values)
+    if not source.ndim:
+        raise TypeError("a triangle is of an array with at least one axis")
+    node = expr_of(source)
+    if len(node.shape) < 2:
+        node = broadcast_to(node, (node.shape[0], node.shape[0]))
+    shape = node.shape[-2:]
+    row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
+    column = iota(shape, 1, np.int64)
+    keep = map_("less_equal" if lower else "greater_equal", [column, row])
+    return record(map_("where", [keep, node, constant(0, node.dtype)]))
+
+
+@recalled
+def tril(m: Any, k: int = 0) -> Array:
+    """The lower triangle, zeros above."""
+    return _triangle(m, k, True)
+
+
+@recalled
+def triu(m: Any, k: int = 0) -> Array:
+    """The upper triangle, zeros below."""
+    return _triangle(m, k, False)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, like: Any = None) -> Array:
+    """Ones at and below a diagonal."""
+    return tril(ones((N, N if M is None else M), dtype), k)
+
+
+def copy(a: Any, order: Any = "K", subok: bool = False) -> Array:
+    """A copy."""
+    return array(a, order=order, copy=True)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+    """The array in C order, with at least one axis."""
+    result = asarray(a, dtype)
+    if not result.flags["C_CONTIGUOUS"]:
+        result = result.copy()
+    return result if result.ndim else result.reshape((1,))
+
+
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+    """The array in Fortran's order in memory, with at least one axis."""
+    result = asarray(a, dtype, "F")
+    return result if result.ndim else result.reshape((1,))

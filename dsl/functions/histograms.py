@@ -1,0 +1,271 @@
+"""Counts by value, and where values stand among sorted ones: NumPy's histograms, `bincount`, `searchsorted` and `digitize`.
+
+In: arrays on a device. Out: recorded arrays on it; only bounds that a shape or edges follow from are looked at. Few values in the
+host's memory are left to NumPy, and so are dtypes and options that are rare. Always true: counts are NumPy's, to the last element
+on an edge; sums of weights follow one tree (`places.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
+from weft.dsl.arrays.indexing import take
+from weft.dsl.arrays.places import fold_places, is_gpu, sum_in_any_order
+from weft.fusion import (
+    Expr,
+    broadcast_to,
+    cast,
+    constant,
+    current_epoch,
+    evaluate,
+    gather,
+    map_,
+    range_of,
+    reduce_,
+    reshape,
+    scatter,
+    view,
+)
+from weft.runtime import Device, device
+
+# Values in the host's memory up to which NumPy counts them before a kernel is found.
+FEW = 1 << 13
+# Even bins up to which a value's share of the way, rounded, leads to its own bin or to one beside it.
+MOST_EVEN = 1 << 20
+_INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
+
+
+def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
+    from weft.dsl.script.numpy_face import call_numpy
+
+    return call_numpy(getattr(np, name), arguments, options)
+
+
+def _known(value: Any) -> Any:
+    """Bins or bounds with what arrays are in them as NumPy's: edges are computed from them at once."""
+    from weft.dsl.script.numpy_face import to_host
+
+    return to_host(value)
+
+
+def _is_ours(values: Any, kinds: str) -> bool:
+    """Whether these are values that kernels go through, in dtypes of these kinds."""
+    if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
+        return False
+    return values.size > FEW or (values.size > 0 and is_gpu(values.device))
+
+
+def _extremes(*arrays: Array) -> list[Any]:
+    """The least and the largest value of each array: NumPy's scalars, all found at once."""
+    found = []
+    for array in arrays:
+        node = expr_of(array)
+        found += [record(reduce_(op, node, tuple(range(array.ndim)), node.dtype)) for op in ("minimum", "maximum")]
+    evaluate([each._storage for each in found], aside=True)
+    return [each.numpy()[()] for each in found]
+
+
+# -- counting ---------------------------------------------------------------------------------
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """How often each number from 0 on occurs in `x`, or the sum of its weights, as `numpy.bincount`."""
+    fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
+    if not fits or not _are_weights(weights, x):
+        return _on_host("bincount", x, weights=weights, minlength=minlength)
+    start()
+    low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
+    if low < 0 or high >= minlength:  # else it is known how many there are
+        low, high = map(int, _extremes(x))
+        start()
+    if low < 0:
+        raise ValueError(f"the numbers that are counted may not be negative: {low}")
+    length = max(high + 1, int(minlength))
+    with device(x.device):
+        # clipping changes nothing, and says what the places are
+        bounds = [constant(n, x.dtype) for n in (0, high)]
+        place = map_("clip", [expr_of(x), *bounds])
+        return record(_count(place, weights, length, _FLOAT64, x.device))
+
+
+def _are_weights(weights: Any, x: Array) -> bool:
+    return weights is None or (
+        isinstance(weights, (Array, np.ndarray)) and weights.shape == x.shape and weights.dtype.kind in "biuf"
+    )
+
+
+def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device) -> Expr:
+    """How often each place occurs, or the sum of its weights in `kind`."""
+    place = reshape(place, (place.size,))
+    if weights is None:
+        value = broadcast_to(constant(1, _INT64), place.shape)
+    else:
+        value = reshape(as_operand(weights)[0], place.shape)
+        value = cast(value, _INT64 if value.dtype.kind in "biu" and value.dtype != np.uint64 else value.dtype)
+    if value.dtype.kind == "f":
+        if is_gpu(where):
+            return cast(sum_in_any_order(value, place, places, fine=True), kind)
+        value = cast(value, _FLOAT64)
+    none = broadcast_to(constant(0, value.dtype), (places,))
+    found = fold_places("add", none, value, place, where)
+    if found is None:
+        found = scatter(none, value, [place], ((0, (), 0),), place.shape, "add")
+    return found if weights is None else cast(found, kind)
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """How many values lie between each two edges, and the edges, as `numpy.histogram`."""
+    bins, range = _known(bins), _known(range)
+    several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
+    if several is None or not _is_ours(a, "iuf") or not _are_weights(weights, a):
+        return _on_host("histogram", a, bins=bins, range=range, density=density, weights=weights)
+    like: Any = np.empty(0, a.dtype)
+    if not several and range is None:
+        like = np.array(_extremes(a), a.dtype)
+    edges = np.histogram_bin_edges(like, bins, range)
+    start()
+    with device(a.device):
+        count = len(edges) - 1
+        inside, place = _bin_of(expr_of(a), edges, even=not several)
+        place = map_("where", [inside, place, constant(count, _INT32)])
+        kind = _INT64 if weights is None else weights.dtype
+        counts = record(view(_count(place, weights, count + 1, kind, a.device), (count,), (1,), 0))
+        if density:
+            widths = np.array(np.diff(edges), float)
+            counts = counts / widths / counts.sum()
+        return counts, convert(edges)
+
+
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """How many points lie in each cell of a grid, and the edges along both axes, as `numpy.histogram2d`."""
+    bins, range = _known(bins), _known(range)
+    alike = _is_ours(x, "iuf") and _is_ours(y, "iuf") and x.ndim == 1 and x.shape == y.shape and x.device is y.device
+    if not alike or not _are_weights(weights, x):
+        return _on_host("histogram2d", x, y, bins=bins, range=range, density=density, weights=weights)
+    pair = isinstance(bins, (list, tuple, np.ndarray)) and len(bins) == 2
+    each = list(bins) if pair else [bins, bins]
+    bounds = _extremes(x, y)
+    kind = np.result_type(x.dtype, y.dtype)
+    _, *edges = np.histogram2d(np.array(bounds[:2], kind), np.array(bounds[2:], kind), bins, range)
+    start()
+    with device(x.device):
+        rows, columns = (len(e) - 1 for e in edges)
+        found = [
+            _bin_of(cast(expr_of(v), kind), e, even=np.ndim(b) == 0)
+            for v, e, b in zip((x, y), edges, each, strict=True)
+        ]
+        (inside, row), (also, column) = found
+        place = map_("add", [map_("multiply", [row, constant(columns, _INT32)]), column])
+        inside = map_("logical_and", [inside, also])
+        place = map_("where", [inside, place, constant(rows * columns, _INT32)])
+        counts = _count(place, weights, rows * columns + 1, _FLOAT64, x.device)
+        result = record(cast(view(counts, (rows, columns), (columns, 1), 0), _FLOAT64))
+        if density:
+            area = np.diff(edges[0])[:, None] * np.diff(edges[1])
+            result = result / area / result.sum()
+        return result, *map(convert, edges)
+
+
+def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
+    """Whether each value lies between the first and the last edge, and its bin, which includes its lower edge and for the
+    last bin the upper one too."""
+    marks = expr_of(convert(edges))
+    last = len(edges) - 1
+    epoch = current_epoch()
+    first, end = (epoch.bind_scalar(edges[k], edges.dtype) for k in (0, -1))
+    inside = map_("logical_and", [map_("greater_equal", [values, first]), map_("less_equal", [values, end])])
+    most = constant(last - 1, _INT32)
+    kind = np.result_type(edges.dtype, values.dtype)
+    with np.errstate(all="ignore"):
+        scale = last / (edges[-1].astype(kind) - edges[0].astype(kind))
+    if not even or last > MOST_EVEN or not 0 < scale < np.inf:
+        found = map_("subtract", [rank(marks, values, "right", _INT32), constant(1, _INT32)])
+        return inside, map_("clip", [found, constant(0, _INT32), most])
+    # even edges: a value is in the bin that its share of the way leads to, or in one beside it
+    way = map_("subtract", [cast(values, kind), cast(first, kind)])
+    share = map_("multiply", [way, epoch.bind_scalar(scale, kind)])
+    guess = map_("clip", [cast(share, _INT32), constant(0, _INT32), most])
+    lower, upper = (_edge(edges, marks, guess, k) for k in (0, 1))
+    below = cast(map_("less", [values, lower]), _INT32)
+    above = map_("logical_and", [map_("greater_equal", [values, upper]), map_("less", [guess, most])])
+    return inside, map_("add", [map_("subtract", [guess, below]), cast(above, _INT32)])
+
+
+def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
+    """The edge so far behind a place: computed as NumPy does, where that gives this very number, else read."""
+    kind, last = edges.dtype, len(edges) - 1
+    step = (edges[-1] - edges[0]) / kind.type(last)
+    if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
+        return _at(marks, place, offset)
+    number = cast(place, kind)
+    if offset:
+        number = map_("add", [number, constant(offset, kind)])
+    epoch = current_epoch()
+    factor, first = (epoch.bind_scalar(v, kind) for v in (step, edges[0]))
+    return map_("add", [map_("multiply", [number, factor]), first])
+
+
+# -- among sorted values ------------------------------------------------------------------------
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where each of `v` stands among the sorted values `a`, or `a` in the order of `sorter`, as `numpy.searchsorted`."""
+    marks_here = isinstance(a, Array) and is_gpu(a.device)
+    given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
+    ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
+    if not ours or np.ndim(a) != 1 or (isinstance(a, Array) and a.device is not v.device):
+        return _on_host("searchsorted", a, given, side=side, sorter=sorter)
+    with device(v.device):
+        marks_of = a if isinstance(a, Array) else convert(a)
+        kind = np.result_type(marks_of.dtype, v.dtype)
+        if not marks_of.size or not v.size or kind.kind not in "iuf":
+            return _on_host("searchsorted", a, given, side=side, sorter=sorter)
+        if sorter is not None:
+            marks_of = take(marks_of, sorter)
+        start()
+        marks = expr_of(marks_of)
+        index = _INT32 if marks.size < 2**31 else _INT64
+        return record(cast(rank(cast(marks, kind), cast(expr_of(v), kind), side, index), _INT64))
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """Which bin each value is in, as `numpy.digitize`."""
+    if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
+        return _on_host("digitize", x, bins, right=right)
+    edges = np.asarray(bins)
+    np.digitize(np.empty(0), edges, right)  # raises what NumPy raises for bins that do not ascend or descend
+    side = "left" if right else "right"
+    if not edges.size or edges[0] <= edges[-1]:
+        return searchsorted(edges, x, side)
+    return len(edges) - searchsorted(edges[::-1], x, side)
+
+
+def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
+    """How many of the sorted `marks` come before each value, found by halves. NaNs come last, as NumPy sorts them."""
+    place, length = broadcast_to(constant(0, index), values.shape), marks.size
+
+    def comes_before(offset: int) -> Expr:
+        mark = _at(marks, place, offset)
+        if side == "right":
+            found = map_("greater_equal", [values, mark])
+            return found if values.dtype.kind != "f" else map_("logical_or", [found, map_("isnan", [values])])
+        found = map_("greater_equal", [mark, values])
+        if marks.dtype.kind == "f":
+            found = map_("logical_or", [found, map_("isnan", [mark])])
+        return map_("logical_not", [found])
+
+    while length > 1:
+        half = length // 2
+        place = map_("where", [comes_before(half - 1), map_("add", [place, constant(half, index)]), place])
+        length -= half
+    return map_("add", [place, cast(comes_before(0), index)])
+
+
+def _at(marks: Expr, place: Expr, offset: int) -> Expr:
+    return gather(marks, [place], ((offset, (), 0),), place.shape)
+
+
+__all__ = ["bincount", "digitize", "histogram", "histogram2d", "searchsorted"]

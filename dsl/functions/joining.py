@@ -1,0 +1,237 @@
+"""Putting arrays together and taking them apart: joins, splits, rolls and differences; nothing is evaluated.
+
+What is joined is boxes written into something new, which the planner makes no memory for where somebody computes with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, start, turned, turned_back
+from weft.dsl.arrays.indexing import assign_recorded
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.functions.creation import as_dtype, asarray, empty
+from weft.dsl.functions.manipulation import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_to,
+    expand_dims,
+    ravel,
+    reshape,
+)
+from weft.dsl.functions.reductions import normalize_axis, settled
+from weft.dsl.immediate.host_values import values_of
+
+# Arrays that are joined by one plan.
+MANY = 64
+
+
+@recalled
+def concatenate(
+    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+) -> Array:
+    """Arrays joined along an axis."""
+    start()
+    arrays = list(arrays)
+    found = [asarray(a) for a in arrays]
+    if not found:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        found, axis = [ravel(a) for a in found], 0
+    if any(a.ndim == 0 for a in found):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    place = normalize_axis(axis, found[0].ndim)
+    _check_alike(found, place)
+    if out is not None and dtype is not None:
+        raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
+    # (Python's numbers, which are among arrays where there is no axis, are weak)
+    kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
+    kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
+    kind = kind if out is None else out.dtype
+    for own in dict.fromkeys(a.dtype for a in found):
+        if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")
+    if out is None and (order := memory_order(found)) is not None:
+        return turned_back(concatenate([turned(a, order) for a in found], order.index(place), dtype=kind), order)
+    shape = list(found[0].shape)
+    shape[place] = sum(a.shape[place] for a in found)
+    if out is not None and tuple(shape) != out.shape:
+        raise ValueError("Output array is the wrong shape")
+    if len(found) > MANY:
+        joined = _join_many(found, place, kind)
+        if out is None:
+            return joined
+        out[...] = joined
+        return out
+    result: Any = empty(tuple(shape), kind) if out is None else out
+    at = 0
+    for a in found:
+        index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
+        assign_recorded(result, index, a)
+        at += a.shape[place]
+    return result
+
+
+def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
+    """Join more arrays than one plan should write: by NumPy where they lie in the host's memory, else some at a time."""
+    found = [a if a.dtype == kind else a.astype(kind) for a in found]
+    evaluate([a._storage for a in found if a._home is None])
+    device = found[0].device
+    if device.name == "cpu":
+        values = [a.numpy() if (seen := values_of(a)) is None else seen for a in found]
+        return convert(np.concatenate(values, place), device)
+    while len(found) > MANY:
+        groups = [concatenate(found[k : k + MANY], place) for k in range(0, len(found), MANY)]
+        for group in groups:
+            evaluate([group._storage])  # plans of one group fit the others
+        found = groups
+    return concatenate(found, place)
+
+
+def _check_alike(found: Sequence[Array], place: int) -> None:
+    first = found[0]
+    if len({(*a.shape[:place], ..., *a.shape[place + 1 :]) for a in found}) == 1:
+        return
+    for number, a in enumerate(found[1:], 1):
+        if a.ndim != first.ndim:
+            raise ValueError(
+                f"all the input arrays must have same number of dimensions, but the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
+            )
+        for k in range(a.ndim):
+            if k != place and a.shape[k] != first.shape[k]:
+                raise ValueError(
+                    f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension {k}, the array at index 0 has size {first.shape[k]} and the array at index {number} has size {a.shape[k]}"
+                )
+
+
+concat = concatenate
+
+
+def _listed(arrays: Any) -> Any:
+    if not hasattr(arrays, "__getitem__"):
+        raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
+    return arrays
+
+
+@recalled
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays of one shape joined along a new axis."""
+    found = [asarray(a) for a in _listed(arrays)]
+    if not found:
+        raise ValueError("need at least one array to stack")
+    if len({a.shape for a in found}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    place = normalize_axis(axis, found[0].ndim + 1)
+    return concatenate([expand_dims(a, place) for a in found], place, out, dtype, casting)
+
+
+@recalled
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays joined row by row."""
+    return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
+
+
+@recalled
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+    """Arrays joined column by column."""
+    found = [atleast_1d(a) for a in _listed(tup)]
+    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@recalled
+def dstack(tup: Any) -> Array:
+    """Arrays joined along the third axis."""
+    return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
+
+
+@recalled
+def column_stack(tup: Any) -> Array:
+    """Vectors and matrices joined as columns."""
+    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, _listed(tup))], 1)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """An array cut into parts of nearly equal length, as views."""
+    array, sections = asarray(ary), settled(indices_or_sections)
+    place = normalize_axis(axis, array.ndim)
+    length = array.shape[place]
+    if isinstance(sections, (int, np.integer)):
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, more = divmod(length, int(sections))
+        edges = [0]
+        for k in range(int(sections)):
+            edges.append(edges[-1] + each + (k < more))
+    else:
+        edges = [0, *[int(s) for s in sections], length]
+    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """An array cut into parts of equal length, as views."""
+    array, sections = asarray(ary), settled(indices_or_sections)
+    if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(array, sections, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """Cut into columns."""
+    if not asarray(ary).ndim:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
+    return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """Cut into rows."""
+    if asarray(ary).ndim < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
+    return split(ary, indices_or_sections, 0)
+
+
+@recalled
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+    """Elements moved along axes; what falls off one end comes in at the other."""
+    array = asarray(a)
+    if axis is None:
+        return reshape(roll(ravel(array), shift, 0), array.shape)
+    start()
+    axes = [normalize_axis(k, array.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shift = shift.tolist() if isinstance(shift, (Array, np.ndarray)) else shift
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    for amount, k in zip(shifts, axes, strict=True):
+        length = array.shape[k]
+        by = int(amount) % length if length else 0
+        if by:
+            lead = (slice(None),) * k
+            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)
+    return array if array is not a else array.copy()
+
+
+@recalled
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """Differences of neighbours along an axis."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return a
+    array = asarray(a)
+    place = normalize_axis(axis, array.ndim)
+    parts = [x if x is not None else None for x in (prepend, append)]
+    if any(p is not None for p in parts):
+        shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
+        ends = [
+            None if p is None else (broadcast_to(asarray(p), shape) if not np.ndim(p) else asarray(p)) for p in parts
+        ]
+        array = concatenate([p for p in (ends[0], array, ends[1]) if p is not None], place)
+    lead = (slice(None),) * place
+    for _ in range(n):
+        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]
+        array = ahead != behind if array.dtype.kind == "b" else ahead - behind
+    return array

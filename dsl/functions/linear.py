@@ -1,0 +1,349 @@
+"""Products of matrices and other contractions.
+
+Those with much arithmetic for each byte are calls of the BLAS that NumPy brings, on whole arrays; the others, and those
+of dtypes that it does not know, are sums of products like any other, and fuse with what is around them. Which of the
+two depends on shapes and dtypes alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+from string import ascii_letters
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_bfloat16, widened
+from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import deliver
+from weft.dsl.functions.creation import asarray
+from weft.dsl.functions.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
+from weft.dsl.functions.products import is_fused, multiply_into
+from weft.dsl.functions.reductions import normalize_axis, settled
+from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
+
+
+def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
+    """The product of operands that broadcast, summed over axes; of 16-bit floats in float32, rounded once."""
+    times, plus = ("logical_and", "logical_or") if kind.kind == "b" else ("multiply", "add")
+    wide = widened(kind)
+    product = cast(factors[0], wide)
+    for factor in factors[1:]:
+        product = map_(times, [product, cast(factor, wide)], location=location)
+    return reduce_(plus, product, axes, kind, False, location) if axes else cast(product, kind)
+
+
+@recalled
+def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
+    """Matrix product, broadcast over leading axes. Raises ValueError where the shapes do not match."""
+    location = start()
+    if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt name
+        from weft.dsl.script.numpy_face import call_numpy
+
+        return call_numpy(np.matmul, (a, b), {"out": out, **options})
+    x, y = asarray(a), asarray(b)
+    if not x.ndim or not y.ndim:
+        raise ValueError(
+            f"matmul: Input operand {int(x.ndim > 0)} does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)"
+        )
+    inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
+    if x.shape[-1] != inner:
+        raise ValueError(
+            f"matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) (size {inner} is different from {x.shape[-1]})"
+        )
+    lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    shape = lead + x.shape[-2:-1] + (y.shape[-1:] if y.ndim > 1 else ())
+    kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
+    kind = widened(kind) if is_bfloat16(kind) else kind  # which NumPy has no loop for
+    rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
+    if is_fused(x.device, kind, rows, columns, inner, _product(lead)):
+        left, right = x, y
+        if y.ndim > 1:
+            left = expand_dims(x, -2)
+            right = swapaxes(y, -1, -2)
+            right = expand_dims(right, -3) if x.ndim > 1 else right
+            left = left if x.ndim > 1 else reshape(x, (1, inner))
+        node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
+    else:
+        node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
+    return deliver("multiply", node, out)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+@recalled
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """Dot product, as `numpy.dot`."""
+    x, y = asarray(a), asarray(b)
+    if not x.ndim or not y.ndim:
+        return x * y
+    if y.ndim <= 2:
+        if x.shape[-1] != y.shape[0]:
+            raise ValueError(
+                f"shapes {_show(x.shape)} and {_show(y.shape)} not aligned: {x.shape[-1]} (dim {x.ndim - 1}) != {y.shape[0]} (dim 0)"
+            )
+        kind = np.result_type(x.dtype, y.dtype)
+        if out is None and is_bfloat16(kind):
+            return matmul(x, y).astype(kind)
+        return matmul(x, y, out)
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
+
+
+def _show(shape: tuple[int, ...]) -> str:
+    return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+@recalled
+def vdot(a: Any, b: Any) -> Any:
+    """Dot product of the flattened arrays, the first conjugated."""
+    x, y = reshape(a, (-1,)), reshape(b, (-1,))
+    return dot(x.conj() if x.dtype.kind == "c" else x, y)
+
+
+@recalled
+def inner(a: Any, b: Any) -> Any:
+    """Sum of products over the last axes."""
+    x, y = asarray(a), asarray(b)
+    if not x.ndim or not y.ndim:
+        return x * y
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+
+
+@recalled
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Every product of elements of two vectors."""
+    x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
+    product = x * y
+    return product if out is None else deliver("multiply", expr_of(product), out)
+
+
+@recalled
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """Sum of products over pairs of axes, as `numpy.tensordot`."""
+    axes = settled(axes)
+    location = start()
+    x, y = asarray(a), asarray(b)
+    if isinstance(axes, (int, np.integer)):
+        if axes > min(x.ndim, y.ndim):
+            raise IndexError(f"{axes} axes of arrays with {x.ndim} and {y.ndim}")
+        first, second = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        first, second = ([int(i) for i in ([k] if isinstance(k, (int, np.integer)) else k)] for k in axes)
+    first = [normalize_axis(k, x.ndim) for k in first]
+    second = [normalize_axis(k, y.ndim) for k in second]
+    if len(set(first)) != len(first) or len(set(second)) != len(second):
+        raise ValueError("duplicate axes are not allowed in tensordot")
+    if [x.shape[k] for k in first] != [y.shape[k] for k in second]:
+        raise ValueError("shape-mismatch for sum")
+    x_free = [k for k in range(x.ndim) if k not in first]
+    y_free = [k for k in range(y.ndim) if k not in second]
+    terms = ["".join(map(chr, range(97, 97 + x.ndim))), "".join(map(chr, range(65, 65 + y.ndim)))]
+    for k, j in zip(first, second, strict=True):
+        terms[1] = terms[1].replace(chr(65 + j), terms[0][k])
+    kind = np.result_type(x.dtype, y.dtype)
+    if is_bfloat16(kind):
+        return tensordot(x.astype(np.float32), y.astype(np.float32), (first, second)).astype(kind)
+    free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
+    fused = _contract(terms, free, [x, y], kind, location)
+    if fused is not None:
+        return deliver("multiply", fused, None)
+    sizes = [_product(tuple(a.shape[k] for k in axes)) for a, axes in ((x, x_free), (y, y_free), (x, first))]
+    left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
+    right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))
+    return reshape(matmul(left, right), tuple(x.shape[k] for k in x_free) + tuple(y.shape[k] for k in y_free))
+
+
+@lru_cache(maxsize=512)
+def _einsum_call(subscripts: str) -> Any:
+    def einsum_host(out: np.ndarray, *operands: np.ndarray) -> None:
+        np.einsum(subscripts, *operands, out=out, optimize=True)
+
+    return einsum_host
+
+
+@recalled
+def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> Any:
+    """Sum of products by subscripts, as `numpy.einsum`."""
+    location = start()
+    if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
+        from weft.dsl.script.numpy_face import call_numpy
+
+        return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
+    found = [asarray(v) for v in operands]
+    # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
+    shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
+    kind = np.result_type(*(a.dtype for a in found))
+    if is_bfloat16(kind):
+        value = einsum(subscripts, *(a.astype(np.float32) for a in found)).astype(kind)
+        return value if out is None else deliver("multiply", expr_of(value), out)
+    spelt = _einsum_terms(subscripts, tuple(a.ndim for a in found))
+    if spelt is not None and len(found) == 1 and out is None and set(spelt[1]) == set(*spelt[0]):
+        (term,), result = spelt
+        sizes = dict(zip(term, found[0].shape, strict=True))
+        if found[0].shape == tuple(sizes[c] for c in term):
+            return _seen(found[0], term, result, sizes)
+    value = None if spelt is None else _contract_all(*spelt, found, kind, location)
+    if value is not None:
+        return value if out is None else deliver("multiply", expr_of(value), out)
+    node = opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location)
+    return deliver("multiply", node, out)
+
+
+def _contract_all(
+    terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
+) -> Array | None:
+    """Any number of operands, two at a time; None where NumPy itself has to do it."""
+    rest, arrays = list(terms), list(found)
+    sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
+    while True:
+        chosen = _next_pair(rest, result, sizes)
+        pair = [rest[k] for k in chosen], [arrays[k] for k in chosen]
+        rest = [term for k, term in enumerate(rest) if k not in chosen]
+        arrays = [array for k, array in enumerate(arrays) if k not in chosen]
+        term = _needed("".join(pair[0]), rest, result) if rest else result
+        value = _contract_pair(*pair, term, kind, location)
+        if value is None or not rest:
+            return value
+        rest.append(term)
+        arrays.append(value)
+
+
+def _needed(letters: str, rest: list[str], result: str) -> str:
+    """Those of the letters that are read later."""
+    return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
+
+
+def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
+    """The operands to take together next: what comes out is smallest next to what goes in; then the least arithmetic."""
+
+    def size(letters: str) -> int:
+        return _product(tuple(sizes[c] for c in set(letters)))
+
+    def cost(pair: tuple[int, ...]) -> tuple[int, int]:
+        first, second = (terms[k] for k in pair)
+        rest = [term for k, term in enumerate(terms) if k not in pair]
+        grown = size(_needed(first + second, rest, result)) - size(first) - size(second)
+        return grown, size(first + second)
+
+    return min(combinations(range(len(terms)), 2), key=cost, default=(0,))
+
+
+def _contract_pair(
+    terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
+) -> Array | None:
+    """One or two operands, as a sum of products or as a product of matrices."""
+    fused = _contract(terms, result, found, kind, location)
+    if fused is not None:
+        return record(fused)
+    sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
+    if any(array.shape != tuple(sizes[c] for c in term) for term, array in zip(terms, found, strict=True)):
+        return None
+    if any(len(set(term)) < len(term) for term in terms):
+        return None
+    if result and result[-1] in terms[0]:
+        # the library writes the second operand's axes side by side
+        terms, found = terms[::-1], found[::-1]
+    for k in range(2):
+        own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)
+        if own != terms[k]:
+            summed = _contract([terms[k]], own, [found[k]], kind, location)
+            assert summed is not None
+            terms, found = [*terms], [*found]
+            terms[k], found[k] = own, record(summed)
+    first, second = terms
+    batch = "".join(c for c in result if c in first and c in second)
+    rows, columns = ("".join(c for c in result if c in term and c not in batch) for term in terms)
+    length = "".join(c for c in first if c not in result)
+
+    def matrices(term: str, array: Array, *parts: str) -> Array:
+        turned = transpose(array, [term.index(c) for c in batch + "".join(parts)])
+        lengths = [_product(tuple(sizes[c] for c in part)) for part in parts]
+        return reshape(turned, (*(sizes[c] for c in batch), *lengths))
+
+    product = matmul(matrices(first, found[0], rows, length), matrices(second, found[1], length, columns), dtype=kind)
+    made = batch + rows + columns
+    return transpose(reshape(product, tuple(sizes[c] for c in made)), [made.index(c) for c in result])
+
+
+def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Expr | None:
+    """One or two operands, a letter an axis, as a sum of products; None where BLAS is the better way."""
+    sizes: dict[str, int] = {}
+    for term, array in zip(terms, found, strict=True):
+        for letter, n in zip(term, array.shape, strict=True):
+            if n != sizes.setdefault(letter, n):
+                return None  # lengths of 1 broadcast
+    if len(terms) == 2:
+        first, second = set(terms[0]), set(terms[1])
+        parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
+        rows, columns, length, batch = (_product(tuple(sizes[letter] for letter in part)) for part in parts)
+        if not is_fused(found[0].device, kind, rows, columns, length, batch):
+            return None
+    letters = result + "".join(sorted(set("".join(terms)) - set(result)))
+    factors = []
+    for term, array in zip(terms, found, strict=True):
+        factors.append(expr_of(_seen(array, term, letters, sizes)))
+    return _sum_of_products(factors, tuple(range(len(result), len(letters))), kind, location)
+
+
+def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
+    """The view of an array whose axes `term` names that has an axis for each of `letters`."""
+    _, strides, offset = layout(array)
+    steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
+    shape = tuple(sizes[c] if c in steps else 1 for c in letters)
+    return window(array, shape, tuple(steps.get(c, 0) for c in letters), offset)
+
+
+def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
+    """The letters of each operand, and of the result, with letters for the axes of an ellipsis."""
+    given, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = given.split(",")
+    wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
+    free = [c for c in ascii_letters if c not in subscripts]
+    if max(wide) > len(free):
+        return None
+    names = "".join(free[: max(wide)])
+    terms = [term.replace("...", names[len(names) - n :]) for term, n in zip(terms, wide, strict=True)]
+    if not arrow:
+        letters = given.replace(",", "").replace(".", "")
+        result = "..." + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    return tuple(terms), result.replace("...", names)
+
+
+@lru_cache(maxsize=512)
+def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The result's shape: each letter's length, read off arrays that have one element a letter."""
+    operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
+    np.einsum_path(subscripts, *operands, optimize=False)
+    spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
+    if spelt is None:
+        return np.einsum(subscripts, *operands).shape
+    terms, result = spelt
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for letter, n in zip(term, shape, strict=True):
+            if sizes.get(letter, 1) not in (1, n) and n != 1:
+                raise ValueError(f"operands could not be broadcast together with remapped shapes for {subscripts!r}")
+            if n != 1 or letter not in sizes:
+                sizes[letter] = n
+    return tuple(sizes[letter] for letter in result)
+
+
+@recalled
+def kron(a: Any, b: Any) -> Any:
+    """Kronecker product."""
+    x, y = asarray(a), asarray(b)
+    ndim = max(x.ndim, y.ndim)
+    x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
+    left = reshape(x, tuple(n for m in x_shape for n in (m, 1)))
+    right = reshape(y, tuple(n for m in y_shape for n in (1, m)))
+    return reshape(left * right, tuple(n * m for n, m in zip(x_shape, y_shape, strict=True)))
+
+
+__all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot"]

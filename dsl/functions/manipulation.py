@@ -1,0 +1,418 @@
+"""Rearranging: views where NumPy makes views, copies where it copies; nothing is evaluated."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_bfloat16
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, as_operand, expr_of, is_writable, record, start, whole, wrap
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.functions.creation import as_shape, asarray, check_order
+from weft.dsl.functions.reductions import normalize_axes, normalize_axis
+from weft.fusion import broadcast_shapes, contiguous_strides
+from weft.fusion import reshape as reshape_expr
+
+
+def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
+    """Another view of an array's storage; without a view where it shows all of it in order.
+
+    A number with axes put around it is a copy: the number is not changed by who writes to that. Without axes it is the number.
+    """
+    if type(array) is Scalar and not shape:
+        return array
+    storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
+    kind = ReadOnly if type(array) is ReadOnly else Array
+    if not offset and shape == storage.shape and strides == contiguous_strides(shape):
+        return wrap(storage, None, kind)
+    return wrap(storage, (shape, strides, offset), kind)
+
+
+def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape, strides in elements and offset of an array in its storage."""
+    return array._view or whole(array._storage)
+
+
+def lies_in_order(array: Array) -> bool:
+    """Whether the elements lie in C order without gaps; axes of length 1 fit any order, and so does an empty array."""
+    shape, strides, _ = layout(array)
+    wanted = contiguous_strides(shape)
+    return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
+
+
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
+    """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
+    order = check_order(order)
+    if order == "K":
+        raise ValueError("order 'K' is not permitted for reshaping")
+    if shape is None and newshape is None:
+        raise TypeError("reshape() missing 1 required positional argument: 'shape'")
+    array = asarray(a)
+    if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):
+        wanted = _infer(shape if shape is not None else newshape, array)
+        return reshape(array.T, wanted[::-1], copy=copy).T
+    wanted = _infer(shape if shape is not None else newshape, array)
+    strides = _view_strides(array, wanted)
+    if strides is not None and not copy:
+        return window(array, wanted, strides, layout(array)[2])
+    if copy is False:
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    start()
+    return record(reshape_expr(expr_of(array), wanted))
+
+
+def _infer(shape: Any, array: Array) -> tuple[int, ...]:
+    one = getattr(shape, "ndim", 1) == 0 or not hasattr(shape, "__iter__")  # NumPy's numbers and ours have no axes
+    given = tuple(operator.index(n) for n in ((shape,) if one else shape))
+    if not one and builtins.any(isinstance(n, (bool, np.bool_)) for n in shape):
+        raise TypeError("an integer is required for the axis")
+    size = array.size
+    if -1 in given:
+        rest = prod(n for n in given if n != -1)
+        if given.count(-1) > 1:
+            raise ValueError("can only specify one unknown dimension")
+        if rest == 0 or size % rest:
+            raise ValueError(f"cannot reshape array of size {size} into shape {given}".replace(" ", " "))
+        given = tuple(size // rest if n == -1 else n for n in given)
+    if prod(given) != size or any(n < 0 for n in given):
+        raise ValueError(f"cannot reshape array of size {size} into shape {given}")
+    return given
+
+
+def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that show the array by another shape without a copy, or None.
+
+    Axes that lie together in memory are taken as one, and have to be cut up again into whole axes.
+    """
+    shape, strides, _ = layout(array)
+    if array._view is None or not prod(wanted):
+        return contiguous_strides(wanted)
+    runs: list[list[int]] = []  # [length, stride] of merged axes
+    for n, s in zip(shape, strides, strict=True):
+        if n == 1:
+            continue
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = [runs[-1][0] * n, s]
+        else:
+            runs.append([n, s])
+    result: list[int] = []
+    run = 0
+    left = runs[0][0] if runs else 1
+    for n in wanted:
+        if n == 1:
+            result.append(0)
+            continue
+        while left == 1 and run + 1 < len(runs):
+            run += 1
+            left = runs[run][0]
+        if left % n:
+            return None
+        left //= n
+        result.append(left * runs[run][1])
+    return tuple(result)
+
+
+def transpose(a: Any, axes: Any = None) -> Array:
+    """Axes permuted (reversed where none are given); a view."""
+    array = asarray(a)
+    shape, strides, offset = layout(array)
+    given = range(array.ndim)[::-1] if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
+    order = tuple(normalize_axis(k, array.ndim) for k in given)
+    if len(order) != array.ndim:
+        raise ValueError("axes don't match array")
+    if len(set(order)) != len(order):
+        raise ValueError("repeated axis in transpose")
+    return window(array, tuple(shape[k] for k in order), tuple(strides[k] for k in order), offset)
+
+
+permute_dims = transpose
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
+    """Two axes exchanged; a view."""
+    array = asarray(a)
+    order = list(range(array.ndim))
+    first, second = normalize_axis(axis1, array.ndim), normalize_axis(axis2, array.ndim)
+    order[first], order[second] = order[second], order[first]
+    return transpose(array, order)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Array:
+    """Axes moved to other places; a view."""
+    array = asarray(a)
+    origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
+    if len(origin) != len(goal):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [k for k in range(array.ndim) if k not in origin]
+    for to, of in sorted(zip(goal, origin, strict=True)):
+        order.insert(to, of)
+    return transpose(array, order)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
+    """An axis rolled back to before another; a view."""
+    array = asarray(a)
+    place = normalize_axis(axis, array.ndim)
+    to = start + array.ndim if start < 0 else start
+    if not 0 <= to <= array.ndim:
+        raise np.exceptions.AxisError(f"start must be between {-array.ndim} and {array.ndim}, not {start}")
+    return moveaxis(array, place, to - 1 if place < to else to)
+
+
+def squeeze(a: Any, axis: Any = None) -> Array:
+    """Axes of length 1 left out; a view."""
+    array = asarray(a)
+    shape, strides, offset = layout(array)
+    gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
+    if any(shape[k] != 1 for k in gone):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    kept = [k for k in range(array.ndim) if k not in gone]
+    return window(array, tuple(shape[k] for k in kept), tuple(strides[k] for k in kept), offset)
+
+
+def expand_dims(a: Any, axis: Any) -> Array:
+    """Axes of length 1 put in; a view."""
+    array = asarray(a)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = set(normalize_axes(axis, array.ndim + count))
+    shape, strides, offset = layout(array)
+    rest = iter(zip(shape, strides, strict=True))
+    pairs = [(1, 0) if k in places else next(rest) for k in range(array.ndim + count)]
+    return window(array, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), offset)
+
+
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
+    """The array repeated to a shape, as a read-only view."""
+    wanted = as_shape(shape)
+    own, strides, offset = layout(asarray(array))
+    if len(own) > len(wanted) or broadcast_shapes(own, wanted) != wanted:
+        raise ValueError(
+            f"operands could not be broadcast together with remapped shapes [original->remapped]: {own}  and requested shape {wanted}"
+        )
+    lead = len(wanted) - len(own)
+    stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
+    found = window(asarray(array), wanted, (0,) * lead + stretched, offset)
+    return wrap(found._storage, found._view, ReadOnly) if is_writable(found) else found
+
+
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
+    """Arrays broadcast against each other, as views."""
+    found = [asarray(a) for a in arrays]
+    shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
+    # (those that keep their shape can be written to, as NumPy's)
+    return tuple(a[...] if a.shape == shape else broadcast_to(a, shape) for a in found)
+
+
+def atleast_1d(*arrays: Any) -> Any:
+    """Arrays with at least one axis."""
+    found = tuple(a if a.ndim >= 1 else reshape(a, (1,)) for a in map(asarray, arrays))
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_2d(*arrays: Any) -> Any:
+    """Arrays with at least two axes."""
+    found = tuple(
+        a if a.ndim >= 2 else reshape(a, (1, -1)) if a.size or a.ndim else reshape(a, (1, 1))
+        for a in map(asarray, arrays)
+    )
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_3d(*arrays: Any) -> Any:
+    """Arrays with at least three axes."""
+    found = []
+    for a in map(asarray, arrays):
+        shape = a.shape
+        found.append(a if a.ndim >= 3 else reshape(a, {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[a.ndim]))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def ravel(a: Any, order: str = "C") -> Array:
+    """The elements in one axis: a view where they lie together. Order "A" is "F" for arrays that lie in that order, "K" has
+    the axes whose elements lie closer together behind the others.
+    """
+    order = check_order(order)
+    array = asarray(a)
+    if order == "A":
+        order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"
+    if order == "K":
+        strides = layout(array)[1]
+        array = transpose(array, sorted(range(array.ndim), key=lambda k: -abs(strides[k])))
+    array = array.T if order == "F" else array
+    return reshape(array, (array.size,), copy=not lies_in_order(array))
+
+
+def flip(m: Any, axis: Any = None) -> Array:
+    """Elements in reverse order along axes; a view."""
+    array = asarray(m)
+    turned = normalize_axes(axis, array.ndim)
+    return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
+
+
+def fliplr(m: Any) -> Array:
+    """Columns in reverse order."""
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Array:
+    """Rows in reverse order."""
+    return flip(m, 0)
+
+
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
+    """Turned by quarter turns in the plane of two axes."""
+    array = asarray(m)
+    k %= 4
+    if len(axes) != 2:
+        raise ValueError("len(axes) must be 2.")
+    first, second = normalize_axes(axes, array.ndim)
+    order = list(range(array.ndim))
+    order[first], order[second] = order[second], order[first]
+    if k == 0:
+        return array[...]
+    if k == 2:
+        return flip(flip(array, first), second)
+    return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
+
+
+@recalled
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
+    """Each element a number of times."""
+    array = asarray(a)
+    if axis is None or not array.ndim:
+        array, axis = ravel(array), 0 if axis is None else axis
+    place = normalize_axis(axis, array.ndim)
+    if isinstance(repeats, (int, np.integer)):
+        count = int(repeats)
+        if count < 0:
+            raise ValueError("repeats may not contain negative values.")
+        shape = array.shape
+        wide = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
+        return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]), copy=True)
+    counts = np.asarray(repeats)
+    which = np.repeat(np.arange(array.shape[place]), counts if counts.size else counts.astype(np.intp))
+    return array[(slice(None),) * place + (which,)]
+
+
+@recalled
+def tile(A: Any, reps: Any) -> Array:
+    """The whole array a number of times along each axis."""
+    array = asarray(A)
+    counts = tuple(int(r) for r in (reps if np.ndim(reps) else (reps,)))
+    ndim = max(len(counts), array.ndim)
+    counts = (1,) * (ndim - len(counts)) + counts
+    shape = (1,) * (ndim - array.ndim) + array.shape
+    split_shape = tuple(n for pair in zip((1,) * ndim, shape, strict=True) for n in pair)
+    wide_shape = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    wide = broadcast_to(reshape(array, split_shape), wide_shape)
+    return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """A diagonal of two axes as the last axis; a view."""
+    offset = operator.index(offset)
+    array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
+    shape, strides, begin = layout(array)
+    rows, columns = shape[-2:]
+    length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    begin += offset * strides[-1] if offset >= 0 else -offset * strides[-2]
+    found = window(array, (*shape[:-2], length), (*strides[:-2], strides[-2] + strides[-1]), begin if length else 0)
+    return wrap(found._storage, found._view, ReadOnly)
+
+
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Array:
+    """Every window of some axes, which get axes of their own behind the others; a read-only view."""
+    array = asarray(x)
+    lengths = as_shape(window_shape)
+    if axis is None and len(lengths) != array.ndim:
+        raise ValueError(
+            f"Since axis is None, must provide window_shape for all dimensions of `x`; got {len(lengths)} "
+            f"window_shape elements and `x.ndim` is {array.ndim}."
+        )
+    given = range(array.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [normalize_axis(k, array.ndim) for k in given]
+    if len(axes) != len(lengths):
+        raise ValueError(
+            f"Must provide matching length window_shape and axis; got {len(lengths)} window_shape elements and {len(axes)} axes elements."
+        )
+    shape, strides, begin = layout(array)
+    left = list(shape)
+    for k, n in zip(axes, lengths, strict=True):
+        if n > left[k]:
+            raise ValueError("window shape cannot be larger than input array shape")
+        left[k] -= n - 1
+    return window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """Sum of a diagonal."""
+    return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)
+
+
+@recalled
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
+    if x is None and y is None:
+        from weft.dsl.arrays.indexing import nonzero
+
+        return nonzero(condition)
+    from weft.dsl.arrays.again import apply
+
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    test: Any = asarray(condition)
+    if test.dtype.kind != "b":
+        test = test != 0
+    return apply("where", test, x, y)
+
+
+def _within(bound: Any, dtype: np.dtype) -> Any:
+    """A Python int that the dtype cannot hold bounds nothing more than the dtype does."""
+    if type(bound) is not int or dtype.kind not in "iu":
+        return bound
+    limits = np.iinfo(dtype)
+    return builtins.max(limits.min, builtins.min(limits.max, bound))
+
+
+def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
+    """The bounds, by their old names or their new ones (``...`` where they are not given)."""
+    if a_min is ... and a_max is ...:
+        return (None if min is ... else min), (None if max is ... else max)
+    if min is not ... or max is not ...:
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    for name, bound in (("a_min", a_min), ("a_max", a_max)):
+        if bound is ...:
+            raise TypeError(f"clip() missing 1 required positional argument: {name!r}")
+    return a_min, a_max
+
+
+@recalled
+def clip(
+    a: Any, a_min: Any = ..., a_max: Any = ..., out: Any = None, *, min: Any = ..., max: Any = ..., **options: Any
+) -> Any:
+    """Elements kept between two bounds."""
+    from weft.dsl.arrays.ufunc import UFUNCS, deliver
+
+    low, high = _bounds_of_clip(a_min, a_max, min, max)
+    if options:
+        from weft.dsl.script.numpy_face import call_numpy
+
+        return call_numpy(np.clip, (a, low, high, out), options)
+    result = asarray(a)
+    if is_bfloat16(result.dtype):
+        result = result.astype(np.float32)  # as NumPy does, which has no loop for it
+    start()
+    if low is None and high is None and out is None:
+        return result.copy()
+    low, high = _within(low, result.dtype), _within(high, result.dtype)
+    if low is not None:
+        result = UFUNCS["maximum"](result, low)
+    if high is not None:
+        result = UFUNCS["minimum"](result, high)
+    return result if out is None else deliver("clip", as_operand(result)[0], out)

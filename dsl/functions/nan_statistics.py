@@ -1,0 +1,118 @@
+"""Means and spreads of numbers among which NaNs are left out.
+
+In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Always true: a row without numbers
+gives NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_half
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import as_array
+from weft.dsl.functions.manipulation import where
+from weft.dsl.functions.reductions import cumprod, cumsum, mean, settled, std, var
+from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.sorting import on_host
+
+_ANY = np._NoValue  # type: ignore[attr-defined]
+
+
+def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
+    """Whether there may be NaNs, and nothing rare is asked for."""
+    return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
+
+
+@recalled
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
+) -> Any:
+    """Arithmetic mean of the numbers, as `numpy.nanmean`."""
+    values = as_array(a)
+    if values.dtype.kind in "biu" and out is None and where is _ANY:
+        return mean(values, axis, dtype, None, keepdims)
+    if not _is_ours(values, dtype, out, where):
+        return on_host(np.nanmean, a, axis, dtype, out, **_given(keepdims=keepdims, where=where))
+    return _mean(values, axis, keepdims)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not _ANY}
+
+
+def _numbers(values: Array) -> tuple[Array, Array]:
+    """The numbers, with 0 where there is none, and whether there is one."""
+    there = values == values
+    return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
+
+
+def _mean(values: Array, axis: Any, keepdims: Any) -> Any:
+    axis = settled(axis)
+    numbers, there = _numbers(values)
+    total = sum_(numbers, axis, None, None, keepdims)
+    return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
+
+
+def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
+    axis, ddof = settled(axis), settled(ddof)
+    centre = _mean(values, axis, True)
+    numbers, there = _numbers(values)
+    distance = where(there, numbers - centre, values.dtype.type(0))
+    total = sum_(distance * distance, axis, None, None, keepdims)  # type: ignore[operator]
+    rest = sum_(there, axis, np.int64, None, keepdims) - ddof
+    return where(rest > 0, (total / rest).astype(values.dtype), values.dtype.type(np.nan))
+
+
+def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any], doc: str) -> Callable[..., Any]:
+    """NumPy's function of this name: `finish` makes it of a variance, `of_whole` is for numbers that are never missing."""
+
+    def found(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = _ANY,
+        *,
+        where: Any = _ANY,
+        mean: Any = _ANY,
+        correction: Any = _ANY,
+    ) -> Any:
+        values = as_array(a)
+        plain = mean is _ANY and correction is _ANY
+        if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
+            return of_whole(values, axis, dtype, None, ddof, keepdims)
+        if not plain or not _is_ours(values, dtype, out, where):
+            rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
+            return on_host(getattr(np, name), a, axis, dtype, out, ddof, **rare)
+        return finish(_variance(values, axis, ddof, keepdims))
+
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = f"{doc}, as `numpy.{name}`."
+    return recalled(found)
+
+
+nanvar = _spread("nanvar", var, lambda variance: variance, "Variance of the numbers")
+nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sum along an axis to which NaNs add nothing, as `numpy.nancumsum`."""
+    values = as_array(a)
+    return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running product along an axis in which NaNs are left out, as `numpy.nancumprod`."""
+    values = as_array(a)
+    if values.dtype.kind in "fc":
+        values = where(values == values, values, values.dtype.type(1))
+    return cumprod(values, axis, dtype, out)
+
+
+__all__ = ["nancumprod", "nancumsum", "nanmean", "nanstd", "nanvar"]

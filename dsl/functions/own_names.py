@@ -1,0 +1,202 @@
+"""The functions that weft has of its own under NumPy's names. A function's module loads when the function is first used.
+
+In: a name, or a function of NumPy's. Out: weft's function. Invariant: a name stands in this table or it is NumPy's.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, wraps
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, born
+from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.arrays.objections import UnsupportedDtypeError
+from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
+from weft.dsl.immediate.host_values import values_of
+from weft.runtime import IMMEDIATE, default_device
+
+# By module; ``new=old`` where the module's name for it is another.
+_MODULES = {
+    "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
+    "indices fromfunction meshgrid tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
+    "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
+    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace "
+    "where clip",
+    "functions.padding": "diag pad",
+    "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
+    "row_stack=vstack",
+    "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "
+    "nanmin average prod=prod_ amax=max amin=min cumulative_sum",
+    "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
+    "arrays.standard": "__array_api_version__=API_VERSION __array_namespace_info__=NamespaceInfo from_dlpack",
+    "arrays.indexing": "nonzero take",
+    "functions.histograms": "bincount digitize histogram histogram2d searchsorted",
+    "functions.sorting": "argpartition argsort lexsort partition sort",
+    "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
+    "functions.sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+    "functions.along_axis": "put_along_axis take_along_axis",
+    "functions.choosing": "allclose append argwhere array_equal compress delete extract flatnonzero isclose nan_to_num select",
+    "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
+    "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid",
+    "arrays.methods": "round=round_ around=round_",
+    "functions.attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory=shares_memory",
+    "script.numpy_face": "ndarray",
+}
+
+
+# Functions that make or move arrays, look at what they are, write to them, or are made of ops whose bits are not NumPy's.
+_NEVER_AT_ONCE = frozenset(
+    "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
+    "full_like identity imag indices linspace may_share_memory ndim ones ones_like real shape shares_memory size tri zeros "
+    "zeros_like put_along_axis nan_to_num copy".split()
+)
+
+
+# Functions that make arrays of numbers.
+_MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
+# Functions that make arrays like another.
+_MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
+
+
+class OwnNames(Mapping[str, Any]):
+    """Weft's functions by name; those of rows of the op table, and those of the modules above."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = dict(UFUNCS)
+        self.replaced: dict[str, Any] = {}  # what others have taken the place of
+        self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
+        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # makes native code of such
+        self._origin: dict[str, tuple[str, str]] = {}
+        for module, names in _MODULES.items():
+            for entry in names.split():
+                name, _, old = entry.partition("=")
+                self._origin[name] = module, old or name
+        for name in self._origin:  # (matmul is a row as well)
+            self._found.pop(name, None)
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._found.get(name)
+        if found is None:
+            module, old = self._origin[name]
+            found = getattr(import_module(f"weft.dsl.{module}"), old)
+            if isinstance(found, types.FunctionType) and hasattr(np, name):
+                found = _or_numpy(found, getattr(np, name))
+                if name in _MADE:
+                    found = _made_at_once(found, getattr(np, name), name)
+                if name in _MADE_LIKE:
+                    found = _made_like_at_once(found, getattr(np, name))
+                if name not in _NEVER_AT_ONCE:
+                    found = at_once(found, getattr(np, name), name)
+                    self.at_once.append(name)
+                    if self.native is not None:
+                        self.replaced[name] = found
+                        found = self.native(name, found)
+            self._found[name] = found
+        return found
+
+    def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Let functions of the same behaviour stand for names, also in the public module and in scripts."""
+        old = {name: self._found[name] for name in functions}
+        self._found.update(functions)
+        self.replaced.update(old)
+        for module in filter(None, map(sys.modules.get, ("weft", "weft.dsl"))):
+            for name, function in functions.items():
+                if vars(module).get(name) is old[name]:
+                    setattr(module, name, function)
+        scripts = sys.modules.get("weft.dsl.script.script_function")
+        if scripts is not None:
+            scripts.replace_own({old[name]: function for name, function in functions.items()})
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._origin or name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._origin, **self._found})
+
+    def __len__(self) -> int:
+        return len({**self._origin, **self._found})
+
+
+def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """`own`, or NumPy's function for foreign arguments and for dtypes that weft has no arrays of."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if not has_foreign(arguments) and not (options and has_foreign(options.values())):
+            try:
+                return own(*arguments, **options)
+            except UnsupportedDtypeError:
+                pass
+        from weft.dsl.script.numpy_face import call_numpy, keep_byte_order
+
+        return call_numpy(numpys, arguments, options, keep_byte_order)
+
+    return called
+
+
+def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a function that makes arrays of numbers: what is small and in host memory by NumPy's, the rest by weft's."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if arguments and len(arguments) <= 2 and not options:
+            home = default_device()
+            if home.small_on_host and 0 <= _length_of(name, *arguments) <= IMMEDIATE[0]:
+                made = numpys(*arguments)
+                if (COMMON >> made.dtype.num) & 1:
+                    return born(made, home)
+        return own(*arguments, **options)
+
+    return called
+
+
+def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes an array like another: like a small one in host memory by NumPy's, the rest by weft's."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if len(arguments) == 1 and not options and type(model := arguments[0]) is Array:
+            values = values_of(model)
+            if values is not None and 0 < values.size <= IMMEDIATE[0] and (COMMON >> values.dtype.num) & 1:
+                if values.flags.c_contiguous and model.device.small_on_host:
+                    return born(numpys(values), model.device)
+        return own(*arguments, **options)
+
+    return called
+
+
+def _length_of(name: str, first: Any, second: Any = 0) -> int:
+    """Count the elements of a new array; -1 where the arguments are not the usual ones."""
+    if name == "arange":
+        whole = type(first) is int and type(second) is int
+        return first or -1 if whole and not second else second - first if whole else -1
+    if name == "full" and type(second) not in NUMBERS:
+        return -1
+    if type(first) is int:
+        return first
+    return prod(first) if type(first) is tuple and all(type(n) is int and n >= 0 for n in first) else -1
+
+
+OWN = OwnNames()
+
+
+@cache
+def _names_by_function() -> dict[Any, str]:
+    functions = {getattr(np, name): name for name in OWN if callable(getattr(np, name, None)) and name != "ndarray"}
+    return {**functions, np.lib.stride_tricks.sliding_window_view: "sliding_window_view"}
+
+
+def find_own(function: Any) -> Any | None:
+    """Return weft's function for one of NumPy's, or None."""
+    name = _names_by_function().get(function)
+    if name == "sliding_window_view":
+        return import_module("weft.dsl.functions.manipulation").sliding_window_view
+    return None if name is None else OWN[name]

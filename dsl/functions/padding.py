@@ -1,0 +1,115 @@
+"""Elements added around arrays: NumPy's `pad`, recorded where it has constants or copies of what is there, and `diag`."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, memory_order, record, start, turned, turned_back
+from weft.dsl.arrays.indexing import assign_recorded
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.functions.creation import asarray, empty, eye, zeros
+from weft.dsl.functions.manipulation import diagonal, expand_dims, where
+from weft.dsl.functions.reductions import normalize_axis
+from weft.fusion import broadcast_to as broadcast_expr
+from weft.fusion import constant
+
+
+def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
+    """How many elements each axis gets before and behind: numbers, pairs, or a dict of these by axis."""
+    if isinstance(given, dict):
+        by_axis: list[Any] = [(0, 0)] * ndim
+        for axis, width in given.items():
+            by_axis[normalize_axis(axis, ndim)] = width if isinstance(width, (tuple, list)) else (width, width)
+        given = by_axis
+    widths = np.asarray(given)
+    if widths.dtype.kind not in "iu":
+        raise TypeError("`pad_width` must be of integral type.")
+    if (widths < 0).any():
+        raise ValueError("index can't contain negative values")
+    return np.broadcast_to(widths, (ndim, 2)).tolist()
+
+
+# Which elements along an axis of so many stand before it and behind it, by mode: slices for these widths.
+_BORDERS: dict[str, Any] = {
+    "edge": lambda n, lo, hi: (slice(0, 1), slice(n - 1, n)),
+    "reflect": lambda n, lo, hi: (slice(lo, 0, -1), slice(n - 2, n - 2 - hi if hi < n - 1 else None, -1)),
+    "symmetric": lambda n, lo, hi: (slice(lo - 1, None, -1), slice(n - 1, n - 1 - hi if hi < n else None, -1)),
+    "wrap": lambda n, lo, hi: (slice(n - lo, n), slice(0, hi)),
+}
+
+
+def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
+    """An array in the middle of a new one whose borders are, axis by axis, copies of what is there already."""
+    start()
+    shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
+    result: Any = empty(shape, array.dtype)
+    inside = [slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)]
+    assign_recorded(result, tuple(inside), array)
+    for k, ((lo, hi), n) in enumerate(zip(widths, array.shape, strict=True)):
+        before = tuple(slice(None) for _ in range(k))
+        behind = tuple(inside[k + 1 :])
+        own = result[(*before, inside[k], *behind)]
+        lead = (slice(None),) * k
+        for width, target, part in zip((lo, hi), (slice(0, lo), slice(lo + n, None)), border(n, lo, hi), strict=True):
+            if width:
+                assign_recorded(result, (*before, target, *behind), own[(*lead, part)])
+    return result
+
+
+@recalled
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
+    """Elements added around an array; modes as in `numpy.pad`."""
+    given, array = array, asarray(array)
+    widths = _pad_widths(pad_width, array.ndim)
+    if mode == "constant":
+        values = np.broadcast_to(np.asarray(options.pop("constant_values", 0)), (array.ndim, 2))
+        if options:
+            raise ValueError(f"unsupported keyword arguments for mode '{mode}': {set(options)}")
+        start()
+        if (values == values.flat[0]).all() if values.size else True:
+            if (order := memory_order([array])) is not None:
+                array, widths = turned(array, order), [widths[k] for k in order]
+            shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
+            fill = values.flat[0] if values.size else 0
+            if isinstance(fill, np.integer) and array.dtype.kind == "i":
+                fill = array.dtype.type(int(fill))  # (raises for what it cannot hold; others wrap around)
+            result = record(broadcast_expr(constant(fill, array.dtype), shape))
+            assign_recorded(
+                result, tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)), array
+            )
+            return result if order is None else turned_back(result, order)
+    elif mode in _BORDERS and not options and all(array.shape):
+        least = 0 if mode in ("edge", "reflect") else 1
+        # (what is pending is computed where it is read, without memory between)
+        stored = array._storage.buffer is not None and array._storage.device.name == "cpu"
+        if stored and all(
+            mode == "edge" or builtins.max(pair) < n + least for pair, n in zip(widths, array.shape, strict=True)
+        ):
+            return _pad_with_own(array, widths, _BORDERS[mode])
+        for k, (lo, hi) in enumerate(widths):
+            which = np.pad(np.arange(array.shape[k]), (lo, hi), mode=mode)
+            array = array[(slice(None),) * k + (which,)]
+        return array
+    from weft.dsl.script.numpy_face import call_numpy
+
+    if mode == "constant":
+        options["constant_values"] = values
+    return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})
+
+
+@recalled
+def diag(v: Any, k: int = 0) -> Array:
+    """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
+    array, k = asarray(v), operator.index(k)
+    if array.ndim == 2:
+        return diagonal(array, k)
+    if array.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = array.shape[0] + abs(k)
+    entries = pad(array, (0, abs(k)))
+    along = expand_dims(entries, 1 if k >= 0 else 0)
+    return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))

@@ -1,0 +1,88 @@
+"""Products of matrices by BLAS, and which products are left to it.
+
+In: matrices and vectors. Out: their product, computed at the call where both are in host memory, of any size: no other
+operation would fuse with it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import LOOKS, Array, born, wrap
+from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.small_work import dot_whole
+from weft.fusion import Storage, evaluate, recording
+from weft.runtime import IMMEDIATE, Device, Listening
+
+# A sum of so few products moves more bytes than it computes with; so do matrices this small, many at once.
+SHORT_SUM = 8
+SMALL_MATRIX = 8
+
+
+def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
+    """Whether a product of matrices, on a device, is a sum of products in a kernel."""
+    known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's library has half precision
+    if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
+        return True
+    if 1 in (rows, columns):
+        # a matrix and a vector: on the host BLAS is faster by half, and is handed them where they lie
+        return device.name != "cpu"
+    return batch > 1 and max(rows, columns, length) <= SMALL_MATRIX
+
+
+def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Write the product of two matrices."""
+    np.matmul(a, b, out=out)
+
+
+def multiply(a: Any, b: Any) -> Array | None:
+    """Return the product of matrices and vectors in host memory; None where it is recorded, or none of BLAS's.
+
+    Pending operands are evaluated where they, or the product, are small: what follows is small work then. Listeners hear of
+    products, so they are recorded then.
+    """
+    homes = [value.device for value in (a, b) if type(value) is Array]
+    if not homes or homes[0] is not homes[-1] or Listening.listeners:
+        return None
+    if any(type(value) is not Array and type(value) is not np.ndarray for value in (a, b)):
+        return None
+    x, y, home = a.shape, b.shape, homes[0]
+    if not 0 < len(x) <= 2 or not 0 < len(y) <= 2 or x[-1] != y[0] or a.dtype != b.dtype or not a.size or not b.size:
+        return None
+    if len(x) == len(y) == 1 and home.host_math and (number := dot_whole(a, b)) is not None:
+        LOOKS[0] += 1
+        return number  # type: ignore[no-any-return]
+    if is_fused(home, a.dtype, a.size // x[-1], b.size // x[-1], x[-1], 1):
+        return None
+    shape = x[:-1] + y[1:]
+    few = prod(shape) <= IMMEDIATE[0]
+    given = _in_memory((a, b), few)
+    if given is None:
+        return None
+    LOOKS[0] += 1
+    if few:
+        return born(np.matmul(*given), home)
+    storage = Storage(shape, a.dtype, home, home.allocate(prod(shape) * a.itemsize))
+    multiply_into(home.lend(storage.buffer, a.dtype, shape), *given)  # type: ignore[attr-defined]
+    return wrap(storage)
+
+
+def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
+    """Return the elements of operands, evaluated where these or the results are few; None where they stay pending."""
+    given = [_elements(value) for value in operands]
+    pending = [value for value, values in zip(operands, given, strict=True) if values is None]
+    if pending:
+        small = few or all(value.size <= IMMEDIATE[0] for value in pending)
+        if not small or recording.held or pending[0].device.name != "cpu":
+            return None
+        evaluate([value._storage for value in pending])
+        given = [_elements(value) for value in operands]
+    found = [values for values in given if values is not None]
+    return found if len(found) == len(given) else None
+
+
+def _elements(value: Any) -> np.ndarray | None:
+    return values_of(value) if type(value) is Array else value

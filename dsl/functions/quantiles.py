@@ -1,0 +1,221 @@
+"""Medians, quantiles and percentiles: on a GPU from sorted rows, with NumPy's interpolation.
+
+In: an array, axes, and which share of the elements is to lie below. Out: recorded arrays. Always true: what lies in the host's
+memory is left to NumPy, which finds single elements without sorting the others; where NaNs are left out, each row counts its own
+numbers, and no row is looked at.
+
+How a share becomes a place between two elements is Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), in the
+order of operations in which NumPy rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, is_bfloat16
+from weft.dsl.arrays.array import Array, expr_of
+from weft.dsl.arrays.ufunc import deliver
+from weft.dsl.functions.along_axis import take_along_axis
+from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, where
+from weft.dsl.functions.reductions import mean, normalize_axes
+from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
+from weft.runtime import device
+
+# What Hyndman and Fan add to the places, below and above.
+_SHIFTS = {
+    "interpolated_inverted_cdf": (0, 1),
+    "hazen": (0.5, 0.5),
+    "weibull": (0, 0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+_DISCRETE = frozenset({"lower", "higher", "nearest", "inverted_cdf", "closest_observation"})
+_METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inverted_cdf"})
+
+
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """The middle element along axes, or the mean of the two, as `numpy.median`; NaN where there is one."""
+    if not is_sorted_here(a, None):
+        return on_host(np.median, a, axis, out, overwrite_input, keepdims)
+    with device(a.device):
+        rows = _rows(a, axis)
+        n = rows.shape[-1]
+        found = _or_nan(rows, mean(rows[..., (n - 1) // 2 : n // 2 + 1], axis=-1))
+        return _placed(found, a, axis, 0, keepdims, out)
+
+
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """The middle number along axes, or the mean of the two, as `numpy.nanmedian`: NaNs are left out."""
+    if not is_sorted_here(a, None, "iuf"):
+        return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
+    with device(a.device):
+        rows = _rows(a, axis)
+        count = _count(rows)
+        both = expand_dims(count, -1) + np.array([-1, 0])
+        two = _at(rows, both // 2)
+        found = where(count % 2 == 1, two[..., 0], mean(two, axis=-1))
+        return _placed(found, a, axis, 0, keepdims, out)
+
+
+def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[..., Any]:
+    """NumPy's function of this name, to which shares are given as parts of `whole`."""
+
+    def found(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        if weights is not None or not _is_ours(a, method):
+            theirs = getattr(np, name)
+            return on_host(theirs, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
+        shares = np.asarray(q)
+        if whole != 1:
+            shares = np.true_divide(shares, whole)
+        elif shares.dtype.kind == "b":  # (NumPy counts with them)
+            shares = shares.astype(np.int64)
+        return _find(a, shares, axis, method, keepdims, out, type(q) in (int, float), numbers_only)
+
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = f"{doc}, as `numpy.{name}`."
+    return found
+
+
+quantile = _quantiles("quantile", 1, False, "What a share `q` of the elements along axes lies below")
+percentile = _quantiles("percentile", 100, False, "What `q` of a hundred elements along axes lie below")
+nanquantile = _quantiles("nanquantile", 1, True, "What a share `q` of the numbers along axes lies below, NaNs left out")
+nanpercentile = _quantiles(
+    "nanpercentile", 100, True, "What `q` of a hundred numbers along axes lie below, NaNs left out"
+)
+
+
+def _is_ours(a: Any, method: str) -> bool:
+    return is_sorted_here(a, None, "iuf") and not is_bfloat16(a.dtype) and method in _METHODS
+
+
+# -- rows in order ------------------------------------------------------------------------------
+
+
+def _rows(a: Array, axis: Any) -> Array:
+    """The elements along axes in order, as the last axis."""
+    axes = normalize_axes(axis, a.ndim)
+    kept = [n for k, n in enumerate(a.shape) if k not in axes]
+    moved = moveaxis(a, axes, range(len(kept), a.ndim))
+    return sort(reshape(moved, (*kept, -1)))
+
+
+def _count(rows: Array) -> Any:
+    """How many numbers each row has."""
+    return sum_(rows == rows, axis=-1, dtype=np.int64)
+
+
+def _at(rows: Array, places: Any) -> Array:
+    """Elements at places of each row, whose axes are those of the rows and others behind them; places beyond the ends are these."""
+    inside = np.clip(places, 0, rows.shape[-1] - 1).astype(np.int64)
+    if isinstance(inside, Array):
+        kept = rows.shape[:-1]
+        return reshape(take_along_axis(rows, reshape(inside, (*kept, -1)), -1), inside.shape)
+    return rows[..., inside if inside.ndim else int(inside)]
+
+
+def _or_nan(rows: Array, found: Any) -> Any:
+    """What was found, or the NaN that a row ends with."""
+    if dtype_kind(rows.dtype) not in "fc":
+        return found
+    last = rows[..., -1]
+    more = found.ndim - last.ndim
+    last = reshape(last, last.shape + (1,) * more) if more else last
+    return where(last != last, last, found)
+
+
+def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
+    """The result with its last axes, as many as the shares have, in front."""
+    kept = found.ndim - more
+    if more and kept:
+        found = moveaxis(found, range(kept, found.ndim), range(more))
+    if keepdims and keepdims is not np._NoValue:
+        axes = normalize_axes(axis, a.ndim)
+        found = reshape(found, (*found.shape[:more], *(1 if k in axes else n for k, n in enumerate(a.shape))))
+    return found if out is None else deliver("positive", expr_of(found), out, casting="unsafe")
+
+
+# -- shares ------------------------------------------------------------------------------------------
+
+
+def _find(
+    a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
+) -> Any:
+    """Quantiles for shares; `weak`: a Python number was given, which widens no dtype."""
+    if not ((q >= 0) & (q <= 1)).all():
+        raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
+    with device(a.device):
+        rows = _rows(a, axis)
+        n: Any = rows.shape[-1]
+        some_missing = numbers_only and dtype_kind(a.dtype) == "f"
+        if some_missing:
+            n = reshape(_count(rows), rows.shape[:-1] + (1,) * q.ndim)
+            n = n if q.dtype.kind in "iu" else n.astype(q.dtype)
+        if method in _DISCRETE or (method == "linear" and q.dtype.kind in "iu"):
+            found = _at(rows, _nearest(n, q, method))
+        else:
+            below, above, share = _neighbours(n, q, method)
+            kind = np.result_type(a.dtype, 0.5) if weak else None
+            found = _between(_at(rows, below), _at(rows, above), share, kind)
+        return _placed(found if some_missing else _or_nan(rows, found), a, axis, q.ndim, keepdims, out)
+
+
+def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
+    """The places of the elements that a method without interpolation takes of `n`."""
+    rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
+    if rounding is not None:
+        return rounding((n - 1) * q)
+    even = method == "closest_observation"
+    index = n * q - 1 - 0.5 if even else n * q - 1
+    down = np.floor(index)
+    is_exact = (index == down) & (down % 2 == 1) if even else index == down
+    return np.where(is_exact, down, down + 1)
+
+
+def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
+    """The places of the two elements of `n` that are interpolated, and the weight of the second one."""
+    if method == "linear":
+        place = (n - 1) * q
+    elif method == "midpoint":
+        place = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+    elif method == "averaged_inverted_cdf":
+        place = n * q - 1
+    else:
+        low, high = _SHIFTS[method]
+        place = n * q + (low + q * (1 - low - high)) - 1
+    down, past, before = np.floor(place), place >= n - 1, place < 0
+    share = place - np.where(past, -1, np.where(before, 0, down))  # (NumPy counts the last element as -1)
+    if method == "midpoint":
+        share = np.where(place % 1 == 0, 0.0, 0.5)
+    elif method == "averaged_inverted_cdf":
+        share = np.where(share == 0, 0.5, 1.0)
+    first = np.where(past, n - 1, np.where(before, 0, down))
+    return first, np.where(past | before, first, down + 1), share.astype(place.dtype)
+
+
+def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
+    """Linear interpolation from the nearer end; weights have the dtype `kind` where one is given."""
+
+    def typed(weight: Any) -> Any:
+        return weight if kind is None else weight.astype(kind)
+
+    way, near_end = b - a, share >= 0.5
+    if not np.ndim(near_end) and not isinstance(near_end, Array):
+        return b - way * typed(1 - share) if near_end else a + way * typed(share)
+    return where(near_end, b - way * typed(1 - share), a + way * typed(share))
+
+
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]

@@ -1,0 +1,462 @@
+"""Kernels that sort by radix: one that orders rows within a block, and four that order longer rows tile by tile.
+
+In: how the bits of elements are ordered (`Order`). Out: kernels in the kernel language, made once for each order. Always true:
+elements that are equal stay in their order; what is moved are the elements' own bits, so that zeros keep their signs and NaNs
+their payloads.
+
+A row is ordered by its least significant digit of eight bits first, then by the next. Elements of a tile find their places by
+counts of digits: lanes of a warp with the same digit find one another, warps add up what those before them have. Tiles learn what
+those before them have from a board, by decoupled look-back (Merrill and Garland, 2016), with all digits counted beforehand, as in
+Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022). A turn whose digit all elements of
+each row share has nothing to move: its blocks see that in the counts and end, and the turns around it hand elements on past it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.codegen import dtype_kind, is_bfloat16
+from weft.dsl.kernel.language.device_function import device
+from weft.dsl.kernel.language.names import (
+    atomic,
+    blockIdx,
+    laneid,
+    lanemask_lt,
+    local,
+    match_any_sync,
+    popc,
+    selp,
+    shared,
+    shfl_up_sync,
+    syncthreads,
+    syncthreads_or,
+    syncwarp,
+    threadIdx,
+)
+from weft.dsl.kernel.language.specialise import Options
+from weft.dsl.kernel.launch.dispatcher import Kernel
+
+THREADS = 256
+WARPS = THREADS // 32
+DIGITS = 256  # as many as threads: each has a digit of its own where they are counted
+FULL = 0xFFFFFFFF
+# A digit above what a warp counts of it, in one word.
+SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
+# Elements that a block counts at a time.
+SPAN = 1 << 16
+
+
+class Order(NamedTuple):
+    """How the bits of elements are ordered.
+
+    Attributes
+    ----------
+    word : numpy.dtype
+        Unsigned integers as wide as an element.
+    kind : str
+        "u", "i" or "f": what the bits mean.
+    infinity : int
+        The bits of a float's infinity: what is greater, without its sign, is NaN.
+    descending : bool
+        The greatest come first, and before them NaNs.
+    """
+
+    word: np.dtype
+    kind: str
+    infinity: int
+    descending: bool
+
+    @property
+    def turns(self) -> int:
+        """Digits of an element."""
+        return self.word.itemsize
+
+
+def order_of(dtype: np.dtype, descending: bool) -> Order:
+    """How elements of a real dtype are ordered."""
+    kind = dtype_kind(dtype)
+    word = np.dtype(f"u{dtype.itemsize}")
+    infinity = 0
+    if kind == "f":
+        infinity = 0x7F80 if is_bfloat16(dtype) else int(np.array(np.inf, dtype).view(word))
+    return Order(word, "u" if kind == "b" else kind, infinity, descending)
+
+
+def _kernel(function: Any) -> Kernel:
+    # with registers for two blocks on a multiprocessor at least
+    return Kernel(function, options=Options(launch_bounds=(THREADS, 2)))
+
+
+@cache
+def digit_of(order: Order) -> Any:
+    """A device function: the digit of an element's bits that begins at a bit."""
+    wide = np.uint64 if order.word.itemsize == 8 else np.uint32
+    sign = wide(1 << (8 * order.word.itemsize - 1))
+    low = wide(int(sign) - 1)
+    infinity, largest, none = wide(order.infinity), wide(int(sign) * 2 - 1), wide(0)
+    is_float, signed, descending = order.kind == "f", order.kind == "i", order.descending
+
+    @device
+    def digit(bits: Any, shift: Any) -> Any:
+        raw = wide(bits)
+        if is_float:
+            size = raw & low
+            ordered = selp((raw & sign) != none, raw ^ largest, raw | sign)
+            key = selp(size > infinity, largest, selp(size == none, sign, ordered))
+        elif signed:
+            key = raw ^ sign
+        else:
+            key = raw
+        return np.uint32((selp(descending, ~key, key) >> wide(shift)) & wide(DIGITS - 1))
+
+    return digit
+
+
+@device
+def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
+    """How many elements of the warp with this digit came before this lane's, which is counted."""
+    peers = match_any_sync(FULL, digit)
+    before = np.uint32(popc(peers & lanemask_lt()))
+    place = warp * DIGITS + digit
+    old = counters[place]
+    syncwarp()
+    if before == 0:
+        counters[place] = old + np.uint32(popc(peers))
+    syncwarp()
+    return old + before
+
+
+@device
+def sum_before(sums: Any, value: Any) -> Any:
+    """The sum of the values that the threads before this one have; `sums` is shared, an element a warp."""
+    warp = np.uint32(threadIdx.x) // np.uint32(32)
+    total = value
+    for step in (1, 2, 4, 8, 16):
+        other = shfl_up_sync(FULL, total, step)
+        total += selp(laneid >= step, other, np.uint32(0))
+    if laneid == 31:
+        sums[warp] = total
+    syncthreads()
+    before = np.uint32(0)
+    for k in range(WARPS):
+        before += selp(k < warp, sums[k], np.uint32(0))
+    syncthreads()
+    return before + total - value
+
+
+@device
+def clear_counters(counters: Any) -> None:
+    """Set the counters of all warps to zero."""
+    for k in range(WARPS):
+        counters[k * DIGITS + threadIdx.x] = np.uint32(0)
+
+
+@device
+def sum_of_warps(counters: Any) -> Any:
+    """How many elements of the tile have this thread's digit."""
+    total = np.uint32(0)
+    for k in range(WARPS):
+        total += counters[k * DIGITS + threadIdx.x]
+    return total
+
+
+@device
+def place_warps(counters: Any, first: Any) -> None:
+    """Each warp's counter of this thread's digit becomes the place of its first element in the tile."""
+    place = first
+    for k in range(WARPS):
+        count = counters[k * DIGITS + threadIdx.x]
+        counters[k * DIGITS + threadIdx.x] = place
+        place += count
+
+
+@cache
+def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> Kernel:
+    """A kernel that orders rows which lie side by side: a block has as many as fit into ``THREADS * items`` elements.
+
+    ``(source, out, n, per, turns)``: rows of `n` elements, `per` of them a block; `turns` is the order's, and one more where a
+    block has several rows. `carries`: elements take along where they came from. `numbered`: that is the result, as int64.
+    """
+    word, digit, own_turns = order.word, digit_of(order), order.turns
+    size, each = THREADS * items, tuple(range(items))
+    moved = size if carries else 1
+
+    def block_sort(source: Any, out: Any, n: Any, per: Any, turns: Any) -> None:
+        counters = shared.array(WARPS * DIGITS, np.uint32)
+        sums = shared.array(WARPS, np.uint32)
+        exchange = shared.array(size, word)
+        carried = shared.array(moved, np.uint32)
+        bits, came = local.array(items, word), local.array(items, np.uint32)
+        ranks = local.array(items, np.uint32)
+        base = blockIdx.x * per * n
+        length = np.uint32(min(per * n, source.size - base))
+        warp = np.uint32(threadIdx.x) // np.uint32(32)
+        first = warp * np.uint32(32 * items) + np.uint32(laneid)
+        for k in range(items):
+            place = first + np.uint32(32 * k)
+            bits[k] = word.type(0)
+            came[k] = place
+            if place < length:
+                bits[k] = source[base + place]
+        for turn in range(turns):
+            clear_counters(counters)
+            syncthreads()
+            for k in each:
+                found = digit(bits[k], 8 * turn)
+                if carries:
+                    if turn == own_turns:
+                        found = came[k] // np.uint32(n)
+                # what is behind the end stays there
+                own = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
+                ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
+            syncthreads()
+            place_warps(counters, sum_before(sums, sum_of_warps(counters)))
+            syncthreads()
+            for k in each:
+                rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
+                exchange[rank] = bits[k]
+                if carries:
+                    carried[rank] = came[k]
+            syncthreads()
+            for k in each:
+                bits[k] = exchange[first + np.uint32(32 * k)]
+                if carries:
+                    came[k] = carried[first + np.uint32(32 * k)]
+        for k in each:
+            place = first + np.uint32(32 * k)
+            if place < length:
+                if numbered:
+                    out[base + place] = np.int64(came[k] % np.uint32(n))
+                else:
+                    out[base + place] = bits[k]
+
+    return _kernel(block_sort)
+
+
+@cache
+def make_clear() -> Kernel:
+    """``(words,)``: sets them to zero."""
+
+    def clear(words: Any) -> None:
+        place = blockIdx.x * THREADS + threadIdx.x
+        if place < words.size:
+            words[place] = np.uint64(0)
+
+    return _kernel(clear)
+
+
+@cache
+def make_count(order: Order) -> Kernel:
+    """``(source, counts, chunks)``: adds to ``counts[row, turn * DIGITS + digit]`` how often each digit occurs.
+
+    A row has `chunks` blocks, each of which counts `SPAN` elements.
+    """
+    digit, turns = digit_of(order), order.turns
+
+    def count(source: Any, counts: Any, chunks: Any) -> None:
+        found = shared.array(turns * DIGITS, np.uint32)
+        t = np.uint32(threadIdx.x)
+        row = np.uint32(blockIdx.x) // np.uint32(chunks)
+        begin = (np.uint32(blockIdx.x) - row * np.uint32(chunks)) * np.uint32(SPAN)
+        end = np.uint32(min(source.shape[1] - begin, SPAN))
+        for k in range(turns):
+            found[k * DIGITS + t] = np.uint32(0)
+        syncthreads()
+        for k in range(t, end, THREADS):
+            bits = source[row, begin + k]
+            for turn in range(turns):
+                atomic.add(found, turn * DIGITS + digit(bits, 8 * turn), 1)
+        syncthreads()
+        for k in range(turns):
+            if found[k * DIGITS + t] != 0:
+                atomic.add(counts, (row, k * DIGITS + t), found[k * DIGITS + t])
+
+    return _kernel(count)
+
+
+@cache
+def make_find_turns(order: Order) -> Kernel:
+    """``(counts, moving, n)``: sets ``moving[turn]`` to 1 where the digits of a row of `n` elements differ. A row has a block."""
+    turns = order.turns
+
+    def find_turns(counts: Any, moving: Any, n: Any) -> None:
+        t = np.uint32(threadIdx.x)
+        for turn in range(turns):
+            alike = syncthreads_or(counts[blockIdx.x, turn * DIGITS + t] == np.uint32(n))
+            if t == 0 and not alike:
+                atomic.exch(moving, turn, 1)
+
+    return _kernel(find_turns)
+
+
+@device
+def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
+    """How many elements of the tiles before this one, in its row, have this thread's digit."""
+    seen = np.uint32(0)
+    other = tile
+    looking = within > 0
+    while looking:
+        word = atomic.load(board, (other - np.uint32(1), threadIdx.x))
+        state = np.uint32(word >> np.uint64(32))
+        if state > np.uint32(2 * turn):  # it is of this turn
+            seen += np.uint32(word & np.uint64(FULL))
+            looking = state == np.uint32(2 * turn + 1)
+            other -= np.uint32(1)
+    return seen
+
+
+@device
+def note(board: Any, tile: Any, state: Any, count: Any) -> None:
+    """Leave a count of this thread's digit on the board."""
+    atomic.exch(board, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
+
+
+@cache
+def parts_of_sweep(order: Order, items: int, numbered: bool) -> tuple[Any, ...]:
+    """Device functions for a thread's part of a sweep: how many turns before and behind one move elements; read a tile's elements;
+    rank them in their warp by a digit; find where they came from; exchange them."""
+    digit, turns, each = digit_of(order), order.turns, tuple(range(items))
+
+    @device
+    def count_turns(moving: Any, turn: Any) -> Any:
+        earlier, later = np.uint32(0), np.uint32(0)
+        for k in range(turns):
+            earlier += selp(k < turn, moving[k], np.uint32(0))
+            later += selp(k > turn, moving[k], np.uint32(0))
+        return earlier, later
+
+    @device
+    def read(found: Any, rows: Any, row: Any, begin: Any, first: Any, length: Any) -> None:
+        for k in each:
+            place = first + np.uint32(32 * k)
+            found[k] = found.dtype.type(0)
+            if place < length:
+                found[k] = rows[row, begin + place]
+
+    @device
+    def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, turn: Any) -> None:
+        warp = np.uint32(threadIdx.x) // np.uint32(32)
+        for k in each:
+            # what is behind the end stays there
+            inside = first + np.uint32(32 * k) < length
+            own = selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
+            ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
+
+    @device
+    def find_places(
+        came: Any, begins: Any, to_even: Any, even: Any, odd: Any, row: Any, begin: Any, first: Any, length: Any
+    ) -> None:
+        for k in each:
+            came[k] = begin + first + np.uint32(32 * k)
+        if not begins:
+            if to_even:
+                read(came, odd, row, begin, first, length)
+            else:
+                read(came, even, row, begin, first, length)
+
+    @device
+    def exchange_tile(bits: Any, came: Any, ranks: Any, counters: Any, exchange: Any, carried: Any) -> None:
+        warp = np.uint32(threadIdx.x) // np.uint32(32)
+        for k in each:
+            rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
+            exchange[rank] = bits[k]
+            if numbered:
+                carried[rank] = came[k]
+
+    return count_turns, read, count_tile, find_places, exchange_tile
+
+
+@cache
+def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
+    """A kernel that orders rows by one digit: a block has a tile of ``THREADS * items`` elements, a row `tiles` of them.
+
+    ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: the first turn that moves
+    elements takes them from `source`, the last one leaves them in `even`, the one before it in `odd`, and so on. Where the sort
+    is `numbered` places go along, and the last turn leaves nothing but these, as int64, in `out`. `counts` are those of
+    `make_count`, `moving` those of `make_find_turns`; `taken` counts the tiles that have begun. A tile leaves ``2 * turn + 1`` and
+    how many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to its end.
+    """
+    word, digit = order.word, digit_of(order)
+    size, kept = THREADS * items, THREADS * items if numbered else 1
+    count_turns, read, count_tile, find_places, exchange_tile = parts_of_sweep(order, items, numbered)
+
+    def sweep(
+        source: Any,
+        even: Any,
+        odd: Any,
+        even_places: Any,
+        odd_places: Any,
+        out: Any,
+        counts: Any,
+        board: Any,
+        taken: Any,
+        moving: Any,
+        tiles: Any,
+        turn: Any,
+    ) -> None:
+        earlier, later = count_turns(moving, turn)
+        # (where nothing has to move the first turn copies)
+        if moving[turn] == 0 and (turn > 0 or later > 0):
+            return
+        begins, ends, to_even = earlier == 0, later == 0, later % 2 == 0
+        counters = shared.array(WARPS * DIGITS, np.uint32)
+        sums = shared.array(WARPS, np.uint32)
+        begun = shared.array(1, np.uint32)
+        offsets = shared.array(DIGITS, np.uint32)
+        exchange = shared.array(size, word)
+        carried = shared.array(kept, np.uint32)
+        bits, ranks, came = local.array(items, word), local.array(items, np.uint32), local.array(items, np.uint32)
+        t = np.uint32(threadIdx.x)
+        # tiles are taken in order, so that those that are waited for have begun
+        if t == 0:
+            begun[0] = atomic.add(taken, turn, 1)
+        clear_counters(counters)
+        syncthreads()
+        tile = begun[0]
+        row = tile // np.uint32(tiles)
+        within = tile - row * np.uint32(tiles)
+        begin = within * np.uint32(size)
+        length = np.uint32(min(source.shape[1] - begin, size))
+        warp = t // np.uint32(32)
+        first = warp * np.uint32(32 * items) + np.uint32(laneid)
+        if begins:
+            read(bits, source, row, begin, first, length)
+        elif to_even:
+            read(bits, odd, row, begin, first, length)
+        else:
+            read(bits, even, row, begin, first, length)
+        count_tile(bits, ranks, counters, first, length, turn)
+        syncthreads()
+        total = sum_of_warps(counters)
+        if within > 0:
+            note(board, tile, 2 * turn + 1, total)
+        here = sum_before(sums, total)
+        place_warps(counters, here)
+        lower = sum_before(sums, selp(within == 0, counts[row, turn * DIGITS + t], np.uint32(0)))
+        before = lower + look_back(board, tile, within, turn)
+        note(board, tile, 2 * turn + 2, before + total)
+        offsets[t] = before - here
+        syncthreads()
+        if numbered:
+            find_places(came, begins, to_even, even_places, odd_places, row, begin, first, length)
+        exchange_tile(bits, came, ranks, counters, exchange, carried)
+        syncthreads()
+        for k in range(items):
+            place = t + np.uint32(THREADS * k)
+            if place < length:
+                there = offsets[digit(exchange[place], 8 * turn)] + place
+                if numbered and ends:
+                    out[row, there] = np.int64(carried[place])
+                elif to_even:
+                    even[row, there] = exchange[place]
+                    if numbered:
+                        even_places[row, there] = carried[place]
+                else:
+                    odd[row, there] = exchange[place]
+                    if numbered:
+                        odd_places[row, there] = carried[place]
+
+    return _kernel(sweep)

@@ -1,0 +1,196 @@
+"""Sorting on a GPU: which kernels a sort starts, with what memory.
+
+In: rows of elements in memory of a device. Out: the same memory's elements in order, or their places in that order. Always true:
+sorts are stable, NaNs come last (first where the order descends), zeros of either sign are equal: NumPy's order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import wrap
+from weft.dsl.functions.radix_kernels import (
+    DIGITS,
+    SPAN,
+    THREADS,
+    Order,
+    make_block_sort,
+    make_clear,
+    make_count,
+    make_find_turns,
+    make_sweep,
+    order_of,
+)
+from weft.dsl.functions.sorting import host_argsort, host_sort
+from weft.fusion import Storage
+from weft.runtime import Buffer, Device
+
+_UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.uint64)
+
+
+def tile_items(order: Order) -> int:
+    """Elements that a thread of a tile has: as many as fit into the shared memory that a block has anywhere."""
+    return 8 if order.word.itemsize == 8 else 16
+
+
+def block_items(order: Order, n: int, numbered: bool) -> int:
+    """Elements that a thread has where rows are ordered within blocks; 0 where rows are too long for that.
+
+    Those that take along where they came from need registers for it.
+    """
+    if n <= THREADS:
+        return 2
+    choices = (8,) if numbered else (8, tile_items(order))
+    return next((items for items in choices if n <= THREADS * items), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a sort of rows takes: how many tiles a row has (1: rows are ordered within blocks), kernels, bytes moved."""
+
+    tiles: int
+    kernels: int
+    moved: int
+
+
+def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
+    """What sorting `rows` of `n` elements takes."""
+    order = order_of(dtype, False)
+    size, count = dtype.itemsize, rows * n
+    result = 8 if numbered else size
+    if block_items(order, n, numbered):
+        return Sizes(1, 1, count * (size + result))
+    tiles = -(-n // (THREADS * tile_items(order)))
+    # counted, then read and written in each turn, if all of them move elements; places go along: narrow, and none to begin with
+    along = (order.turns - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.turns
+    return Sizes(tiles, 3 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
+
+
+class Rows:
+    """One sort: `rows` of `n` elements of `source`, into `out`.
+
+    Parameters
+    ----------
+    device : Device
+    source : (Buffer, int)
+        Memory, and the byte that the first element stands at.
+    out : Buffer
+        For elements, or for int64 places of elements where the sort is `numbered`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        source: tuple[Buffer, int],
+        out: Buffer,
+        rows: int,
+        n: int,
+        order: Order,
+        numbered: bool,
+    ) -> None:
+        self.device = device
+        self.source = source
+        self.out = out
+        self.rows, self.n = rows, n
+        self.order = order
+        self.numbered = numbered
+
+    def run(self) -> None:
+        """Start the kernels."""
+        items = block_items(self.order, self.n, self.numbered)
+        if items:
+            self._within_blocks(items)
+        else:
+            self._by_tiles(tile_items(self.order))
+
+    def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
+        """Memory as a kernel's argument; written to where it lies."""
+        nbytes = dtype.itemsize * prod(shape)
+        part = Buffer(self.device, buffer.address + start, nbytes, buffer)
+        return wrap(Storage(shape, dtype, self.device, part))
+
+    def _within_blocks(self, items: int) -> None:
+        per = min(DIGITS, THREADS * items // self.n)
+        several = min(per, self.rows) > 1
+        kernel = make_block_sort(self.order, items, several or self.numbered, self.numbered)
+        shape = (self.rows * self.n,)
+        source = self._array(self.source[0], shape, self.order.word, self.source[1])
+        out = self._array(self.out, shape, _INT64 if self.numbered else self.order.word)
+        kernel[-(-self.rows // per), THREADS](source, out, self.n, per, self.order.turns + several)
+
+    def _by_tiles(self, items: int) -> None:
+        order, rows, n = self.order, self.rows, self.n
+        word, turns, shape = order.word, order.turns, (rows, n)
+        tiles = -(-n // (THREADS * items))
+        words = rows * tiles * DIGITS, -(-rows * turns * DIGITS // 2), -(-turns // 2), -(-turns // 2)
+        held = self.device.allocate(8 * sum(words))
+        board = self._array(held, (rows * tiles, DIGITS), _UINT64)
+        counts = self._array(held, (rows, turns * DIGITS), _UINT32, 8 * words[0])
+        taken, moving = (self._array(held, (turns,), _UINT32, 8 * sum(words[:k])) for k in (2, 3))
+        make_clear()[-(-sum(words) // THREADS), THREADS](self._array(held, (sum(words),), _UINT64))
+        source = self._array(self.source[0], shape, word, self.source[1])
+        chunks = -(-n // SPAN)
+        make_count(order)[rows * chunks, THREADS](source, counts, chunks)
+        make_find_turns(order)[rows, THREADS](counts, moving, n)
+        kernel = make_sweep(order, items, self.numbered)
+        stages = self._stages(shape)
+        for turn in range(turns):
+            kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
+
+    def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Memory for elements between turns, for their places, and for the result; what a sort has no use for is the result's."""
+        turns, size = self.order.turns, self.rows * self.n
+
+        def between(kind: np.dtype, least: int) -> Any:
+            used = turns >= least
+            return self._array(self.device.allocate(size * kind.itemsize) if used else self.out, shape, kind)
+
+        word = self.order.word
+        if self.numbered:
+            moved = [between(kind, least) for kind in (word, _UINT32) for least in (3, 2)]
+            return *moved, self._array(self.out, shape, _INT64)
+        out = self._array(self.out, shape, word)
+        return out, between(word, 2), out, out, out
+
+
+@dataclass(frozen=True, slots=True)
+class RadixSort:
+    """A sort along the last axis, as a call that a plan makes: the elements in order, or their int64 places.
+
+    Attributes
+    ----------
+    descending : bool
+    numbered : bool
+        Whether places are wanted.
+    """
+
+    descending: bool
+    numbered: bool
+
+    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
+        """The same by NumPy."""
+        out[...] = (
+            host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
+        )
+
+    def enqueue(
+        self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
+    ) -> None:
+        """Start the kernels on rows in memory, packed, from a byte on."""
+        rows, n = prod(shape[:-1]), shape[-1]
+        Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
+
+    def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
+        """What it takes."""
+        sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
+        how = (
+            "rows within blocks"
+            if sizes.tiles == 1
+            else f"at most {dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
+        )
+        kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move up to"
+        return f"by radix, {how}: {kernels} {sizes.moved / 1e6:.3g} MB"

@@ -1,0 +1,509 @@
+"""Reductions and running folds, with NumPy's axes, dtypes and errors."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
+from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import as_array, check_cast, deliver
+from weft.dsl.functions.creation import as_dtype
+from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
+from weft.runtime import warn_user
+
+_NO_VALUE = np._NoValue  # type: ignore[attr-defined]
+
+
+def settled(value: Any) -> Any:
+    """An option, an axis or several say, in which no array is: what is pending is evaluated before anything is recorded."""
+    if isinstance(value, Array):
+        return value.item() if not value.ndim else value.tolist()
+    if type(value) in (tuple, list):
+        return type(value)(map(settled, value))
+    return value
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes as a tuple of numbers that are not negative. Raises AxisError."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
+    found = tuple(normalize_axis(a, ndim) for a in given)
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return found
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """One axis, not negative. Raises AxisError."""
+    number = operator.index(axis)
+    if not -ndim <= number < ndim:
+        raise np.exceptions.AxisError(number, ndim)
+    return int(number % ndim)
+
+
+def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
+    """The dtype that NumPy folds in where none is given."""
+    if op in ("add", "multiply"):
+        if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
+            return np.dtype(np.int64)
+        if dtype.kind == "u" and dtype.itemsize < 8:
+            return np.dtype(np.uint64)
+    if op in ("logical_and", "logical_or", "logical_xor"):
+        return np.dtype(bool)
+    return dtype
+
+
+def _kind_with(out: Any, own: np.dtype) -> np.dtype:
+    """The dtype that NumPy folds in where only an output is given: what both can be."""
+    return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
+
+
+def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
+    """A fold's result as a new array, or in `out`, which has to have its shape."""
+    out = out[0] if isinstance(out, tuple) else out
+    if out is not None and tuple(out.shape) != node.shape:
+        raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
+    return deliver(name, node, out, casting=casting)
+
+
+def reduce(
+    op: str,
+    values: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """Fold `values` with row `op` over `axis`."""
+    axis, keep = settled(axis), keepdims is not _NO_VALUE and bool(keepdims)
+    where_from = start()
+    node = expr_of(as_array(values))
+    if not node.shape and axis is not None and axis in (0, -1):
+        node = reshape(node, (1,))
+        keep = False
+    axes = normalize_axes(axis, len(node.shape))
+    if dtype is None and out is not None and op[:7] != "logical":
+        dtype = _kind_with(out, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
+        plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
+        if plain and axes and node.size and op in ("maximum", "minimum"):
+            from weft.dsl.functions.host_loops import reduce_on_host
+
+            return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
+        from weft.dsl.script.numpy_face import call_numpy
+
+        ufunc = getattr(np, find_op(op).ufunc)
+        options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
+        if initial not in (None, _NO_VALUE):
+            options["initial"] = initial
+        found = call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
+        return found if out is None else _deliver(op, expr_of(as_array(found)), out, casting="unsafe")
+    _check_bits(op, kind)
+    has_initial = initial is not None and initial is not _NO_VALUE
+    count = prod([node.shape[a] for a in axes])
+    if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
+        rest: int = prod([int(n) for k, n in enumerate(node.shape) if k not in axes])
+        if not count and rest:
+            raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
+        if where is not True and where is not _NO_VALUE:
+            raise ValueError(
+                f"reduction operation '{op}' does not have an identity, so to use a where mask one has to specify 'initial'"
+            )
+    if kind.kind == "b" and op not in ("logical_and", "logical_or", "logical_xor"):
+        op = {"maximum": "logical_or", "minimum": "logical_and", "add": "logical_or", "multiply": "logical_and"}.get(
+            op, op
+        )
+    node = cast(node, kind) if op[:7] != "logical" else node
+    if op[:7] == "logical" and node.dtype.kind != "b":
+        node = map_("not_equal", [node, constant(0, node.dtype)])
+    if where is not True and where is not _NO_VALUE:
+        node = _masked(op, node, where)
+    if not axes:
+        result = node
+    else:
+        result = reduce_(op, node, axes, kind, keep, where_from)
+    if has_initial:
+        start_value, weak = as_operand(initial)
+        result = map_(op, [result, start_value], [None, weak], None)
+        result = cast(result, kind)
+    return _deliver(op, result, out, casting="unsafe")
+
+
+def _check_bits(op: str, dtype: np.dtype) -> None:
+    """Raise NumPy's TypeError where floats are folded bit by bit."""
+    if op[:7] == "bitwise" and dtype.kind in "fc":
+        resolve_dtypes(find_op(op), (dtype, dtype))
+
+
+def _masked(op: str, node: Expr, where: Any) -> Expr:
+    mask = as_operand(where)[0]
+    shape = broadcast_shapes(node.shape, mask.shape)
+    neutral = constant(identity_of(op, node.dtype), node.dtype)
+    return broadcast_to(map_("where", [mask, node, neutral]), shape)
+
+
+# Running folds of bools and complex numbers that kernels do as NumPy does.
+_EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
+
+
+def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
+    """Running fold along an axis."""
+    axis = settled(axis)
+    location = start()
+    node = expr_of(as_array(values))
+    if axis is None or not node.shape:
+        node, axis = reshape(node, (node.size,)), 0
+    place = normalize_axis(axis, len(node.shape))
+    if dtype is None and out is not None and op[:7] != "logical":
+        dtype = _kind_with(out, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    _check_bits(op, kind)
+    if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
+        from weft.dsl.script.numpy_face import call_numpy
+
+        forced = {} if dtype is None else {"dtype": dtype}
+        found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
+        return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")
+    if kind.kind == "b" and op in ("add", "multiply"):
+        op = {"add": "logical_or", "multiply": "logical_and"}[op]
+    return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
+
+
+def _named(name: str, function: Any) -> Any:
+    """A function whose results are found again by this name."""
+    function.__name__ = function.__qualname__ = name
+    return recalled(function)
+
+
+def _fold(op: str, name: str) -> Any:
+    def function(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        return reduce(op, a, axis, dtype, out, keepdims, initial, where)
+
+    return _named(name, function)
+
+
+def _extreme(op: str, name: str) -> Any:
+    def function(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        return reduce(op, a, axis, None, out, keepdims, initial, where)
+
+    return _named(name, function)
+
+
+sum = _fold("add", "sum")
+prod_ = _fold("multiply", "prod")
+max = _extreme("maximum", "max")
+min = _extreme("minimum", "min")
+
+
+def _truth(op: str, name: str) -> Any:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        return reduce(op, a, axis, None, out, keepdims, None, where)
+
+    return _named(name, function)
+
+
+all = _truth("logical_and", "all")
+any = _truth("logical_or", "any")
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements are not 0."""
+    start()
+    node = expr_of(as_array(a))
+    if node.dtype.kind != "b":
+        node = map_("not_equal", [node, constant(0, node.dtype)])
+    return reduce("add", record(node), axis, np.int64, None, keepdims)
+
+
+@recalled
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """Arithmetic mean; of integers in float64, of 16-bit floats accumulated in float32."""
+    start()
+    values = as_array(a)
+    if dtype is None and out is not None and values.dtype.kind in "fc":
+        dtype = _kind_with(out, widened(values.dtype))
+    kind, result = _mean_dtypes(values.dtype, dtype)
+    total = reduce("add", values, axis, kind, None, keepdims, None, where)
+    count = _count(values, axis, keepdims, where)
+    if isinstance(count, int) and not count:
+        warn_user("Mean of empty slice", RuntimeWarning)
+    quotient = map_("divide", [expr_of(total), _as_count(count, kind)])
+    return _deliver("divide", cast(quotient, result), out, casting="unsafe")
+
+
+def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
+    if dtype is not None:
+        return as_dtype(dtype), as_dtype(dtype)
+    if own.kind in "biu":
+        return np.dtype(np.float64), np.dtype(np.float64)
+    return widened(own), own
+
+
+def _count(values: Array, axis: Any, keepdims: Any, where: Any) -> Any:
+    axes = normalize_axes(axis, values.ndim) if values.ndim else ()
+    if where is True or where is _NO_VALUE:
+        return prod(values.shape[k] for k in axes)
+    mask = record(broadcast_to(cast(as_operand(where)[0], np.dtype(bool)), values.shape))
+    return reduce("add", mask, axis, np.int64, None, keepdims)
+
+
+def _as_count(count: Any, kind: np.dtype) -> Expr:
+    return cast(expr_of(count), kind) if isinstance(count, Array) else constant(count, kind)
+
+
+@recalled
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """Variance: the mean of the squared distances from the mean, in two passes."""
+    axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
+    location = start()
+    values = as_array(a)
+    if correction is not None and ddof:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    ddof = ddof if correction is None else correction
+    kind, result = _mean_dtypes(values.dtype, dtype)
+    typed = cast(expr_of(values), kind)
+    count = _count(values, axis, True, where)
+    if mean is None:
+        total = reduce("add", record(typed), axis, kind, None, True, None, where)
+        centre = map_("divide", [expr_of(total), _as_count(count, kind)])
+    else:
+        centre = as_operand(mean)[0]
+    wide = np.result_type(values.dtype, kind)
+    if wide == kind:
+        distance = map_("subtract", [typed, centre])
+    else:  # only sums are in the dtype that is asked for
+        distance = map_("subtract", [cast(expr_of(values), wide), cast(cast(centre, kind), wide)])
+    if wide.kind == "c":
+        parts = [map_(name, [distance]) for name in ("real", "imag")]
+        squares = map_("add", [map_("square", [p]) for p in parts])
+    else:
+        squares = map_("square", [distance])
+    summed = squares.dtype if wide == kind else kind
+    folded = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
+    count = _count(values, axis, keepdims, where)
+    if isinstance(count, Array):
+        counted = np.dtype(np.int64 if ddof == int(ddof) else np.float64)
+        less = map_("subtract", [cast(expr_of(count), counted), constant(ddof, counted)])
+        below = cast(map_("maximum", [less, constant(0, counted)]), summed)
+    else:
+        rest = count - ddof
+        if rest <= 0:
+            warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
+        below = constant(rest if rest > 0 else 0, summed)
+    quotient = map_("divide", [expr_of(folded), below], location=location)
+    real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" and dtype is None else result
+    return _deliver("divide", cast(quotient, real), out, casting="unsafe")
+
+
+@recalled
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """Standard deviation: the square root of the variance."""
+    values = as_array(a)
+    spread = var(
+        values,
+        axis,
+        np.float32 if is_half(values.dtype) and dtype is None else dtype,
+        None,
+        ddof,
+        keepdims,
+        where=where,
+        mean=mean,
+        correction=correction,
+    )
+    node = map_("sqrt", [expr_of(spread)])
+    if is_half(values.dtype) and dtype is None:
+        node = cast(node, values.dtype)
+    elif spread.dtype.kind in "biu":  # (as asked for; NumPy gives a number in it, and refuses an array)
+        if spread.ndim:
+            check_cast("sqrt", node.dtype, spread.dtype)
+        node = cast(node, spread.dtype)
+    return _deliver("sqrt", node, out)
+
+
+def _place_out(op: str, node: Expr, out: Any) -> Any:
+    """Places as a new array, or in `out`, which NumPy takes where its own places could hold what it has."""
+    if out is not None and not np.can_cast(out.dtype, np.int64):
+        raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
+    return _deliver(op, node, out, casting="unsafe")
+
+
+def _position(op: str) -> Any:
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        axis = settled(axis)
+        location = start()
+        node = expr_of(as_array(a))
+        keep = keepdims is not _NO_VALUE and bool(keepdims)
+        axes = normalize_axes(axis, len(node.shape)) if node.shape or axis not in (0, -1) else ()
+        if not prod(node.shape[k] for k in axes) and (axis is None or prod(node.shape) == 0):
+            raise ValueError(f"attempt to get {op} of an empty sequence")
+        if node.dtype.kind == "b":
+            node = cast(node, np.dtype(np.uint8))
+        if not axes:
+            return _place_out(op, constant(0, np.int64), out)
+        if node.dtype.kind == "c":
+            from weft.dsl.functions.host_loops import reduce_on_host
+
+            return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)
+        if axis is None and len(node.shape) > 1:
+            shape = (1,) * len(node.shape) if keep else ()
+            return _place_out(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
+        return _place_out(op, reduce_(op, node, axes, np.int64, keep, location), out)
+
+    return _named(op, function)
+
+
+argmax = _position("argmax")
+argmin = _position("argmin")
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sum along an axis (of the flattened array where none is given)."""
+    return accumulate("add", a, axis, dtype, out)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Running sum along an axis, which may be left out for a vector; with a 0 before it where that is wanted."""
+    values = as_array(x)
+    if axis is None:
+        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
+        if values.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    if not include_initial:
+        return accumulate("add", values, axis, dtype, out)
+    found = accumulate("add", values, axis, dtype)
+    place = normalize_axis(axis, values.ndim)
+    from weft.dsl.functions.joining import concatenate
+
+    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
+    return concatenate([first, found], place, out)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running product along an axis."""
+    return accumulate("multiply", a, axis, dtype, out)
+
+
+@recalled
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """Largest minus smallest."""
+    values = as_array(a)
+    return _deliver(
+        "subtract",
+        map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
+        out,
+    )
+
+
+def _nan_fold(op: str, neutral: float) -> Any:
+    def function(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        start()
+        node = expr_of(as_array(a))
+        if dtype_kind(node.dtype) in "fc":
+            node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
+        return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
+
+    return function
+
+
+nansum = _nan_fold("add", 0.0)
+nanprod = _nan_fold("multiply", 1.0)
+
+
+def nanmax(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """Largest number, NaNs left out."""
+    return reduce("fmax", a, axis, None, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
+    """Smallest number, NaNs left out."""
+    return reduce("fmin", a, axis, None, out, keepdims, initial, where)
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """Weighted mean."""
+    if weights is None and not returned:
+        return mean(a, axis, keepdims=keepdims)
+    values = as_array(a)
+    axes = None if axis is None else normalize_axes(axis, values.ndim)
+    if weights is None:
+        found = mean(values, axes, keepdims=keepdims)
+        total: Any = found.dtype.type(values.size / found.size)
+    else:
+        found, total = _weighted(values, as_array(weights), axes, keepdims)
+    return (found, record(broadcast_to(as_operand(total)[0], found.shape))) if returned else found
+
+
+def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
+    """A weighted mean, and the sum of the weights. Raises ZeroDivisionError where that is 0."""
+    kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
+    if values.shape != weights.shape:
+        if axes is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        if weights.shape != tuple(values.shape[k] for k in axes):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        shape = tuple(n if k in axes else 1 for k, n in enumerate(values.shape))
+        weights = weights.transpose(np.argsort(axes).tolist()).reshape(shape)
+    total = reduce("add", weights, axes, kind, None, keepdims)
+    product = map_("multiply", [cast(expr_of(values), kind), cast(expr_of(weights), kind)])
+    found = reduce("add", record(product), axes, kind, None, keepdims)
+    if (total == 0).any():
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    return found / total, total

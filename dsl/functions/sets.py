@@ -1,0 +1,211 @@
+"""Different values, and arrays as sets: on a GPU from sorted values.
+
+In: arrays. Out: recorded arrays; only how many values a result has is looked at. Always true: what lies in the host's memory is
+left to NumPy; of values that are equal the first one stands for all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.masks import find_true
+from weft.dsl.functions.creation import asarray, empty, full
+from weft.dsl.functions.histograms import rank
+from weft.dsl.functions.joining import concatenate, diff
+from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
+from weft.dsl.functions.reductions import any as any_
+from weft.dsl.functions.reductions import cumsum, normalize_axis
+from weft.dsl.functions.sorting import is_sorted_here, lexsort, on_host, order_along
+from weft.fusion import gather, scatter
+from weft.runtime import device
+
+_FLAT = ((0, (), 0),)
+# Columns up to which rows are put in order by one after the other.
+MOST_COLUMNS = 64
+
+
+# -- different values ---------------------------------------------------------------------------------
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """The different values in order, or parts of an array along an axis, as `numpy.unique`; how many there are is looked at."""
+    rows = axis is not None and _are_rows(ar, axis)
+    if not rows and (axis is not None or not is_sorted_here(ar, None)):
+        options = {} if sorted else {"sorted": False}
+        return on_host(np.unique, ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
+    place = normalize_axis(axis, ar.ndim) if rows else 0
+    along = moveaxis(ar, place, 0) if rows else ravel(ar)
+    with device(ar.device):
+        values, places = _values_in_order(along, rows, return_index or return_inverse)
+        following, before = values[1:], values[:-1]
+        differ = following != before
+        if rows:
+            differ = any_(differ, axis=tuple(range(1, values.ndim)))
+        elif equal_nan and ar.dtype.kind in "fc":
+            differ = differ & (before == before)  # (what is behind a NaN is one)
+        begins = concatenate([np.ones(1, bool), differ])
+        (first,) = find_true(begins)
+        found = [values[first]]
+        if rows:
+            found[0] = moveaxis(found[0], 0, place)
+        if places is not None and return_index:
+            found.append(places[first])
+        if places is not None and return_inverse:
+            found.append(_inverse(begins, places, places.shape if rows else ar.shape))
+        if return_counts:
+            found.append(diff(first, append=values.shape[0]))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _are_rows(ar: Any, axis: Any) -> bool:
+    """Whether parts along an axis are told apart here: real numbers, not too many a part."""
+    if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
+        return False
+    n = ar.shape[normalize_axis(axis, ar.ndim)]
+    return 0 < ar.size // n <= MOST_COLUMNS
+
+
+def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
+    """Values, or rows, in order, and where they stood, if that is known."""
+    if not rows and not numbered:
+        return order_along(values, 0, False, False), None
+    if rows:
+        flat = reshape(values, (values.shape[0], -1))
+        places = lexsort([flat[:, k] for k in range(flat.shape[1] - 1, -1, -1)])
+        return values[places], places
+    places = order_along(values, 0, False, True)
+    start()
+    return record(gather(expr_of(values), [expr_of(places)], _FLAT, values.shape)), places
+
+
+def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
+    """Which of the different values each element is."""
+    number = cumsum(begins, dtype=np.int64) - 1
+    start()
+    node = scatter(
+        expr_of(empty(places.shape, np.int64)), expr_of(number), [expr_of(places)], _FLAT, places.shape, "same"
+    )
+    return reshape(record(node), shape)
+
+
+def unique_all(x: Any) -> Any:
+    """The different values, where each stands first, which of them each element is, and how often, as `numpy.unique_all`."""
+    return _like(np.unique_all, unique(x, True, True, True, equal_nan=False))
+
+
+def unique_counts(x: Any) -> Any:
+    """The different values and how often each occurs, as `numpy.unique_counts`."""
+    return _like(np.unique_counts, unique(x, return_counts=True, equal_nan=False))
+
+
+def unique_inverse(x: Any) -> Any:
+    """The different values, and which of them each element is, as `numpy.unique_inverse`."""
+    return _like(np.unique_inverse, unique(x, return_inverse=True, equal_nan=False))
+
+
+def unique_values(x: Any) -> Any:
+    """The different values, as `numpy.unique_values`."""
+    return unique(x, equal_nan=False)
+
+
+def _like(function: Any, found: tuple[Any, ...]) -> Any:
+    """Results in the named tuple that NumPy's function gives."""
+    return type(function(np.zeros(1)))(*found)
+
+
+# -- sets ---------------------------------------------------------------------------------------------
+
+
+def _are_ours(*arrays: Any) -> bool:
+    """Whether these are values that kernels sort, as many as there are in dtypes that have one in common."""
+    if not all(is_sorted_here(a, None, "biuf") for a in arrays):
+        return False
+    return all(a.device is arrays[0].device for a in arrays)
+
+
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Any:
+    """Whether each element is one of others, as `numpy.isin`: looked for by halves among these in order."""
+    if not is_sorted_here(element, None, "biuf") or kind not in (None, "sort"):
+        return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
+    with device(element.device):
+        others = asarray(test_elements)
+        if not others.size:
+            return full(element.shape, invert)
+        if others.dtype.kind not in "biuf" or not is_sorted_here(others, None):
+            return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
+        both = np.result_type(element.dtype, others.dtype)
+        marks = order_along(others, None, False, False).astype(both)
+        values = element.astype(both)
+        start()
+        place = rank(expr_of(marks), expr_of(values), "left", np.dtype(np.int64))
+        place = expr_of(record(place).clip(0, others.size - 1))
+        nearest = record(gather(expr_of(marks), [place], _FLAT, values.shape))
+        return nearest != values if invert else nearest == values
+
+
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """The values of either array, in order, as `numpy.union1d`."""
+    if not _are_ours(ar1, ar2):
+        return on_host(np.union1d, ar1, ar2)
+    return unique(concatenate([ravel(ar1), ravel(ar2)]))
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The values that both arrays have, in order, as `numpy.intersect1d`."""
+    if return_indices or not _are_ours(ar1, ar2):
+        return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
+    with device(ar1.device):
+        both = _of_both(ar1, ar2, assume_unique)
+        return both[:-1][both[1:] == both[:-1]]
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values that one of two arrays has, in order, as `numpy.setxor1d`."""
+    if not _are_ours(ar1, ar2):
+        return on_host(np.setxor1d, ar1, ar2, assume_unique)
+    with device(ar1.device):
+        both, end = _of_both(ar1, ar2, assume_unique), np.ones(1, bool)
+        differ = concatenate([end, both[1:] != both[:-1], end])
+        return both[differ[1:] & differ[:-1]]
+
+
+def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
+    """The different values of two arrays, in one order."""
+    parts = [ravel(a) if assume_unique else unique(a) for a in (ar1, ar2)]
+    return order_along(concatenate(parts), 0, False, False)
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values of an array that another one does not have, as `numpy.setdiff1d`."""
+    if not _are_ours(ar1):
+        return on_host(np.setdiff1d, ar1, ar2, assume_unique)
+    values = ravel(ar1) if assume_unique else unique(ar1)
+    return values[isin(values, ar2, invert=True)]
+
+
+__all__ = [
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]

@@ -1,0 +1,209 @@
+"""Sorting: NumPy's functions that put elements in order, on a GPU by its own kernels.
+
+In: arrays. Out: recorded arrays; only how many different values there are has to be looked at. Always true: sorts are stable on a
+GPU whatever kind is asked for, NaNs come last; what lies in the host's memory is left to NumPy, which sorts with the widest vectors
+that the machine has.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind
+from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
+from weft.dsl.arrays.places import is_gpu
+from weft.dsl.functions.manipulation import moveaxis, ravel
+from weft.dsl.functions.reductions import normalize_axis
+from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
+from weft.runtime import device
+
+# Elements along an axis up to which kernels count.
+MOST = 2**31 - 1
+_INT64 = np.dtype(np.int64)
+_FLAT = ((0, (), 0),)
+# NumPy's names for ways of sorting.
+_KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
+
+
+def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
+    """Whether these are values on a GPU, whose kernels sort them along an axis (None: all of them)."""
+    if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
+        return False
+    if axis is None:
+        return a.size <= MOST
+    return a.ndim > 0 and a.shape[normalize_axis(axis, a.ndim)] <= MOST
+
+
+def on_host(function: Any, *arguments: Any, **options: Any) -> Any:
+    """NumPy's function, on the host."""
+    from weft.dsl.script.numpy_face import call_numpy
+
+    return call_numpy(function, arguments, options)
+
+
+# -- recording ----------------------------------------------------------------------------------
+
+
+def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
+    """Elements, or their places, in order along the last axis."""
+    if dtype_kind(node.dtype) == "c":
+        # NaNs part numbers into four classes, within which the real part counts first
+        real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
+        bits = [cast(map_("isnan", [part]), np.uint8) for part in (real, imag)]
+        kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
+        places = _lexical([imag, real, kinds], descending, location)
+        return places if numbered else _along_rows(node, places)
+    # (which brings the kernel language along, and that all else)
+    call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
+    name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
+    return opaque(call, [_packed(node)], node.shape, kind, name, location)
+
+
+def _packed(node: Expr) -> Expr:
+    """The elements as they lie in memory, side by side: a view that has gaps, or steps back, is a copy."""
+    if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
+        return node
+    return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
+
+
+def _along_rows(node: Expr, places: Expr) -> Expr:
+    """Elements of each row at these places in it."""
+    steps = contiguous_strides(node.shape)
+    before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
+    return gather(node, [places], ((0, before, 0),), places.shape)
+
+
+def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
+    """Places in the order of the last key, where that is equal of the one before it, and so on."""
+    places = _ordered(keys[0], descending, True, location)
+    for key in keys[1:]:
+        nearer = _ordered(_along_rows(key, places), descending, True, location)
+        places = _along_rows(places, nearer)
+    return places
+
+
+def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
+    """Elements, or their places, in order along an axis (None: all in one)."""
+    location = start()
+    flat = ravel(a) if axis is None else a
+    which = 0 if axis is None else normalize_axis(axis, a.ndim)
+    with device(a.device):
+        rows = moveaxis(flat, which, -1)
+        return moveaxis(record(_ordered(expr_of(rows), descending, numbered, location)), -1, which)
+
+
+# -- order ------------------------------------------------------------------------------------------
+
+
+def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
+    """The elements, or with `numbered` their places: by the device's kernels, or NumPy's on the host."""
+    if order is None and is_sorted_here(a, axis):
+        return order_along(a, axis, bool(descending), numbered)
+    if not descending:
+        known = order is None and stable is None and (kind is None or kind in _KINDS)
+        # (the places in one row are taken over from NumPy where they are)
+        rows = isinstance(a, Array) and (a.ndim > 1 and axis is not None if numbered else a.ndim)
+        if known and rows and a.size and dtype_kind(a.dtype) in "biufc":
+            from weft.dsl.functions.host_loops import sort_on_host
+
+            location = start()
+            flat = ravel(a) if axis is None else a
+            which = normalize_axis(-1 if axis is None else axis, flat.ndim)
+            with device(a.device):
+                return record(sort_on_host(expr_of(flat), which, kind, numbered, location))
+        return on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)
+    backward = host_argsort if numbered else host_sort
+    return on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
+
+
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
+) -> Any:
+    """The elements in order along an axis, as `numpy.sort`; with `descending` the greatest come first, as in the array API.
+
+    On a GPU it is stable, by radix; NaNs are greater than everything.
+    """
+    return _put_in_order(False, a, axis, kind, order, stable, descending)
+
+
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
+) -> Any:
+    """The places of the elements in order along an axis, as `numpy.argsort`; with `descending` as in the array API.
+
+    On a GPU it is stable, by radix; NaNs are greater than everything.
+    """
+    return _put_in_order(True, a, axis, kind, order, stable, descending)
+
+
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """Places in the order of the last key, where that is equal of the one before it, and so on, as `numpy.lexsort`."""
+    separable = isinstance(keys, (Array, tuple, list))
+    several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
+    alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
+    if not alike or not all(is_sorted_here(key, axis) and key.device is several[0].device for key in several):
+        return on_host(np.lexsort, keys, axis)
+    location = start()
+    which = normalize_axis(axis, several[0].ndim)
+    with device(several[0].device):
+        nodes = [expr_of(moveaxis(key, which, -1)) for key in several]
+        return moveaxis(record(_lexical(nodes, False, location)), -1, which)
+
+
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """Elements so that those at `kth` are where a sort would have them, as `numpy.partition`: on a GPU all are."""
+    if order is not None or not is_sorted_here(a, axis):
+        return on_host(np.partition, a, kth, axis, kind, order)
+    _check_kth(a, kth, axis)
+    return order_along(a, axis, False, False)
+
+
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """Places of elements so that those at `kth` are where a sort would have them, as `numpy.argpartition`: on a GPU all are."""
+    if order is not None or not is_sorted_here(a, axis):
+        return on_host(np.argpartition, a, kth, axis, kind, order)
+    _check_kth(a, kth, axis)
+    return order_along(a, axis, False, True)
+
+
+def _check_kth(a: Array, kth: Any, axis: Any) -> None:
+    """Raise what NumPy raises for a place that there is not."""
+    n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
+    for place in np.atleast_1d(np.asarray(kth)).ravel():
+        if not -n <= place < n:
+            raise ValueError(f"kth(={place + n if place < 0 else place}) out of bounds ({n})")
+
+
+def host_sort(values: Any, axis: int, descending: bool) -> Any:
+    """NumPy's stable sort."""
+    if not descending:
+        return np.sort(values, axis, "stable")
+    return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
+
+
+def host_argsort(values: Any, axis: int, descending: bool) -> Any:
+    """NumPy's stable argsort."""
+    if not descending:
+        return np.argsort(values, axis, "stable")
+    return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)
+
+
+# -- methods -------------------------------------------------------------------------------------------
+
+
+def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
+    """Put the elements in order along an axis."""
+    normalize_axis(axis, self.ndim)
+    write(self, as_operand(sort(self, axis, kind, order, **options))[0])
+
+
+def partition_in_place(self: Array, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
+    """Put the elements in order as far as `numpy.ndarray.partition` does."""
+    normalize_axis(axis, self.ndim)
+    write(self, as_operand(partition(self, kth, axis, kind, order))[0])
+
+
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort"]

@@ -1,0 +1,127 @@
+"""sympy expressions as fused array functions: `weft.lambdify`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op
+from weft.dsl.arrays.again import apply
+from weft.dsl.arrays.array import Array
+from weft.dsl.functions.creation import asarray
+from weft.dsl.functions.joining import stack
+from weft.dsl.functions.manipulation import broadcast_arrays, reshape
+from weft.fusion import Program, entries_of, take_apart
+
+
+class SymbolicFunction:
+    """A function made of a sympy expression. Made by `weft.lambdify`."""
+
+    def __init__(self, symbols: Sequence[Any], expression: Any, wrt: Any = None) -> None:
+        self.symbols = tuple(symbols)
+        self.expression = expression
+        self.single = wrt is not None and not isinstance(wrt, (list, tuple))
+        self.wrt = () if wrt is None else (wrt,) if self.single else tuple(wrt)
+        self.entries = [entries_of(symbol) for symbol in self.symbols]
+        flat = [
+            s
+            for symbol, found in zip(self.symbols, self.entries, strict=True)
+            for s in (found[1] if found else [symbol])
+        ]
+        self.program: Program = take_apart(flat, expression, self.wrt)
+        self.__doc__ = f"{expression} of {', '.join(map(str, self.symbols))}."
+
+    def __repr__(self) -> str:
+        return f"<weft function of {', '.join(map(str, self.symbols))}: {self.expression}>"
+
+    def __call__(self, *values: Any) -> Any:
+        """The expression for arrays and numbers, which broadcast against one another."""
+        if len(values) != len(self.symbols):
+            raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
+        arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
+        found: list[Any] = []
+        for name, *operands in self.program.instructions:
+            match name:
+                case "symbol":
+                    found.append(arrays[operands[0]])
+                case "number":
+                    found.append(operands[0])
+                case _:
+                    found.append(_apply(name, [found[k] for k in operands]))
+        results = [found[k] for k in self.program.results]
+        value = self._shaped(results)
+        if not self.wrt:
+            return value
+        columns = [self._shaped([found[row[k]] for row in self.program.gradients]) for k in range(len(self.wrt))]
+        return value, columns[0] if self.single else tuple(columns)
+
+    def _parts(self, number: int, value: Any) -> list[Any]:
+        """An argument's value, or the values of the symbols that it stands for: those along its first axes."""
+        entries = self.entries[number]
+        if entries is None:
+            return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
+        shape, _ = entries
+        if isinstance(value, (list, tuple)) and len(shape) == 1 and len(value) == shape[0]:
+            return [v if isinstance(v, (Array, bool, int, float, complex)) else asarray(v) for v in value]
+        array = asarray(value)
+        if array.shape[: len(shape)] != shape:
+            raise ValueError(f"argument {number + 1} stands for symbols of shape {shape}: first axes of {array.shape}?")
+        return [array[index] for index in np.ndindex(*shape)]
+
+    def _shaped(self, results: list[Any]) -> Any:
+        """Results as the expression was given: alone, in a list or tuple, or as a matrix with its axes first."""
+        if isinstance(self.expression, (list, tuple)):
+            return type(self.expression)(results)
+        if self.program.shape is None:
+            return results[0]
+        parts = broadcast_arrays(*(asarray(r) for r in results))
+        return reshape(stack(parts), (*self.program.shape, *parts[0].shape))
+
+
+def _apply(name: str, operands: list[Any]) -> Any:
+    """A row of arrays; of Python numbers alone a Python number, which stays weak."""
+    if any(isinstance(operand, Array) for operand in operands):
+        return apply(name, *operands)
+    row = find_op(name)
+    function = getattr(np, row.ufunc) if row.ufunc else row.reference
+    assert function is not None
+    with np.errstate(all="ignore"):
+        return np.asarray(function(*operands)).item()
+
+
+def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
+    """A sympy expression as a function of arrays, recorded lazily and fused.
+
+    Parameters
+    ----------
+    symbols : sympy.Symbol or sequence of them
+        The function's arguments, in order. One that is itself a sequence of symbols, a matrix of them or a MatrixSymbol
+        is an array whose first axes run over them.
+    expression : sympy expression, Matrix, Array, or list or tuple of expressions
+        Parts that occur several times are computed once.
+    wrt : sympy.Symbol or sequence of them, optional
+        Give the derivatives by these as well, almost everywhere: steps have the derivative 0.
+
+    Returns
+    -------
+    SymbolicFunction
+        Called with arrays it returns the value: an array; a list or tuple of them; for a matrix or an array one whose
+        first axes are those. With `wrt` a pair: the value, and the derivative (a tuple of them where `wrt` is a sequence).
+
+    Raises
+    ------
+    TypeError
+        For a function that weft has no counterpart of.
+    NameError
+        For a symbol that is not an argument.
+
+    Examples
+    --------
+    >>> x, y = sympy.symbols("x y")
+    >>> f = weft.lambdify((x, y), sympy.sin(x) * y**2, wrt=(x, y))
+    >>> value, (by_x, by_y) = f(weft.linspace(0, 1, 5), 2.0)
+    """
+    given = tuple(symbols) if isinstance(symbols, (list, tuple)) else (symbols,)
+    return SymbolicFunction(given, expression, wrt)

@@ -1,0 +1,1 @@
+"""Tier 0: small work on host memory, done at the call."""

@@ -1,0 +1,600 @@
+"""Tier 0: small work on host memory, done at the call by NumPy's own functions on views of the arrays' memory.
+
+In: a NumPy function and operands. Out: its result, an array of weft's where NumPy makes an array, or `MISSED` where the
+work is too large, or an operand is pending, in the memory of another device, or of a kind that NumPy computes differently. Invariant: a result has the bits
+that recording the operation would give it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache, wraps
+from importlib import import_module
+from itertools import count
+from math import prod
+from types import EllipsisType, NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
+from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
+from weft.dsl.functions.products import multiply
+from weft.dsl.immediate.host_values import is_free, keep_written, overlaps, settled_values, values_of
+from weft.dsl.immediate.small_work import (
+    MOST_WHOLE,
+    WARNING,
+    WHOLE,
+    is_little,
+    limit_of,
+    most_picked,
+    reduce_whole,
+    stays_small,
+)
+from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
+from weft.fusion.run.expanded_rows import ExpandedRow
+from weft.fusion.run.primitives import primitive, uses_numpy
+from weft.runtime import IMMEDIATE, Device, default_device
+
+MISSED: Any = object()
+
+# Kinds of operands that NumPy takes as they are.
+_CODES = "?bBhHiIlLqQfdFD"
+NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in _CODES)})
+PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(code)) for code in _CODES)}
+
+
+def types_of(codes: Iterable[str]) -> int:
+    """Return a set of dtypes as a word: bit k stands for NumPy's type number k."""
+    return sum(1 << np.dtype(code).num for code in set(codes))
+
+
+COMMON = types_of(_CODES)  # dtypes with which NumPy's functions do what weft's do
+
+
+class Way(NamedTuple):
+    """How an op is done at the call.
+
+    Attributes
+    ----------
+    function : callable
+        NumPy's ufunc or operator, with the same bits for operands of `types`.
+    types : int
+        The dtypes that arrays may have for that, as `types_of` gives them.
+    loops : dict of int to ufunc
+        Compiled loops for other dtypes, by NumPy's number of the dtype that all arrays have; filled as they are used.
+    op : OpDef or None
+        None where there are no such loops.
+    inputs : int
+        How many operands it has; 0 where that is not known.
+    table : int
+        The address of the op's table of inner loops; 0 where it has none.
+    """
+
+    function: Callable[..., Any]
+    types: int
+    loops: dict[int, Any]
+    op: OpDef | None
+    inputs: int = 0
+    table: int = 0
+
+
+@cache
+def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
+    """Return how `op` is done at the call, as NumPy's `operator` or its ufunc."""
+    types = 0
+    if op.ufunc and op.name != "power":  # (of integers and floats it is one of floats)
+        types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
+    function = operator or getattr(np, op.ufunc or "", None)
+    table = loops_of(op.name).buffer_info()[0]
+    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity, table)  # type: ignore[arg-type]
+
+
+@cache
+def _loops_of(op: str) -> dict[int, Any]:
+    return {}
+
+
+@cache
+def loops_of(op: str) -> array[int]:
+    """Return the words of an op's inner loops (`inner_loops`), which are noted once native code calls them."""
+    return array("q", [0] * 128)
+
+
+def plainly(function: Callable[..., Any]) -> Way:
+    """Return how a function is done at the call that is NumPy's for all common dtypes."""
+    return Way(function, COMMON, {}, None)
+
+
+def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> Any:
+    """Return an op of the operands, or `MISSED`.
+
+    Parameters
+    ----------
+    way : Way
+    operands : iterable
+    home : Device, optional
+        Where the result goes if no operand is a weft array.
+    """
+    place: Device | None = None
+    limit, given, shape, alike = IMMEDIATE[0], [], None, True
+    for value in operands:
+        kind = type(value)
+        if kind is Array or kind is np.ndarray:
+            values = settled_values(value) if kind is Array else value
+            if values is None or values.size > limit or not (COMMON >> values.dtype.num) & 1:
+                return MISSED
+            alike = alike and bool((way.types >> values.dtype.num) & 1)
+            if kind is Array:
+                own = value._home or value._storage.device
+                if place is not None and own is not place:
+                    return MISSED
+                place = own
+            if shape is not None and shape != values.shape and not stays_small(shape, values.shape, limit):
+                return MISSED
+            shape = values.shape
+            given.append(values)
+        elif kind in NUMBERS:
+            given.append(value)
+        else:
+            return MISSED
+    place = place or home
+    if place is None or (shape is None and not limit):
+        return MISSED
+    if shape is None:  # numbers alone
+        alike = all((way.types >> np.result_type(value).num) & 1 for value in given)
+    LOOKS[0] += 1
+    _note()
+    if alike:
+        return hand_out(way.function(*given), place)
+    return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
+
+
+def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
+    """Return an op of NumPy's arrays and numbers by its compiled loop."""
+    try:
+        found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
+    except Exception as error:
+        if not import_module("weft.fusion.run.tiers").is_optimizers(error):
+            raise
+        return MISSED  # (what cannot be compiled is recorded, and has a net)
+    if found is None:
+        return MISSED
+    function, casts = found
+    typed = [value if cast is None else cast(value) for value, cast in zip(given, casts, strict=True)]
+    return hand_out(function(*typed), home)
+
+
+@lru_cache(maxsize=1024)
+def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    """Return the loop of an op for these dtypes and weak numbers, and what casts each operand to it."""
+    op = find_op(name)
+    try:
+        loop, dtype = resolve_dtypes(op, kinds)
+    except TypeError:
+        return None
+    if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
+        return None
+    whole = name == "power" and dtype.kind in "iu"  # (exact; beside a float it is one of floats)
+    function = np.power if whole else primitive(name, loop, dtype)
+    if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
+        _loops_of(name).setdefault(loop[0].num, function)
+        import_module("weft.dsl.immediate.inner_loops").note_loop(name, function, loop[0], compiled=True)
+    casts = [
+        own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
+        for kind, own in zip(kinds, loop, strict=True)
+    ]
+    for row in (function, *casts):
+        if isinstance(row, ExpandedRow):
+            row.when_compiled = _find_loop.cache_clear
+    return function, tuple(casts)
+
+
+_WEAK = frozenset({bool, int, float, complex})
+
+
+def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
+    """Return an op of operands of which none needs to be a weft array, or `MISSED`."""
+    home = default_device()
+    return attempt(way, operands, home) if home.small_on_host else MISSED
+
+
+# Calls after which native code takes over where it is in the disk cache, after which it is compiled where it is not, and
+# how many there are between two looks at whether it is.
+ENOUGH, COMPILED, BETWEEN = 100, 1000, 500
+_calls = count(1)
+
+
+def _note() -> None:
+    """Count what is done in Python."""
+    number = next(_calls)
+    if number == ENOUGH or not number % BETWEEN:
+        import_module("weft.dsl.immediate.native_immediate").quicken(compiling=number >= COMPILED)
+
+
+# Elements, for each of the limit, up to which NumPy writes a result into an array: recording the write takes as long.
+_WRITTEN = 4
+
+
+def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
+    """Write an op of the operands into an array in host memory; whether that could be done."""
+    if type(target) is not Array or not IMMEDIATE[0] or recording.held:
+        return False
+    values, limit = settled_values(target), _WRITTEN * IMMEDIATE[0]
+    if values is None or not values.flags.writeable:
+        return False
+    given = [settled_values(value) if type(value) is Array else value for value in operands]
+    arrays = [value for value in given if type(value) is np.ndarray]
+    if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):
+        return False
+    if any(each.size > limit or not (COMMON >> each.dtype.num) & 1 for each in (values, *arrays)):
+        return False
+    if any(type(value) is Array and value.device is not target.device for value in operands) or not is_free(target):
+        return False
+    function = way.function
+    if not all((way.types >> each.dtype.num) & 1 for each in arrays):
+        even = len(arrays) == way.inputs and all(each.dtype == values.dtype for each in arrays)
+        found = _find_loop(way.op.name, (values.dtype,) * way.inputs) if even and way.op is not None else None
+        if found is None or any(found[1]) or not target.device.host_math:
+            return False
+        function = found[0]
+    LOOKS[0] += 1
+    _note()
+    function(*given, out=values)
+    keep_written(target, values)
+    return True
+
+
+def number_of_scalar(scalar: Scalar) -> Any:
+    """Return the value of a 0-d result as NumPy's scalar, once it is there; else None."""
+    values = values_of(scalar) if IMMEDIATE[0] else None
+    if values is None:
+        return None
+    LOOKS[0] += 1
+    return values[()]
+
+
+def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
+    """Return what a NumPy function gave, its arrays as weft's; views of the `given` arrays share their storages."""
+    kind = type(result)
+    if kind is np.ndarray:
+        if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
+            return result
+        base = result.base
+        if base is not None:
+            for values, array in given:
+                if result is values:
+                    return array
+                if base is values or base is values.base:
+                    return array if type(array) is Scalar and not result.shape else seen(array, result)
+        elif given and any(result is values for values, _ in given):
+            return next(array for values, array in given if result is values)
+        if base is None and result.flags.c_contiguous:
+            return born(result, home)
+        return adopt_result(result, base, home)
+    if kind is tuple or kind is list:
+        return kind([hand_out(each, home, given) for each in result])
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*[hand_out(each, home, given) for each in result])
+    return result
+
+
+def finish(result: Any, home: Device, *operands: Any) -> Any:
+    """Return what `hand_out` does of a function of these operands, small arrays and sequences of them."""
+    flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
+    found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
+    return hand_out(result, home, found)
+
+
+def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
+    """Return an argument as NumPy takes it; `MISSED` where it is no small one.
+
+    What is pending of few elements is evaluated. `found` gets the arrays; `left` elements are few.
+    """
+    kind = type(value)
+    if kind in PLAIN:
+        return value if kind is not type or _is_common(value) else MISSED
+    if kind is Array or kind is Scalar:
+        if value.size > left or not (COMMON >> value.dtype.num) & 1:
+            return MISSED
+        if value._home is None and value._storage.device.name == "cpu":
+            if recording.held and value._storage.buffer is None:
+                return MISSED  # (what a function has begun to record, it goes on recording)
+            realise(value._storage)
+        values = values_of(value)
+        if values is None or (found and value.device is not found[0][1].device):
+            return MISSED
+        found.append((values, value))
+        return values
+    if kind is np.ndarray:
+        return value if value.size <= left and (COMMON >> value.dtype.num) & 1 else MISSED
+    if kind is tuple or kind is list:
+        if len(value) > left:
+            return MISSED
+        if not recording.held:  # (together, not one after the other)
+            pending = [each._storage for each in value if type(each) is Scalar]
+            evaluate([each for each in pending if each.device.name == "cpu"])
+        taken = []
+        for each in value:
+            taken.append(take_host(each, found, left))
+            if taken[-1] is MISSED:
+                return MISSED
+        return kind(taken)
+    return MISSED
+
+
+def _is_common(dtype: Any) -> bool:
+    """Whether what stands for a dtype is one with which NumPy's functions do what weft's do."""
+    try:
+        return bool((COMMON >> np.dtype(dtype).num) & 1)
+    except TypeError:
+        return False
+
+
+def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
+    """Return a NumPy function of small arrays, whatever they hold; `MISSED` where they are not small."""
+    if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
+        _note()
+        return product
+    limit = limit_of(name, arguments, options)
+    if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
+        values = values_of(array)
+        if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
+            LOOKS[0] += 1
+            _note()
+            return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
+        alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
+        if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
+            return number
+    found: list[tuple[np.ndarray, Array]] = []
+    given = take_host(arguments, found, limit)
+    if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
+        return MISSED
+    named = {}
+    for key, value in options.items():
+        if key == "out" and type(value) is Array:
+            values = values_of(value)
+            if values is None or not is_free(value) or values.size > limit:
+                return MISSED
+            named[key] = values
+            found.append((values, value))
+            continue
+        taken = named[key] = take_host(value, found, limit)
+        if (
+            taken is MISSED
+            or (key == "dtype" and value is not None and not _is_common(value))
+            or key in ("device", "like", "where", "subok")
+        ):
+            return MISSED
+        if key == "descending" or (key == "order" and value not in (None, "C")):
+            return MISSED
+    if name in WARNING and not all(values.size for values, _ in found):
+        return MISSED
+    if not found or not is_little(name, [values.shape for values, _ in found], limit):
+        return MISSED
+    LOOKS[0] += 1
+    _note()
+    result = function(*given, **named)
+    if "out" in named and type(options["out"]) is Array:
+        keep_written(options["out"], named["out"])
+    return hand_out(result, found[0][1].device, found)
+
+
+def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
+    """Return a reduction of all elements of an array that is not small; None where that is no little work."""
+    if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
+        return None
+    with np.errstate(all="ignore"):
+        number = reduce_whole(name, values)
+    LOOKS[0] += number is not None
+    return number
+
+
+def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
+    """Whether a function is called of one array, and at most one number and an axis beside it."""
+    return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
+        not options or (len(options) == 1 and type(options.get("axis")) is int)
+    )
+
+
+# Functions that take an order of the axes in memory last, and the orders in which results are not made at once.
+_ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
+_ORDERS = ("F", "A", "K", "f", "a", "k")
+_BY_BLAS = frozenset({"dot", "matmul"})
+
+
+def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a function of weft's that lets NumPy's do what is little work."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if IMMEDIATE[0]:
+            found = call_small(numpys, arguments, options, name)
+            if found is not MISSED:
+                return found
+        return own(*arguments, **options)
+
+    return called
+
+
+def show(array: Array, key: Any) -> Any:
+    """Return ``array[key]`` of an array in host memory; `MISSED` where that takes more."""
+    values = values_of(array)
+    if values is None or not _is_basic(key):
+        return MISSED
+    return seen(array, values[key])
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether an index is one of integers, slices, None and an ellipsis."""
+    kind = type(key)
+    if kind is tuple:
+        return all(type(item) in BASIC for item in key)
+    return kind in BASIC
+
+
+BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.intp})
+
+
+def seen(array: Array, result: Any) -> Any:
+    """Return a NumPy view of an array's memory as an array that shares its storage; anything else as it is."""
+    _note()
+    if type(result) is not np.ndarray:
+        LOOKS[0] += 1
+        return result
+    alone = result.flags.writeable or overlaps(result.shape, result.strides)
+    view = object.__new__(Array if alone else ReadOnly)
+    view._storage, view._values, view._home = array._storage, result, None
+    return view
+
+
+def put(array: Array, key: Any, value: Any) -> bool:
+    """Set elements of an array in host memory at once; whether that could be done."""
+    limit, kind = IMMEDIATE[0], type(value)
+    if not limit or type(array) is not Array:
+        return False
+    values = values_of(array)
+    if values is None and array._view is None and _is_uniform(array._storage):
+        key = key if _is_basic(key) else take_host(key, [], limit)
+        if key is MISSED or _picked(array.shape, key) > limit:
+            return False
+        values = _fill(array)
+    storage = array._storage
+    if values is None and storage.epoch is not recording.epoch and storage.device.name == "cpu" and not recording.held:
+        realise(storage)  # (nothing that is recorded now fuses with it)
+        values = values_of(array)
+    if values is None or not is_free(array):
+        if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
+            return False
+        values = values_of(array)
+        if values is None or not is_free(array):
+            return False
+    if kind is list or kind is tuple:
+        value = take_host(value, [], limit)
+        if value is MISSED:
+            return False
+        value = np.asarray(value)
+        kind = np.ndarray
+    if kind is Array:
+        if (array._home or array._storage.device) is not (value._home or value._storage.device):
+            return False
+        value = settled_values(value)
+        if value is None or value.size > limit:
+            return False
+    elif kind is np.ndarray:
+        if value.size > limit or not (COMMON >> value.dtype.num) & 1:
+            return False
+    elif kind not in NUMBERS:
+        return False
+    if not _casts(value, values.dtype):
+        return False
+    if not _is_basic(key):
+        key = take_host(key, [(values, array)], limit)
+        if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
+            return False
+    elif values.size > limit:
+        part = values[key]
+        if type(part) is np.ndarray:
+            if part.size > limit:
+                return False
+            part[...] = value
+            return True
+    values[key] = value
+    keep_written(array, values)
+    return True
+
+
+def pick(array: Array, key: Any) -> Any:
+    """Return ``array[key]`` of an index with arrays in it, where it takes few elements; else `MISSED`."""
+    limit = IMMEDIATE[0]
+    values = values_of(array)
+    if values is None and array.size <= limit:
+        values = take_host(array, [], limit)
+    if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
+        return MISSED
+    most = most_picked(array, key)
+    taken = values_of(key) if type(key) is Array and key.size <= most and key.device is array.device else None
+    if taken is None:
+        taken = take_host(key, [(values, array)], limit)
+    if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
+        return MISSED
+    LOOKS[0] += 1
+    return hand_out(values[taken], array.device, ((values, array),))
+
+
+def _picked(shape: tuple[int, ...], key: Any) -> int:
+    """Count the elements that an index takes."""
+    parts = key if type(key) is tuple else (key,)
+    if 0 < len(parts) <= len(shape) and all(type(part) is np.ndarray and part.dtype.kind in "iu" for part in parts):
+        if all(part.shape == parts[0].shape for part in parts):
+            return parts[0].size * prod(shape[len(parts) :])
+    # (elements without bytes)
+    return int(np.ndarray(shape, "V0")[key].size)
+
+
+def _fill(array: Array) -> np.ndarray | None:
+    """Give memory to a new array, all elements of it alike, that nobody has written to yet. Returns its elements.
+
+    Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
+    """
+    storage, node = array._storage, array._storage.expr
+    if not array.size or node is None:
+        return None
+    buffer = storage.device.allocate(node.nbytes)
+    buffer.origin = node.location
+    if storage.expr is not node:
+        return None  # another thread has written to it
+    storage.buffer = buffer
+    storage.expr = storage.epoch = None
+    values = values_of(array)
+    if values is not None and node.kind == "constant":
+        values.fill(constant_value(node))
+    return values
+
+
+def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
+    """Set the elements in host memory that a mask of the array's shape takes; whether that could be done.
+
+    What the mask and the value are computed from is evaluated.
+    """
+    if not IMMEDIATE[0] or recording.held or type(array) is not Array:
+        return False
+    if mask.shape != array.shape or array.device.name != "cpu":
+        return False
+    kind = type(value)
+    if kind not in NUMBERS and (kind not in (Array, np.ndarray) or value.ndim != 1):
+        return False
+    if not _casts(value if kind in NUMBERS else value.dtype, array.dtype):
+        return False
+    values = values_of(array)
+    if values is None and array._view is None and _is_uniform(array._storage):
+        values = _fill(array)
+    if values is None:
+        return False
+    evaluate([each._storage for each in (mask, value) if type(each) is Array and each._home is None])
+    given = [values_of(each) if type(each) is Array else each for each in (mask, value)]
+    if not is_free(array) or not values.flags.writeable or given[0] is None or given[1] is None:
+        return False
+    values[given[0]] = given[1]
+    return True
+
+
+def _is_uniform(storage: Storage) -> bool:
+    """Whether a storage is new host memory, yet to be filled with one value."""
+    node = storage.expr
+    return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
+
+
+def _casts(value: Any, dtype: np.dtype) -> bool:
+    """Whether NumPy casts a value that is assigned as weft does: not floats to integers, which saturate."""
+    kind = np.result_type(value).kind
+    return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
+
+
+def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
+    """Return a new array that a NumPy function makes, if it is a small one in host memory; else None."""
+    home = default_device()
+    if size > IMMEDIATE[0] or not home.small_on_host:
+        return None
+    return born(function(*arguments), home)

@@ -1,0 +1,41 @@
+"""Inner loops of ops, which native code calls itself.
+
+In: NumPy's ufunc of an op, or a compiled one, and a dtype. Out: a table of words for each op: how many operands it has, then an entry
+for each dtype's number. Invariant: an entry is empty, or its loop has the op's bits.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from weft.dsl.immediate.at_call import loops_of
+from weft.runtime import find_inner_loop
+
+# An entry: the dtype of the operands and of the result, the loop, its data, bytes of an operand and a result, whether it was compiled.
+OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED = range(7)
+HEAD, ENTRY = 1, 7
+MOST = np.dtype("D").num  # the last dtype's number
+_DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
+
+
+def note_numpys(name: str, ufunc: np.ufunc, types: int) -> None:
+    """Enter NumPy's loops for operands of the dtypes whose numbers are bits of `types`."""
+    for number, dtype in _DTYPES.items():
+        if (types >> number) & 1:
+            note_loop(name, ufunc, dtype)
+
+
+def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
+    """Enter a ufunc's loop for operands of a dtype in the table of an op."""
+    dtype = np.dtype(dtype.char)
+    found = find_inner_loop(ufunc, dtype)
+    if found is None or found[2].num > MOST:
+        return
+    loop, data, result = found
+    table, begin = loops_of(name), HEAD + ENTRY * dtype.num
+    table[0] = ufunc.nin
+    # (NumPy keeps its dtypes as long as the process lives)
+    entry = [id(dtype), id(result), loop, data, dtype.itemsize, result.itemsize, int(compiled)]
+    table[begin : begin + ENTRY] = array("q", entry)

@@ -1,0 +1,218 @@
+"""Elements that are read and set in native code, without NumPy: loops over elements do little else.
+
+In: the builtin that shows or sets parts of an array. Out: one that comes first: it takes an element of an array of real numbers in
+host memory by integers, as the scalar that NumPy makes of it, or sets it to a number of the same type, or to one of Python's that
+its type has; it passes on everything else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.immediate.host_values import DATA
+from weft.dsl.immediate.native_objects_text import COUNT, ITEMS, LENGTHS
+from weft.dsl.immediate.native_operands_text import OperandText
+from weft.fusion import Storage
+from weft.runtime import HEADER, IMMEDIATE, Buffer, Builtin, CompileError, Text, python_function, slots_of
+
+NAME = "weft_element"
+_STRIDES = DATA + 24
+_ALLOCATE = 304  # where a type has the function that makes its objects
+_FUNCTIONS = ("PyLong_AsLongLongAndOverflow", "Py_IncRef")
+_OBJECTS: dict[str, Any] = {
+    "Array": Array,
+    "int": int,
+    "tuple": tuple,
+    "float": float,
+    "None": None,
+    "double": np.float64,
+    "long": np.int64,
+}
+_OWN = ("allocate", "dtypes", "next", "bound", "looks", "limit")
+# What is known of a dtype by its number: itself, its scalars' type, their bytes, the integers that it has.
+_ENTRY = 5
+_KNOWN = [np.dtype(code) for code in "bBhHiIlLqQfd"]
+_MOST = np.dtype("d").num
+
+
+@cache
+def _dtypes() -> array[int]:
+    words = array("q", [0] * (_ENTRY * (_MOST + 1)))
+    for dtype in _KNOWN:
+        least, most = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (0, -1)
+        begin = _ENTRY * dtype.num
+        words[begin : begin + _ENTRY] = array(
+            "q", [id(dtype), id(dtype.type), dtype.itemsize, least, min(most, 2**63 - 1)]
+        )
+    return words
+
+
+def put_elements_first(following: Builtin) -> Builtin:
+    """Return a builtin that reads or sets lone elements, and calls `following` for all else.
+
+    Raises
+    ------
+    CompileError
+        Where native code cannot be made, or does not know NumPy's scalars.
+    """
+    for dtype in _KNOWN:
+        probe = dtype.type(1)
+        if ctypes.string_at(id(probe) + HEADER, dtype.itemsize) != probe.tobytes():
+            raise CompileError("native code does not know this NumPy's scalars")
+    allocate = {ctypes.c_int64.from_address(id(dtype.type) + _ALLOCATE).value for dtype in _KNOWN}
+    if len(allocate) != 1:
+        raise CompileError("native code does not know this NumPy's types")
+    objects = (*_OBJECTS.values(), *_KNOWN, _dtypes(), following, following.table, LOOKS, IMMEDIATE)
+    words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values()), *allocate, _dtypes().buffer_info()[0]]
+    words += [following.address, id(following.table), LOOKS.buffer_info()[0], IMMEDIATE.buffer_info()[0]]
+    return Builtin(NAME, element_text(), words, objects)
+
+
+@cache
+def element_text() -> str:
+    """LLVM text of ``call(array, key)`` and ``call(array, key, value)``."""
+    at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
+    return _Element(at).text()
+
+
+class _Element(OperandText):
+    def __init__(self, at: dict[str, int]) -> None:
+        self._at = at
+        self._t = t = Text()
+        self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
+        self._home, self._overflow, self._offset = (t.new(f"alloca {kind}") for kind in ("ptr", "i32", "i64"))
+        t.do(f"store ptr null, ptr {self._home}")
+        t.store("0", self._offset, 0)
+
+    def text(self) -> str:
+        """All of it."""
+        t, known = self._t, self._known
+        sets = t.new("icmp eq i64 %count, 3")
+        t.branch(f"or i1 {sets}, {t.new('icmp eq i64 %count, 2')}", "some", "give.up")
+        t.label("some")
+        first = t.load("%given", 0, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", "array", "give.up")
+        t.label("array")
+        values = self._values("element", first)
+        number = self._number("native", values)
+        t.branch(f"icmp ule i64 {number}, {_MOST}", "usual", "give.up")
+        t.label("usual")
+        entry = t.at(known["dtypes"], t.new(f"mul i64 {number}, {_ENTRY}"))
+        self._check(t.load(entry, 0, "ptr"), "known", "give.up")
+        self._kind, self._bytes = t.load(entry, 1, "ptr"), t.load(entry, 2)
+        self._least, self._greatest = t.load(entry, 3), t.load(entry, 4)
+        place = self._place(values)
+        t.branch(f"icmp eq i1 {sets}, 1", "set", "get")
+        self._get(place)
+        self._set_to(first, values, place)
+        t.label("give.up")
+        result = t.new(f"tail call ptr {known['next']}(ptr {known['bound']}, ptr %given, i64 %count, ptr %names)")
+        t.do(f"ret ptr {result}")
+        return t.end()
+
+    def _place(self, values: str) -> str:
+        """The address of the element that a key says: an integer, or a tuple of one for each axis."""
+        t, known = self._t, self._known
+        key = t.load("%given", 1, "ptr")
+        kind = self._type(key)
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", "several", "single")
+        t.label("several")
+        count, items = self._word(key, COUNT, "i64"), t.new(f"getelementptr i8, ptr {key}, i64 {ITEMS}")
+        t.do("br label %items")
+        t.label("single")
+        alone = t.at("%given", 1)
+        t.do("br label %items")
+        t.label("items")
+        count = t.new(f"phi i64 [ {count}, %several ], [ 1, %single ]")
+        items = t.new(f"phi ptr [ {items}, %several ], [ {alone}, %single ]")
+        t.branch(f"icmp eq i64 {count}, {self._axes(values)}", "all", "give.up")
+        t.label("all")
+        lengths, strides = self._word(values, LENGTHS), self._word(values, _STRIDES)
+        k = t.begin_loop("axis", count)
+        index = self._integer("axis", t.load(items, k, "ptr"))
+        length = t.load(lengths, k)
+        back = t.new(f"select i1 {t.new(f'icmp slt i64 {index}, 0')}, i64 {length}, i64 0")
+        behind = t.new(f"add i64 {index}, {back}")
+        t.branch(f"icmp ult i64 {behind}, {length}", "axis.in", "give.up")
+        t.label("axis.in")
+        step = t.new(f"mul i64 {behind}, {t.load(strides, k)}")
+        t.store(t.new(f"add i64 {t.load(self._offset, 0)}, {step}"), self._offset, 0)
+        t.end_loop("axis")
+        return t.new(f"getelementptr i8, ptr {self._word(values, DATA)}, i64 {t.load(self._offset, 0)}")
+
+    def _integer(self, name: str, thing: str) -> str:
+        """The value of one of Python's integers or of an int64; to ``give.up`` for anything else."""
+        t, known = self._t, self._known
+        kind = self._type(thing)
+        t.branch(f"icmp eq ptr {kind}, {known['int']}", f"{name}.int", f"{name}.other")
+        t.label(f"{name}.other")
+        t.branch(f"icmp eq ptr {kind}, {known['long']}", f"{name}.long", "give.up")
+        t.label(f"{name}.long")
+        long = self._word(thing, HEADER, "i64")
+        t.do(f"br label %{name}.value")
+        t.label(f"{name}.int")
+        read = f"call i64 {known['PyLong_AsLongLongAndOverflow']}(ptr {thing}, ptr {self._overflow})"
+        value, wrong = t.new(read), t.new(f"load i32, ptr {self._overflow}")
+        t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.value", "give.up")
+        t.label(f"{name}.value")
+        return t.new(f"phi i64 [ {value}, %{name}.int ], [ {long}, %{name}.long ]")
+
+    def _get(self, place: str) -> None:
+        t, known = self._t, self._known
+        t.label("get")
+        made = t.new(f"call ptr {known['allocate']}(ptr {self._kind}, i64 0)")
+        t.branch(f"icmp eq ptr {made}, null", "made", "made.set")
+        t.label("made.set")
+        t.store(t.new(f"add i64 {t.load(known['looks'], 0)}, 1"), known["looks"], 0)
+        self._copy("read", place, t.new(f"getelementptr i8, ptr {made}, i64 {HEADER}"))
+        t.label("made")
+        t.do(f"ret ptr {made}")
+
+    def _copy(self, name: str, place: str, target: str) -> None:
+        """The bytes of an element; on to ``made`` or ``written``."""
+        t, sizes = self._t, (1, 2, 4, 8)
+        listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
+        t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")
+        for size in sizes:
+            t.label(f"{name}.{size}")
+            t.do(f"store i{8 * size} {t.new(f'load i{8 * size}, ptr {place}, align 1')}, ptr {target}, align 1")
+            t.do(f"br label %{'made' if name == 'read' else 'written'}")
+
+    def _set_to(self, first: str, values: str, place: str) -> None:
+        t, known = self._t, self._known
+        t.label("set")
+        t.branch(f"icmp sgt i64 {t.load(known['limit'], 0)}, 0", "set.on", "give.up")
+        t.label("set.on")
+        self._is_free("set", first, values)
+        thing = t.load("%given", 2, "ptr")
+        kind = self._type(thing)
+        same, is_float = (t.new(f"icmp eq ptr {kind}, {each}") for each in (self._kind, known["float"]))
+        double = t.new(f"icmp eq ptr {self._kind}, {known['double']}")
+        t.branch(f"or i1 {same}, {t.new(f'and i1 {double}, {is_float}')}", "set.same", "set.other")
+        t.label("set.same")
+        alike = t.new(f"getelementptr i8, ptr {thing}, i64 {HEADER}")
+        t.do("br label %write")
+        t.label("set.other")
+        value = self._integer("value", thing)
+        t.branch(f"icmp eq i1 {double}, 1", "set.rounded", "set.whole")
+        t.label("set.rounded")
+        t.do(f"store double {t.new(f'sitofp i64 {value} to double')}, ptr {self._offset}")
+        t.do("br label %write")
+        t.label("set.whole")
+        inside = [t.new(f"icmp sge i64 {value}, {self._least}"), t.new(f"icmp sle i64 {value}, {self._greatest}")]
+        t.store(value, self._offset, 0)  # (its lowest bytes come first)
+        t.branch(f"and i1 {inside[0]}, {inside[1]}", "write", "give.up")
+        t.label("write")
+        source = t.new(
+            f"phi ptr [ {alike}, %set.same ], [ {self._offset}, %set.rounded ], [ {self._offset}, %set.whole ]"
+        )
+        self._copy("write", source, place)
+        t.label("written")
+        t.do(f"call void {known['Py_IncRef']}(ptr {known['None']})")
+        t.do(f"ret ptr {known['None']}")

@@ -1,0 +1,237 @@
+"""Tier 0 in native code: `immediate.attempt`, `show` and `put` for what is usual.
+
+In: a Python function, and NumPy's function that does the same on NumPy arrays. Out: a builtin that calls NumPy's where all operands are
+small and in host memory, and the Python function otherwise. Invariant: which of the two ran cannot be told from the result.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
+from types import FunctionType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OPS, find_op
+from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.arrays.methods import AT_ONCE
+from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
+from weft.dsl.functions.own_names import OWN
+from weft.dsl.immediate.at_call import BASIC, COMMON, Way, plainly, way_of
+from weft.dsl.immediate.inner_loops import note_numpys
+from weft.dsl.immediate.native_elements import put_elements_first
+from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
+from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
+from weft.dsl.immediate.native_operands_text import Mode
+from weft.dsl.immediate.small_work import BROADCASTING, GROWING, WARNING
+from weft.dsl.script.numpy_face import WrappedFunction
+from weft.runtime import (
+    IMMEDIATE,
+    Builtin,
+    CompileError,
+    OptimizerWarning,
+    is_kept,
+    put_call,
+    put_operators,
+    python_function,
+    setting,
+    warn_user,
+)
+
+
+def make_immediate(
+    mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
+) -> Builtin:
+    """Return a builtin that calls NumPy's function where it can, and `slow` elsewhere.
+
+    Parameters
+    ----------
+    mode : Mode
+    way : Way or None
+        None where the arguments say which.
+    slow : callable
+        The same in Python.
+    table : mapping, optional
+        For ``PROTOCOL`` the `Way` of each ufunc, for ``SHOW`` and ``PUT`` the types that basic indices have.
+
+    Raises
+    ------
+    CompileError
+        Where native code cannot be made.
+    """
+    function, types, loops = way[:3] if way is not None else (None, 0, {})
+    objects = (*SHARED.values(), function, loops, table or {}, slow)
+    addresses = [IMMEDIATE.buffer_info()[0], LOOKS.buffer_info()[0]]
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode)]
+    name = getattr(slow, "__name__", "method")
+    text = f"{name}{_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
+    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS), name, text)
+
+
+def _signature(function: Callable[..., Any]) -> Signature:
+    """Return a signature as Python reads it from a text: without types, and with None for defaults that have no literal."""
+    usual = (NoneType, bool, int, float, str, tuple)
+    return Signature(
+        [
+            each.replace(
+                annotation=Parameter.empty,
+                default=each.default if each.default is Parameter.empty or isinstance(each.default, usual) else None,
+            )
+            for each in signature(function).parameters.values()
+        ]
+    )
+
+
+# Functions and methods whose results may be views.
+_VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
+_PRODUCTS = ("dot", "matmul", "inner")
+_BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}
+# Functions and methods of one array and axes, with one new array or a number.
+_PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
+# Builtins in the place of methods, and what they call where the work is not small.
+INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}
+_installing = threading.Lock()
+_failed: list[Exception] = []
+
+
+def quicken(compiling: bool = False) -> None:
+    """Put native code in the place of what does small work in Python, once it is in the disk cache.
+
+    With `compiling` it is compiled where it is not, which takes some 40 ms. Where that fails a warning tells of it, once.
+
+    Raises
+    ------
+    CompileError
+        Where native code cannot be made, with ``WEFT_STRICT=1``.
+    """
+    if INSTALLED or _failed or not (compiling or is_kept(immediate_text())):
+        return
+    try:
+        with _installing:
+            if not INSTALLED:
+                _install()
+    except (CompileError, MemoryError) as error:
+        _failed.append(error)
+        tell_of_python(error)
+
+
+def tell_of_python(error: Exception) -> None:
+    """Warn that what native code would do stays in Python; raise `error` with ``WEFT_STRICT=1``."""
+    if setting("strict"):
+        raise error
+    warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
+
+
+def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
+    """Whether Python can call a method's code for an operator: of two operands, no comparison, with a reflected form in native code."""
+    if name in ("__getitem__", "__setitem__"):
+        return True
+    plain = f"__{name[3:]}" if name[2] in "ir" and f"__{name[3:]}" in methods else name
+    return f"__r{plain[2:]}" in methods
+
+
+def _mode_of(name: str) -> Mode | None:
+    """Return how a function of arrays is done, by its name; None where it stays in Python."""
+    if name in GROWING | WARNING and name not in _PLAIN:
+        return None
+    kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
+    return next((mode for names, mode in kinds if name in names), Mode.SMALL)
+
+
+def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """Return native code for a function of weft's that NumPy's of its name does where arrays are small."""
+    mode = _mode_of(name)
+    if mode is None:
+        return slow
+    builtin = make_immediate(mode, plainly(getattr(np, name)), slow)
+    if name in _BY_LOOPS:
+        builtin = put_loops_first(builtin, _BY_LOOPS[name])
+    return builtin.call
+
+
+# Ufuncs that fold in native code.
+_FOLDS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+
+
+def _quicken_folds() -> None:
+    """Put native code in the place of what ufuncs do along axes, also in scripts."""
+    new = {}
+    for ufunc in map(find_ufunc, _FOLDS):
+        for name in ("accumulate", "reduce"):
+            slow = getattr(ufunc, name)
+            way = Way(getattr(ufunc.immediate.function, name), ufunc.immediate.types, {}, None)
+            new[slow] = make_immediate(Mode.SMALL, way, slow).call
+            setattr(ufunc, name, new[slow])
+    scripts = sys.modules.get("weft.dsl.script.script_function")
+    if scripts is not None:
+        scripts.replace_own(new)
+
+
+def _install() -> None:
+    made: list[tuple[type, str, Builtin]] = []
+
+    def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
+        if (kind, name) not in INSTALLED:
+            # (a method in Python, or native code that records)
+            slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
+            builtin = make_immediate(mode, way, slow, table)
+            INSTALLED[kind, name] = builtin, slow
+            if mode in MODES and (way is None or way.table or mode is Mode.PRODUCT):
+                builtin = put_loops_first(builtin, mode, way.table if way is not None else 0, table)
+            made.append((kind, name, builtin))
+
+    for row in OPS.values():
+        ufunc = getattr(np, row.ufunc or "", None)
+        if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
+            note_numpys(row.name, ufunc, way_of(row).types)
+    for row in OPS.values():
+        name = row.dunder
+        if not name:
+            continue
+        if name == "pow":  # (Python has one object for the number 2)
+            add(Array, "__pow__", Mode.SQUARE, way_of(find_op("square")))
+            continue
+        way = way_of(row, getattr(operator, f"__{name}__"))
+        if way.op is None:
+            continue
+        add(Array, f"__{name}__", Mode.CALL, way)
+        if f"__r{name}__" in vars(Array):
+            add(Array, f"__r{name}__", Mode.REFLECTED, way)
+            written = way_of(row, getattr(operator, f"__i{name}__"))
+            add(Array, f"__i{name}__", Mode.IN_PLACE, Way(written.function, written.types, {}, None, 0, way.table))
+    basic = dict.fromkeys(BASIC, 1)
+    add(Array, "__getitem__", Mode.SHOW, plainly(operator.getitem), basic)
+    add(Array, "__setitem__", Mode.PUT, None, basic)
+    add(Array, "__matmul__", Mode.PRODUCT, plainly(np.matmul))
+    for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
+        if (mode := _mode_of(name)) is not None:
+            add(Array, name, mode, plainly(getattr(np.ndarray, name)))
+    add(WrappedFunction, "__call__", Mode.WRAPPED, plainly(len))
+    add(UFunc, "__call__", Mode.UFUNC, None)
+    ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
+    ours[np.matmul] = Way(np.matmul, COMMON, {}, None, 2)  # type: ignore[index]
+    add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
+    methods = {name: builtin for kind, name, builtin in made if kind is Array}
+    operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
+    operators |= {
+        name: put_elements_first(operators[name]) for name in ("__getitem__", "__setitem__") if name in operators
+    }
+    for kind, name, builtin in made:
+        if name == "__call__":
+            put_call(kind, builtin)
+        elif kind is not Array or name not in operators:
+            setattr(kind, name, builtin.method())
+    if operators:
+        put_operators(Array, operators, vars(Array)["__delitem__"])
+    if isinstance(turned := vars(Array)["T"].fget, FunctionType):
+        native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
+        Array.T = property(native)  # type: ignore[assignment, method-assign]
+    names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
+    functions = {name: OWN[name] for name in names if isinstance(OWN[name], FunctionType)}
+    _quicken_folds()
+    OWN.replace({name: _quicken_function(name, slow) for name, slow in functions.items()})
+    OWN.native = _quicken_function

@@ -1,0 +1,589 @@
+"""LLVM text of the builtin that does small work at the call.
+
+In: where the slots of weft's classes and the fields of NumPy's objects lie. Out: text of one function for every `Mode`, whose
+operands, tables and functions are words behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, hand_out, seen
+from weft.dsl.immediate.host_values import DATA
+from weft.dsl.immediate.native_index_text import IndexText
+from weft.dsl.immediate.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
+from weft.dsl.immediate.native_operands_text import MOST, Mode
+from weft.fusion import Storage
+from weft.runtime import Buffer, Listening, Text, get_device, slots_of
+
+NAME = "weft_immediate"
+
+
+_C_ORDER = 1
+FUNCTIONS = (
+    "PyObject_Vectorcall",
+    "PyObject_GetItem",
+    "PyObject_SetItem",
+    "PyDict_GetItemWithError",
+    "PyTuple_New",
+    "PyType_GenericAlloc",
+    "PyUnicode_Compare",
+    "Py_IncRef",
+    "PySequence_Size",
+    "PyTuple_GetItem",
+    "PyList_GetItem",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyList_AsTuple",
+)
+# What is assigned to arrays of a dtype as weft casts it: any number, real ones, integers.
+_ANY = sum(1 << np.dtype(code).num for code in "?FD")
+_FLOATING = sum(1 << np.dtype(code).num for code in "fd")
+_REAL = COMMON & ~sum(1 << np.dtype(code).num for code in "FD")
+_INTEGERS = COMMON & ~sum(1 << np.dtype(code).num for code in "fdFD")
+# The number of a NumPy scalar's dtype; -1 for weak numbers, one that no dtype has for anything else (axes are a tuple).
+_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | dict.fromkeys((bool, int, float), -1)
+_PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
+_WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
+_REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.float64), True)}
+SHARED: dict[str, Any] = {
+    "Array": Array,
+    "ndarray": np.ndarray,
+    "tuple": tuple,
+    "list": list,
+    "float": float,
+    "int": int,
+    "slice": slice,
+    "None": None,
+    "Ellipsis": ...,
+    "plain": _PLAIN,
+    "numbers": dict.fromkeys(NUMBERS, True),
+    "real": _REALS,
+    "whole": _WHOLE,
+    "options": dict.fromkeys(
+        ("axis", "axes", "axis1", "axis2", "keepdims", "ddof", "decimals", "k", "n", "offset", "ord"), True
+    ),
+    "hand_out": hand_out,
+    "finish": finish,
+    "seen": seen,
+    "call": "__call__",
+    "out": "out",
+    "immediate": "immediate",
+    "dot": np.dot,
+    "matmul": np.matmul,
+    "Listening": Listening,
+    "listeners": "listeners",
+    "host_math": "host_math",
+    "True": True,
+    "two": 2,
+    "Storage": Storage,
+    "Buffer": Buffer,
+    "cpu": get_device("cpu"),
+    "nbytes": "nbytes",
+    "shape": "shape",
+}
+
+
+@cache
+def immediate_text() -> str:
+    """LLVM text of ``call(self, ...)``: no outside symbol, no constant in memory."""
+    at = {
+        f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
+    }
+    return _Immediate(at).text()
+
+
+class _Immediate(IndexText):
+    def __init__(self, at: Mapping[str, int]) -> None:
+        self._at = at
+        self._t = t = Text()
+        own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode")
+        self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
+        self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
+        self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
+        self._held, self._home, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
+        (
+            self._count,
+            self._allowed,
+            self._product,
+            self._first_type,
+            self._uneven,
+            self._by_loop,
+            self._sum,
+            self._many,
+        ) = (t.new("alloca i64") for _ in range(8))
+        for where in (self._home, self._before, self._result, self._held):
+            t.do(f"store ptr null, ptr {where}")
+        self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
+        self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
+        self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
+        self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
+        self._limit = t.load(self._known["limit"], 0)
+        t.store(self._types, self._allowed, 0)
+        t.store("-1", self._first_type, 0)
+        for word in (self._count, self._uneven, self._by_loop, self._sum, self._many):
+            t.store("0", word, 0)
+        t.do(f"store ptr {self._known['function']}, ptr {self._held}")
+        t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
+
+    def text(self) -> str:
+        """All of it."""
+        t = self._t
+        t.branch(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
+        t.label("maybe.show")
+        t.branch(f"icmp eq i64 {self._mode}, {Mode.SHOW}", "on", "slow")
+        t.label("on")
+        t.do(
+            f"switch i64 {self._mode}, label %plain [ i64 {Mode.SHOW}, label %show i64 {Mode.PUT}, label %put "
+            f"i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol i64 {Mode.WRAPPED}, label %wrapped "
+            f"i64 {Mode.SQUARE}, label %square ]"
+        )
+        self._begin()
+        self._take_all()
+        self._call_function()
+        self._show()
+        self._put()
+        self._end()
+        return t.end()
+
+    def _begin(self) -> None:
+        t, known = self._t, self._known
+        t.label("ufunc")
+        t.branch("icmp sgt i64 %count, 1", "ufunc.some", "slow")
+        t.label("ufunc.some")
+        itself = t.load("%given", 0, "ptr")
+        known_way = self._field(itself, "UFunc.immediate")
+        self._check(known_way, "ufunc.way", "slow")
+        t.do("br label %own")
+        listed = self._of_protocol("slow")
+        t.do("br label %own")
+        t.label("own")
+        way = t.new(f"phi ptr [ {known_way}, %ufunc.way ], [ {listed}, %protocol.way ]")
+        function, types, loops = (self._word(way, ITEMS + 8 * k) for k in range(3))
+        t.do(f"store ptr {function}, ptr {self._held}")
+        t.do(f"store ptr {loops}, ptr {self._loops}")
+        t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {types})"), self._allowed, 0)
+        t.branch(f"icmp eq ptr {function}, {known['None']}", "slow", "own.named")
+        t.label("own.named")
+        t.branch("icmp eq ptr %names, null", "own.first", "own.option")
+        t.label("own.option")
+        t.branch(f"icmp eq i64 {self._word('%names', COUNT, 'i64')}, 1", "own.option.one", "slow")
+        t.label("own.option.one")
+        option = f"ptr {self._word('%names', ITEMS)}, ptr {known['out']}"
+        differs = t.new(f"call i32 {known['PyUnicode_Compare']}({option})")
+        t.branch(f"icmp eq i32 {differs}, 0", "own.out", "slow")
+        t.label("own.out")
+        t.do("br label %own.first")
+        t.label("own.first")
+        # (a destination has a name or none)
+        more = t.new("phi i64 [ 0, %own.named ], [ 1, %own.out ]")
+        given = t.new(f"add i64 %count, {more}")
+        first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
+        skipped = t.new(f"select i1 {first}, i64 1, i64 3")
+        # one operand more is what the result is written to
+        inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
+        beyond = t.new(f"sub i64 {t.new(f'sub i64 {given}, {skipped}')}, {inputs}")
+        t.branch(f"icmp ule i64 {t.new(f'sub i64 {beyond}, {more}')}, {t.new(f'sub i64 1, {more}')}", "take", "slow")
+        behind, named = self._begin_plainly()
+        t.label("square")
+        t.branch("icmp eq i64 %count, 2", "square.two", "slow")
+        t.label("square.two")
+        t.branch(f"icmp eq ptr {t.load('%given', 1, 'ptr')}, {known['two']}", "take", "slow")
+        t.label("take")
+        self._skipped = t.new(f"phi i64 [ {skipped}, %own.first ], [ {behind}, %plain.all ], [ 0, %square.two ]")
+        self._named = t.new(f"phi i64 [ 0, %own.first ], [ {named}, %plain.all ], [ 0, %square.two ]")
+        out = t.new(f"phi i64 [ {beyond}, %own.first ], [ 0, %plain.all ], [ 0, %square.two ]")
+        end = t.new(f"phi i64 [ {given}, %own.first ], [ %count, %plain.all ], [ 1, %square.two ]")
+        self._names = t.new("phi ptr [ null, %own.first ], [ %names, %plain.all ], [ %names, %square.two ]")
+        self._last = t.new(f"sub i64 {end}, 1")
+        self._has_out = t.new(f"icmp ne i64 {out}, 0")
+        self._positional = t.new(f"sub i64 {end}, {self._skipped}")
+        self._total = t.new(f"add i64 {self._positional}, {self._named}")
+
+    def _begin_plainly(self) -> tuple[str, str]:
+        """Where operands begin, and how many have names."""
+        t, known = self._t, self._known
+        t.label("wrapped")
+        t.branch("icmp sgt i64 %count, 1", "wrapped.some", "slow")
+        t.label("wrapped.some")
+        itself = t.load("%given", 0, "ptr")
+        way = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {itself}, ptr {known['immediate']})")
+        self._check(way, "wrapped.way", "give.up")
+        self._drop(way)  # (its own keeps it)
+        t.branch(f"icmp eq ptr {way}, {known['None']}", "slow", "wrapped.reads")
+        t.label("wrapped.reads")
+        t.do(f"store ptr {self._word(way, ITEMS)}, ptr {self._held}")
+        t.do("br label %plain")
+        t.label("plain")
+        behind = t.new(f"zext i1 {t.new(f'icmp eq i64 {self._mode}, {int(Mode.WRAPPED)}')} to i64")
+        t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
+        t.label("plain.named")
+        more = self._word("%names", COUNT, "i64")
+        t.branch(f"icmp eq i1 {self._any}, 1", "plain.names", "plain.known")
+        t.label("plain.names")
+        option = t.begin_loop("option", more)
+        name = t.load(t.new(f"getelementptr i8, ptr %names, i64 {ITEMS}"), option, "ptr")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['options']}, ptr {name})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", "option.end")
+        t.end_loop("option", reached=True)
+        t.do("br label %plain.known")
+        t.label("plain.known")
+        t.do("br label %plain.all")
+        t.label("plain.all")
+        named = t.new(f"phi i64 [ 0, %plain ], [ {more}, %plain.known ]")
+        t.do("br label %take")
+        return behind, named
+
+    def _call_function(self) -> None:
+        t, known = self._t, self._known
+        t.label("taken")
+        t.branch(f"icmp eq i64 {t.load(self._many, 0)}, 0", "taken.few", "give.up")
+        t.label("taken.few")
+        t.branch(f"icmp eq i64 {t.load(self._by_loop, 0)}, 0", "taken.well", "taken.loop")
+        t.label("taken.loop")
+        home = t.load(self._home, 0, "ptr")
+        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
+        self._drop(here)  # (True and False stay)
+        even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
+        t.branch(f"and i1 {even}, {own}", "taken.well", "give.up")
+        t.label("taken.well")
+        self._open_out()
+        t.do(
+            f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
+        )
+        t.label("turn")
+        pair = [t.load(self._taken, k, "ptr") for k in range(2)]
+        for k, value in enumerate(reversed(pair)):
+            t.do(f"store ptr {value}, ptr {t.at(self._taken, k)}")
+        t.do("br label %call")
+        t.label("in.place")
+        first = t.load("%given", 0, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", "in.place.array", "give.up")
+        t.label("in.place.array")
+        self._is_free("in.place", first, t.load(self._taken, 0, "ptr"))
+        t.do("br label %call")
+        t.label("call")
+        function = t.load(self._held, 0, "ptr")
+        result = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr {self._names})"
+        )
+        self._looked()
+        self._check(result, "called", "leave")
+        in_place = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
+        t.branch(f"or i1 {in_place}, {self._has_out}", "written", "result")
+        t.label("written")
+        self._drop(result)
+        place = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
+        itself = t.load("%given", place, "ptr")
+        # (in a tuple is a NumPy array, which is an operand as it is)
+        opened = t.load(
+            self._taken, t.new(f"select i1 {in_place}, i64 0, i64 {t.new(f'sub i64 {place}, {self._skipped}')}"), "ptr"
+        )
+        packed = t.new(f"icmp eq ptr {self._type(itself)}, {known['tuple']}")
+        itself = t.new(f"select i1 {packed}, ptr {opened}, ptr {itself}")
+        self._share(itself)
+        self._return(itself)
+        t.label("result")
+        self._take_result(result)
+
+    def _take_result(self, result: str) -> None:
+        """Return what a function gave as weft does."""
+        t, known = self._t, self._known
+        kind = self._type(result)
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "made.array", "made.other")
+        t.label("made.other")
+        t.branch(f"icmp eq i1 {self._any}, 1", "made.any", "made.plain")
+        t.label("made.any")
+        self._is_plain("made", kind)
+        t.label("made.plain")
+        self._return(result)
+        t.label("made.array")
+        base = self._word(result, BASE)
+        t.branch(f"icmp eq i1 {self._any}, 1", "made.some", "made.usual")
+        t.label("made.some")
+        once = t.new(f"icmp eq i32 {self._word(result, 0, 'i32')}, 1")
+        t.branch(f"and i1 {once}, {t.new(f'icmp eq ptr {base}, null')}", "made.new", "made.finish")
+        t.label("made.finish")
+        self._finish(result)
+        t.label("made.usual")
+        t.branch(f"icmp eq i1 {self._views}, 1", "made.seen", "made.new")
+        t.label("made.seen")
+        first, values = t.load("%given", 0, "ptr"), t.load(self._taken, 0, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", "made.own", "made.new")
+        t.label("made.own")
+        t.branch(f"icmp eq ptr {result}, {values}", "made.same", "made.base")
+        t.label("made.same")
+        self._drop(result)
+        self._share(first)
+        self._return(first)
+        t.label("made.base")
+        self._check(base, "made.part", "made.new")
+        whole = t.new(f"icmp eq ptr {base}, {values}")
+        part = t.new(f"icmp eq ptr {base}, {self._word(values, BASE)}")
+        self._seen = first, result
+        t.branch(f"or i1 {whole}, {part}", "show.view", "made.new")
+        t.label("show.arrays")
+        key = t.load(self._taken, 1, "ptr")
+        shown = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {t.load(self._taken, 0, 'ptr')}, ptr {key})")
+        self._looked()
+        self._check(shown, "show.taken", "leave")
+        t.branch(f"icmp eq ptr {self._type(shown)}, {known['ndarray']}", "made", "show.number")
+        t.label("show.number")
+        self._return(shown)
+        t.label("made.new")
+        t.do("br label %made")
+        t.label("made")
+        result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
+        base = self._word(result, BASE)
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {_C_ORDER}")
+        owner = t.new(f"icmp eq ptr {base}, null")
+        in_order = t.new(f"icmp ne i32 {flags}, 0")
+        number = self._word(self._word(result, DTYPE), NUMBER, "i32")
+        common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
+        usual = t.new(f"and i1 {t.new(f'and i1 {owner}, {in_order}')}, {common}")
+        t.branch(f"icmp eq i1 {usual}, 1", "new", "unusual")
+        t.label("unusual")
+        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        handed = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['hand_out']}, ptr {self._pair}, i64 2, ptr null)"
+        )
+        self._drop(result)
+        self._return(handed)
+        t.label("new")
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
+        self._check(array, "new.set", "leave")
+        self._set(array, "Array._values", result)
+        for name, value in (("_home", t.load(self._home, 0, "ptr")), ("_view", known["None"])):
+            self._share(value)
+            self._set(array, f"Array.{name}", value)
+        self._return(array)
+
+    def _open_out(self) -> None:
+        """To ``call`` where the last operand is what the result is written to, and may be."""
+        t, last = self._t, self._last
+        out = t.load("%given", last, "ptr")
+        t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
+        t.label("out")
+        kind, taken = self._type(out), t.load(self._taken, t.new(f"sub i64 {last}, {self._skipped}"), "ptr")
+        opened = t.new(f"icmp eq ptr {self._type(taken)}, {self._known['ndarray']}")
+        packed = t.new(f"icmp eq ptr {kind}, {self._known['tuple']}")
+        t.branch(f"and i1 {packed}, {opened}", "call", "out.single")
+        t.label("out.single")
+        t.branch(f"icmp eq ptr {kind}, {self._known['Array']}", "out.array", "give.up")
+        t.label("out.array")
+        self._is_free("out", out, taken)
+        t.do("br label %call")
+        t.label("taken.free")
+
+    def _is_plain(self, name: str, kind: str) -> None:
+        """To ``plain`` where a type is that of a number or None, else to ``finish``."""
+        t, known = self._t, self._known
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
+        t.label(f"{name}.listed")
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
+
+    def _finish(self, result: str) -> None:
+        """Let Python make the results of several, and of parts of the operands."""
+        t, known = self._t, self._known
+        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        given = t.begin_loop("finish", self._positional)
+        thing = t.load("%given", t.new(f"add i64 {given}, {self._skipped}"), "ptr")
+        t.do(f"store ptr {thing}, ptr {t.at(self._pair, t.new(f'add i64 {given}, 2'))}")
+        t.end_loop("finish")
+        count = t.new(f"add i64 {self._positional}, 2")
+        finished = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['finish']}, ptr {self._pair}, i64 {count}, ptr null)"
+        )
+        self._drop(result)
+        self._return(finished)
+
+    def _first(self, name: str, count: int) -> tuple[str, str, str]:
+        """The array and its NumPy array, with a reference, and the key."""
+        t, known = self._t, self._known
+        t.label(name)
+        t.branch(f"icmp eq i64 %count, {count}", f"{name}.count", "slow")
+        t.label(f"{name}.count")
+        first, key = t.load("%given", 0, "ptr"), t.load("%given", 1, "ptr")
+        t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.first", "slow")
+        t.label(f"{name}.first")
+        values = self._values(name, first)
+        self._share(values)
+        t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
+        t.store("1", self._count, 0)
+        self._key(name, key, values)
+        t.label(f"{name}.basic")
+        return first, values, key
+
+    def _show(self) -> None:
+        t, known = self._t, self._known
+        first, values, key = self._first("show", 2)
+        result = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
+        self._check(result, "show.found", "leave")
+        t.branch(f"icmp eq ptr {self._type(result)}, {known['ndarray']}", "show.view", "show.element")
+        t.label("show.element")
+        self._looked()
+        self._return(result)
+        t.label("show.view")
+        first, result = (
+            t.new(f"phi ptr [ {shown}, %show.found ], [ {made}, %made.part ]")
+            for shown, made in zip((first, result), self._seen, strict=True)
+        )
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {WRITABLE}")
+        t.branch(f"icmp eq i32 {flags}, 0", "show.slow", "show.writable")
+        t.label("show.writable")
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._storage')}, null", "adopt", "show.new")
+        self._adopt(first, result)
+        t.label("show.slow")
+        for k, value in enumerate((first, result)):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        shown = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['seen']}, ptr {self._pair}, i64 2, ptr null)"
+        )
+        self._drop(result)
+        self._return(shown)
+        t.label("show.new")
+        storage = self._field(first, "Array._storage")
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
+        self._check(array, "show.set", "leave")
+        self._set(array, "Array._values", result)
+        for name, value in (("_storage", storage), ("_home", known["None"])):
+            self._share(value)
+            self._set(array, f"Array.{name}", value)
+        self._return(array)
+
+    def _adopt(self, first: str, result: str) -> None:
+        """Give an array that was made at the call its storage, as `host_values.adopt` does, and go on to ``show.new``."""
+        t, known = self._t, self._known
+        t.label("adopt")
+        home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
+        t.branch(f"icmp eq ptr {home}, {known['cpu']}", "adopt.here", "show.slow")
+        t.label("adopt.here")
+        storage = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Storage']}, i64 0)")
+        self._check(storage, "adopt.storage", "leave")
+        buffer = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Buffer']}, i64 0)")
+        self._set(storage, "Storage.buffer", buffer)
+        self._check(buffer, "adopt.buffer", "adopt.failed")
+        address = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {self._word(values, DATA, 'i64')})")
+        nbytes, shape = (
+            t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {values}, ptr {known[each]})")
+            for each in ("nbytes", "shape")
+        )
+        made = {"Buffer.address": address, "Buffer.nbytes": nbytes, "Storage.shape": shape}
+        for name, value in made.items():
+            self._set(buffer if name.startswith("Buffer") else storage, name, value)
+        for name, value in made.items():
+            self._check(value, f"adopt.{name}", "adopt.failed")
+        # (another may have been made meanwhile, by a finaliser)
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._home')}, {home}", "adopt.set", "adopt.failed")
+        t.label("adopt.set")
+        dtype = self._word(values, DTYPE)
+        kept = {"device": home, "_owner": values, "values": values, "unwritten": known["None"], "origin": known["None"]}
+        for name, value in kept.items():
+            self._set(buffer, f"Buffer.{name}", self._share(value))
+        for name, value in {"device": home, "dtype": dtype, "expr": known["None"], "epoch": known["None"]}.items():
+            self._set(storage, f"Storage.{name}", self._share(value))
+        self._set(first, "Array._storage", storage)
+        self._set(first, "Array._home", self._share(known["None"]))
+        self._drop(home)
+        t.do("br label %show.new")
+        t.label("adopt.failed")
+        for value in (storage, result):
+            self._drop(value)
+        t.do("br label %give.up")
+
+    def _put(self) -> None:
+        t, known = self._t, self._known
+        first, values, key = self._first("put", 3)
+        self._share(key)
+        t.do(f"store ptr {key}, ptr {t.at(self._taken, 1)}")
+        t.store("2", self._count, 0)
+        t.do("br label %put.arrays")
+        t.label("put.arrays")
+        given, key = key, t.load(self._taken, 1, "ptr")
+        t.do(f"store ptr null, ptr {self._before}")  # (the value need not broadcast with a mask)
+        self._is_free("put", first, values)
+        number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
+        t.branch(f"icmp ugt i64 {number}, 62", "give.up", "put.known")
+        t.label("put.known")
+        has = [t.new(f"and i64 {t.new(f'lshr i64 {each}, {number}')}, 1") for each in (_ANY, _FLOATING)]
+        any_number, real = (t.new(f"icmp ne i64 {each}, 0") for each in has)
+        types = t.new(f"select i1 {real}, i64 {_REAL}, i64 {_INTEGERS}")
+        types = t.new(f"select i1 {any_number}, i64 {COMMON}, i64 {types}")
+        thing = t.load("%given", 2, "ptr")
+        kind = self._type(thing)
+        t.branch(f"icmp eq ptr {kind}, {known['Array']}", "put.value.array", "put.value.other")
+        t.label("put.value.array")
+        own = self._values("put.value", thing)
+        t.do("br label %put.value.values")
+        t.label("put.value.other")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "put.value.values", "put.value.number")
+        t.label("put.value.values")
+        found = t.new(f"phi ptr [ {own}, %put.value.here ], [ {thing}, %put.value.other ]")
+        self._check_values("put.value", found, types)
+        t.do("br label %put.value")
+        t.label("put.value.number")
+        table = t.new(f"select i1 {real}, ptr {known['real']}, ptr {known['whole']}")
+        table = t.new(f"select i1 {any_number}, ptr {known['numbers']}, ptr {table}")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", "put.number")
+        t.label("put.number")
+        t.do("br label %put.value")
+        t.label("put.value")
+        value = t.new(f"phi ptr [ {found}, %put.value.small ], [ {thing}, %put.number ]")
+        self._share(value)
+        t.do(f"store ptr {value}, ptr {t.at(self._taken, 2)}")
+        t.store("3", self._count, 0)
+        large = t.new(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}")
+        t.branch(f"and i1 {large}, {t.new(f'icmp eq ptr {key}, {given}')}", "put.large", "put.small")
+        t.label("put.large")
+        part = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
+        self._check(part, "put.part", "leave")
+        t.do(f"store ptr {part}, ptr {t.at(self._taken, 3)}")
+        t.store("4", self._count, 0)
+        t.branch(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
+        t.label("put.part.array")
+        t.branch(f"icmp sgt i64 {self._size('put.covered', part)}, {self._limit}", "give.up", "put.part.set")
+        t.label("put.part.set")
+        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {part}, ptr {known['Ellipsis']}, ptr {value})")
+        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
+        t.label("put.small")
+        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {values}, ptr {key}, ptr {value})")
+        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
+        t.label("put.done")
+        self._share(known["None"])
+        self._return(known["None"])
+
+    def _end(self) -> None:
+        t, known = self._t, self._known
+        t.label("give.up")
+        wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
+        t.branch(f"icmp eq ptr {wrong}, null", "slow", "leave")
+        t.label("slow")
+        done = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['slow']}, ptr %given, i64 %count, ptr %names)"
+        )
+        self._return(done)
+        t.label("leave")
+        k = t.begin_loop("release", t.load(self._count, 0))
+        self._drop(t.load(self._taken, k, "ptr"))
+        t.end_loop("release")
+        t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
+
+    def _return(self, value: str) -> None:
+        self._t.do(f"store ptr {value}, ptr {self._result}")
+        self._t.do("br label %leave")
+
+    def _looked(self) -> None:
+        """Values were looked at."""
+        looks = self._known["looks"]
+        self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

@@ -1,0 +1,89 @@
+"""LLVM text that takes indices in which there are arrays.
+
+In: a key, and the NumPy array that it is of. Out: lines that make the tuple that NumPy takes, where few elements are taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.dsl.immediate.at_call import types_of
+from weft.dsl.immediate.native_objects_text import COUNT, ITEMS, LENGTHS
+from weft.dsl.immediate.native_operands_text import OperandText
+
+_MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
+
+
+class IndexText(OperandText):
+    """Lines of the key of a builtin."""
+
+    _pair: str  # a word of the stack
+
+    def _key(self, name: str, key: str, values: str) -> None:
+        """On to ``basic`` where a key is an integer, a slice and the like, or a tuple of such; to ``arrays`` where it has arrays of
+        integers."""
+        t, known = self._t, self._known
+        kind = self._type(key)
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
+        t.label(f"{name}.tuple")
+        self._all_in(f"{name}.items", key, known["table"], f"{name}.several")
+        t.do(f"br label %{name}.basic")
+        t.label(f"{name}.single")
+        self._is_in(f"{name}.one", kind, known["table"], f"{name}.basic", f"{name}.alone")
+        t.label(f"{name}.several")
+        count, items = self._word(key, COUNT, "i64"), t.new(f"getelementptr i8, ptr {key}, i64 {ITEMS}")
+        t.do(f"br label %{name}.index")
+        t.label(f"{name}.alone")
+        t.do(f"store ptr {key}, ptr {self._pair}")
+        t.do(f"br label %{name}.index")
+        t.label(f"{name}.index")
+        count = t.new(f"phi i64 [ {count}, %{name}.several ], [ 1, %{name}.alone ]")
+        items = t.new(f"phi ptr [ {items}, %{name}.several ], [ {self._pair}, %{name}.alone ]")
+        self._index(f"{name}.index", items, count, values)
+        t.do(f"br label %{name}.arrays")
+
+    def _index(self, name: str, items: str, count: str, values: str) -> None:
+        """The second of what is taken: what NumPy takes as an index, of arrays of integers, and integers, or a mask; else to ``give.up``."""
+        t, known = self._t, self._known
+        axes, lengths = self._axes(values), self._word(values, LENGTHS)
+        little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")
+        alone = t.new(f"icmp eq i64 {count}, 1")
+        # (of a small array a mask takes no more than all)
+        types = t.new(f"select i1 {t.new(f'and i1 {little}, {alone}')}, i64 {_INDICES | _MASKS}, i64 {_INDICES}")
+        none = t.new(f"icmp eq i64 {self._limit}, 0")
+        t.branch(f"or i1 {none}, {t.new(f'icmp sgt i64 {count}, {axes}')}", "give.up", f"{name}.fits")
+        t.label(f"{name}.fits")
+        made = t.new(f"call ptr {known['PyTuple_New']}(i64 {count})")
+        self._check(made, f"{name}.new", "leave")
+        t.do(f"store ptr {made}, ptr {t.at(self._taken, 1)}")
+        t.store("2", self._count, 0)
+        k = t.begin_loop(f"{name}.item", count)
+        thing = t.load(items, k, "ptr")
+        kind = self._type(thing)
+        t.branch(f"icmp eq ptr {kind}, {known['Array']}", f"{name}.array", f"{name}.other")
+        t.label(f"{name}.array")
+        own = self._values(name, thing)
+        t.do(f"br label %{name}.values")
+        t.label(f"{name}.other")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", f"{name}.values", f"{name}.number")
+        t.label(f"{name}.values")
+        found = t.new(f"phi ptr [ {own}, %{name}.here ], [ {thing}, %{name}.other ]")
+        self._check_values(name, found, types)
+        t.do(f"br label %{name}.take")
+        t.label(f"{name}.number")
+        t.branch(f"icmp eq ptr {kind}, {known['int']}", f"{name}.take", "give.up")
+        t.label(f"{name}.take")
+        taken = t.new(f"phi ptr [ {found}, %{name}.small ], [ {thing}, %{name}.number ]")
+        self._share(taken)
+        t.do(f"store ptr {taken}, ptr {t.at(t.new(f'getelementptr i8, ptr {made}, i64 {ITEMS}'), k)}")
+        t.end_loop(f"{name}.item")
+        self._check(t.load(self._before, 0, "ptr"), f"{name}.some", "give.up")
+        # what arrays broadcast to is taken with all of the axes behind
+        k = t.begin_loop(f"{name}.behind", t.new(f"sub i64 {axes}, {count}"))
+        length = t.load(lengths, t.new(f"add i64 {k}, {count}"))
+        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {length}"), self._product, 0)
+        t.end_loop(f"{name}.behind")
+        mask = t.new(f"icmp eq i64 {t.load(self._first_type, 0)}, {np.dtype(bool).num}")
+        few = t.new(f"icmp sle i64 {t.load(self._product, 0)}, {self._limit}")
+        t.branch(f"or i1 {mask}, {few}", f"{name}.taken", "give.up")
+        t.label(f"{name}.taken")

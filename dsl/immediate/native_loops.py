@@ -1,0 +1,516 @@
+"""Loops over small arrays in native code, without NumPy's ufuncs: these take many times as long as the loops in them.
+
+In: the builtin of an operator or of ufuncs. Out: one that comes first: it calls the inner loop of an op where arrays in host memory
+have one dtype and one shape, beside numbers that this dtype has, or multiplies small matrices; it passes on everything else. Invariant: a
+result has NumPy's bits; where a loop raises a floating-point flag NumPy does it all over, and warns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.immediate.at_call import loops_of
+from weft.dsl.immediate.host_values import DATA
+from weft.dsl.immediate.inner_loops import (
+    BYTES,
+    COMPILED,
+    ENTRY,
+    HEAD,
+    LOOP,
+    LOOP_DATA,
+    MOST,
+    OPERAND,
+    RESULT,
+    RESULT_BYTES,
+    note_loop,
+)
+from weft.dsl.immediate.native_objects_text import FLAGS, ITEMS, LENGTHS
+from weft.dsl.immediate.native_operands_text import Mode, OperandText
+from weft.fusion import Storage
+from weft.runtime import (
+    HEADER,
+    IMMEDIATE,
+    Buffer,
+    Builtin,
+    Text,
+    numpy_function,
+    python_function,
+    slots_of,
+)
+
+NAME = "weft_loop"
+_STRIDES = DATA + 24
+_TABLE = ITEMS + 8 * 5  # where a `Way` has its table
+_C_ORDER, _ALIGNED = 1, 0x100  # among an array's flags
+_NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the table of NumPy's C interface
+_FUNCTIONS = (
+    "PyType_GenericAlloc",
+    "PyDict_GetItemWithError",
+    "PyUnicode_Compare",
+    "PyLong_AsLongLongAndOverflow",
+    "Py_IncRef",
+)
+_OBJECTS: dict[str, Any] = {
+    "Array": Array,
+    "ndarray": np.ndarray,
+    "int": int,
+    "float": float,
+    "None": None,
+    "True": True,
+    "two": 2,
+    "double": np.float64,
+    "call": "__call__",
+    "host_math": "host_math",
+}
+_OWN = ("new", "scalar", "flags", "clear", "next", "bound", "looks", "limit", "mode", "loops", "table")
+# Floating-point flags that NumPy warns of.
+_RAISED = {"x86_64": 1 + 4 + 8 + 16, "AMD64": 1 + 4 + 8 + 16, "aarch64": 15, "arm64": 15}
+SCRATCH = 512  # words of what is written in place once it is known to be right
+NARROW = 512  # elements of matrices whose rows are not contiguous
+DOT = 99  # beside the modes of builtins: the product of two vectors
+MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mode.PROTOCOL, Mode.UFUNC)
+
+
+def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
+    """Return a builtin that calls inner loops, and `following` for all else.
+
+    Parameters
+    ----------
+    following : Builtin
+    mode : int
+        Of the builtin, or `DOT`.
+    loops : int
+        The address of a table of inner loops.
+    table : dict, optional
+        For ``PROTOCOL`` the `Way` of each ufunc.
+
+    Raises
+    ------
+    CompileError
+        Where native code cannot be made.
+    """
+    raised = _RAISED.get(platform.machine())
+    try:
+        flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
+    except (OSError, TypeError, AttributeError):
+        flags = []
+    if raised is None or not flags:
+        return following
+    if mode in (Mode.PRODUCT, DOT):
+        for code in "fdFD":
+            note_loop("matmul", np.matmul, np.dtype(code))
+        loops = loops_of("matmul").buffer_info()[0]
+    objects = (*_OBJECTS.values(), following, following.table, table, LOOKS, IMMEDIATE)
+    words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values())]
+    words += [numpy_function("_ARRAY_API", place) for place in (_NEW_ARRAY, _NEW_SCALAR)]
+    words += [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in flags]
+    words += [following.address, id(following.table), LOOKS.buffer_info()[0], IMMEDIATE.buffer_info()[0]]
+    return Builtin(NAME, loop_text(raised), [*words, int(mode), loops, id(table)], objects, *following.named)
+
+
+@cache
+def loop_text(raised: int) -> str:
+    """LLVM text of ``call(...)``."""
+    at = {
+        f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
+    }
+    return _Loop(at, raised).text()
+
+
+class _Loop(OperandText):
+    def __init__(self, at: dict[str, int], raised: int) -> None:
+        self._at, self._raised = at, raised
+        self._t = t = Text()
+        self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
+        self._home, self._lead = (t.new("alloca ptr") for _ in range(2))
+        self._product, self._in_order, self._overflow, self._lead_number = (t.new("alloca i64") for _ in range(4))
+        self._things, self._arrays, self._starts, self._args, self._pair = (
+            t.new("alloca ptr, i64 3") for _ in range(5)
+        )
+        self._numbers, self._steps, self._outer, self._dims = (t.new("alloca i64, i64 9") for _ in range(4))
+        self._scratch = t.new(f"alloca i64, i64 {SCRATCH}")
+        for word in (self._home, self._lead):
+            t.do(f"store ptr null, ptr {word}")
+        t.store(str(_C_ORDER), self._in_order, 0)
+        self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
+        self._limit = t.load(self._known["limit"], 0)
+
+    def text(self) -> str:
+        """All of it."""
+        t, known = self._t, self._known
+        t.branch(f"icmp sgt i64 {self._limit}, 0", "some", "give.up")
+        t.label("some")
+        t.branch("icmp eq ptr %names, null", "begin", "give.up")
+        t.label("begin")
+        self._find_table()
+        self._take_arrays()
+        self._take_numbers()
+        rows, columns = self._take_steps()
+        self._run(rows, columns)
+        self._multiply()
+        t.label("wrong")
+        t.do(f"call i32 {known['clear']}(i32 {self._raised})")
+        t.do("br label %give.up")
+        t.label("give.up")
+        result = t.new(f"tail call ptr {known['next']}(ptr {known['bound']}, ptr %given, i64 %count, ptr %names)")
+        t.do(f"ret ptr {result}")
+        return t.end()
+
+    def _find_table(self) -> None:
+        """The op's table of loops, and its operands."""
+        t, known = self._t, self._known
+        own = known["loops"]
+        t.do(
+            f"switch i64 {self._mode}, label %plain [ i64 {Mode.UFUNC}, label %ufunc i64 {Mode.PROTOCOL}, label %protocol "
+            f"i64 {Mode.SQUARE}, label %square ]"
+        )
+        t.label("ufunc")
+        known_way = self._field(t.load("%given", 0, "ptr"), "UFunc.immediate")
+        t.branch(f"icmp eq ptr {known_way}, null", "give.up", "way")
+        listed = self._of_protocol("give.up")
+        t.do("br label %way")
+        t.label("way")
+        way = t.new(f"phi ptr [ {known_way}, %ufunc ], [ {listed}, %protocol.way ]")
+        first = t.new("phi i64 [ 1, %ufunc ], [ 3, %protocol.way ]")
+        address = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, _TABLE)})")
+        given = t.new(f"inttoptr i64 {address} to ptr")
+        t.branch(f"icmp eq i64 {address}, 0", "give.up", "table")
+        t.label("square")
+        t.branch("icmp eq i64 %count, 2", "square.two", "give.up")
+        t.label("square.two")
+        t.branch(f"icmp eq ptr {t.load('%given', 1, 'ptr')}, {known['two']}", "table", "give.up")
+        t.label("plain")
+        t.do("br label %table")
+        t.label("table")
+        self._loops = t.new(f"phi ptr [ {given}, %way ], [ {own}, %square.two ], [ {own}, %plain ]")
+        first = t.new(f"phi i64 [ {first}, %way ], [ 0, %square.two ], [ 0, %plain ]")
+        end = t.new("phi i64 [ %count, %way ], [ 1, %square.two ], [ %count, %plain ]")
+        self._inputs = t.load(self._loops, 0)
+        t.branch(f"icmp eq i64 {t.new(f'sub i64 {end}, {first}')}, {self._inputs}", "things", "give.up")
+        t.label("things")
+        reflected = t.new(f"icmp eq i64 {self._mode}, {Mode.REFLECTED}")
+        k = t.begin_loop("thing", self._inputs)
+        place = t.new(f"select i1 {reflected}, i64 {t.new(f'sub i64 1, {k}')}, i64 {t.new(f'add i64 {k}, {first}')}")
+        t.do(f"store ptr {t.load('%given', place, 'ptr')}, ptr {t.at(self._things, k)}")
+        t.end_loop("thing")
+
+    def _take_arrays(self) -> None:
+        """The NumPy arrays of operands, null for others: of one dtype that has a loop, and but for products of one shape."""
+        t, known = self._t, self._known
+        k = t.begin_loop("operand", self._inputs)
+        thing = t.load(self._things, k, "ptr")
+        t.branch(f"icmp eq ptr {self._type(thing)}, {known['Array']}", "operand.array", "operand.other")
+        t.label("operand.other")
+        t.do(f"store ptr null, ptr {t.at(self._arrays, k)}")
+        t.do("br label %operand.end")
+        t.label("operand.array")
+        values = self._values("operand", thing)
+        t.do(f"store ptr {values}, ptr {t.at(self._arrays, k)}")
+        flags = t.new(f"zext i32 {self._word(values, FLAGS, 'i32')} to i64")
+        t.store(t.new(f"and i64 {t.load(self._in_order, 0)}, {flags}"), self._in_order, 0)
+        t.branch(f"icmp eq i64 {t.new(f'and i64 {flags}, {_ALIGNED}')}, 0", "give.up", "operand.aligned")
+        t.label("operand.aligned")
+        number = self._number("operand.native", values)
+        before = t.load(self._lead, 0, "ptr")
+        t.do(f"store ptr {values}, ptr {self._lead}")
+        number_before = t.load(self._lead_number, 0)
+        t.store(number, self._lead_number, 0)
+        t.branch(f"icmp eq ptr {before}, null", "operand.end", "operand.second")
+        t.label("operand.second")
+        same = t.new(f"icmp eq i64 {number_before}, {number}")
+        products = [t.new(f"icmp eq i64 {self._mode}, {each}") for each in (Mode.PRODUCT, DOT)]
+        product = t.new(f"or i1 {products[0]}, {products[1]}")
+        alike = t.new(f"icmp eq i32 {self._word(before, LENGTHS - 8, 'i32')}, {self._word(values, LENGTHS - 8, 'i32')}")
+        t.branch(f"and i1 {same}, {t.new(f'or i1 {alike}, {product}')}", "operand.same", "give.up")
+        t.label("operand.same")
+        axes = t.new(f"select i1 {product}, i64 0, i64 {self._axes(values)}")
+        lengths = [self._word(each, LENGTHS) for each in (before, values)]
+        axis = t.begin_loop("operand.axis", axes)
+        one, other = (t.load(each, axis) for each in lengths)
+        t.branch(f"icmp eq i64 {one}, {other}", "operand.axis.end", "give.up")
+        t.end_loop("operand.axis", reached=True)
+        t.do("br label %operand.end")
+        t.end_loop("operand", reached=True)
+        self._check(t.load(self._lead, 0, "ptr"), "lead", "give.up")
+        self._first = t.load(self._lead, 0, "ptr")
+        self._kind = t.load(self._lead_number, 0)
+        t.branch(f"icmp ule i64 {self._kind}, {MOST}", "lead.known", "give.up")
+        t.label("lead.known")
+        self._entry = t.at(self._loops, t.new(f"add i64 {HEAD}, {t.new(f'mul i64 {self._kind}, {ENTRY}')}"))
+        self._check(t.load(self._entry, OPERAND, "ptr"), "lead.listed", "give.up")
+        t.branch(f"icmp eq i64 {t.load(self._entry, COMPILED)}, 0", "lead.usable", "lead.compiled")
+        t.label("lead.compiled")
+        home = t.load(self._home, 0, "ptr")
+        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
+        self._drop(here)  # (True and False stay)
+        t.branch(f"icmp eq ptr {here}, {known['True']}", "lead.usable", "give.up")
+        t.label("lead.usable")
+        t.do(
+            f"switch i64 {self._mode}, label %numbers [ i64 {Mode.PRODUCT}, label %product i64 {DOT}, label %product ]"
+        )
+
+    def _take_numbers(self) -> None:
+        """Numbers as the arrays' dtype has them: float64, complex128 or int64."""
+        t, known = self._t, self._known
+        t.label("numbers")
+        is_double, is_complex, is_long = (
+            t.new(f"icmp eq i64 {self._kind}, {np.dtype(code).num}") for code in ("f8", "c16", "i8")
+        )
+        real = t.new(f"or i1 {is_double}, {is_complex}")
+        k = t.begin_loop("number", self._inputs)
+        t.branch(f"icmp eq ptr {t.load(self._arrays, k, 'ptr')}, null", "number.lone", "number.end")
+        t.label("number.lone")
+        thing = t.load(self._things, k, "ptr")
+        kind = self._type(thing)
+        t.branch(f"icmp eq ptr {kind}, {known['int']}", "number.int", "number.other")
+        t.label("number.int")
+        read = f"call i64 {known['PyLong_AsLongLongAndOverflow']}(ptr {thing}, ptr {self._overflow})"
+        value, wrong = t.new(read), t.new(f"load i32, ptr {self._overflow}")
+        rounded = t.new(f"bitcast double {t.new(f'sitofp i64 {value} to double')} to i64")
+        whole = t.new(f"select i1 {real}, i64 {rounded}, i64 {value}")
+        fits = t.new(f"and i1 {t.new(f'icmp eq i32 {wrong}, 0')}, {t.new(f'or i1 {real}, {is_long}')}")
+        t.branch(f"icmp eq i1 {fits}, 1", "number.set", "give.up")
+        t.label("number.other")
+        usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "double")]
+        t.branch(f"and i1 {real}, {t.new(f'or i1 {usual[0]}, {usual[1]}')}", "number.real", "give.up")
+        t.label("number.real")
+        bits = self._word(thing, HEADER, "i64")
+        t.do("br label %number.set")
+        t.label("number.set")
+        found = t.new(f"phi i64 [ {whole}, %number.int ], [ {bits}, %number.real ]")
+        place = t.at(self._numbers, t.new(f"mul i64 {k}, 2"))
+        t.store(found, place, 0)
+        t.store("0", place, 1)
+        t.do("br label %number.end")
+        t.end_loop("number", reached=True)
+
+    def _take_steps(self) -> tuple[str, str]:
+        """Where operands begin, and from one element and one row to the next. Returns how many rows, and columns."""
+        t = self._t
+        size = self._size("size", self._first)
+        few = t.new(f"icmp sle i64 {size}, {self._limit}")
+        t.branch(f"and i1 {few}, {t.new(f'icmp sgt i64 {size}, 0')}", "few", "give.up")
+        t.label("few")
+        axes, lengths = self._axes(self._first), self._word(self._first, LENGTHS)
+        flat = t.new(f"icmp ne i64 {t.load(self._in_order, 0)}, 0")
+        t.do(f"switch i64 {axes}, label %deep [ i64 0, label %give.up i64 1, label %vector i64 2, label %matrix ]")
+        t.label("deep")
+        t.branch(f"icmp eq i1 {flat}, 1", "vector", "give.up")
+        t.label("matrix")
+        first, second = (t.load(lengths, k) for k in range(2))
+        t.branch(f"icmp eq i1 {flat}, 1", "vector", "matrix.rows")
+        t.label("matrix.rows")
+        t.do("br label %shaped")
+        t.label("vector")
+        t.do("br label %shaped")
+        t.label("shaped")
+        rows = t.new(f"phi i64 [ 1, %vector ], [ {first}, %matrix.rows ]")
+        columns = t.new(f"phi i64 [ {size}, %vector ], [ {second}, %matrix.rows ]")
+        last = t.new(f"sub i64 {axes}, 1")
+        width = t.load(self._entry, BYTES)
+        k = t.begin_loop("step", self._inputs)
+        values = t.load(self._arrays, k, "ptr")
+        t.branch(f"icmp eq ptr {values}, null", "step.number", "step.array")
+        t.label("step.number")
+        number = t.at(self._numbers, t.new(f"mul i64 {k}, 2"))
+        t.do("br label %step.known")
+        t.label("step.array")
+        strides, data = self._word(values, _STRIDES), self._word(values, DATA)
+        step = t.new(f"select i1 {flat}, i64 {width}, i64 {t.load(strides, last)}")
+        outer = t.load(strides, 0)
+        packed = t.new(f"icmp eq i64 {step}, {width}")
+        single = t.new(f"icmp eq i64 {rows}, 1")
+        narrow = t.new(f"or i1 {t.new(f'icmp sle i64 {size}, {NARROW}')}, {t.new(f'or i1 {packed}, {single}')}")
+        t.branch(f"icmp eq i1 {narrow}, 1", "step.order", "give.up")
+        t.label("step.order")
+        # (results in another order than C are NumPy's; new memory is in C order)
+        own_order = t.new(f"icmp uge i64 {self._size_of_step(outer)}, {self._size_of_step(step)}")
+        written = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
+        ordered = t.new(f"or i1 {t.new(f'or i1 {own_order}, {written}')}, {single}")
+        t.branch(f"icmp eq i1 {ordered}, 1", "step.known", "give.up")
+        t.label("step.known")
+        start = t.new(f"phi ptr [ {number}, %step.number ], [ {data}, %step.order ]")
+        own = t.new(f"phi i64 [ 0, %step.number ], [ {step}, %step.order ]")
+        further = t.new(f"phi i64 [ 0, %step.number ], [ {outer}, %step.order ]")
+        t.do(f"store ptr {start}, ptr {t.at(self._starts, k)}")
+        t.store(own, self._steps, k)
+        t.store(further, self._outer, k)
+        t.end_loop("step")
+        return rows, columns
+
+    def _size_of_step(self, step: str) -> str:
+        """A stride without its sign."""
+        back = self._t.new(f"icmp slt i64 {step}, 0")
+        return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
+
+    def _run(self, rows: str, columns: str) -> None:
+        """Call the loop for each row, and return the result."""
+        t = self._t
+        t.branch(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
+        t.label("in.place")
+        target, result_dtype = t.load(self._arrays, 0, "ptr"), t.load(self._entry, RESULT, "ptr")
+        self._check(target, "in.place.array", "give.up")
+        words = t.new(f"icmp eq i64 {t.load(self._entry, RESULT_BYTES)}, 8")
+        same = t.new(f"icmp eq ptr {result_dtype}, {t.load(self._entry, OPERAND, 'ptr')}")
+        fits = t.new(f"and i1 {t.new(f'icmp eq i64 {rows}, 1')}, {t.new(f'icmp sle i64 {columns}, {SCRATCH}')}")
+        t.branch(f"and i1 {fits}, {t.new(f'and i1 {words}, {same}')}", "in.place.fits", "give.up")
+        t.label("in.place.fits")
+        self._is_free("in.place", t.load(self._things, 0, "ptr"), target)
+        t.do("br label %run")
+        t.label("result")
+        result = self._new_values("result", self._axes(self._first), self._word(self._first, LENGTHS))
+        data = self._word(result, DATA)
+        t.do("br label %run")
+        t.label("run")
+        result = t.new(f"phi ptr [ null, %in.place.free ], [ {result}, %result.made ]")
+        data = t.new(f"phi ptr [ {self._scratch}, %in.place.free ], [ {data}, %result.made ]")
+        width = t.load(self._entry, RESULT_BYTES)
+        t.store(width, self._steps, self._inputs)
+        t.store(t.new(f"mul i64 {width}, {columns}"), self._outer, self._inputs)
+        t.do(f"store ptr {data}, ptr {t.at(self._starts, self._inputs)}")
+        t.store(columns, self._dims, 0)
+        row = t.begin_loop("row", rows)
+        k = t.begin_loop("arg", t.new(f"add i64 {self._inputs}, 1"))
+        offset = t.new(f"mul i64 {row}, {t.load(self._outer, k)}")
+        there = t.new(f"getelementptr i8, ptr {t.load(self._starts, k, 'ptr')}, i64 {offset}")
+        t.do(f"store ptr {there}, ptr {t.at(self._args, k)}")
+        t.end_loop("arg")
+        self._call_loop()
+        t.end_loop("row")
+        self._check_flags("run.right", result)
+        t.branch(f"icmp eq ptr {result}, null", "written", "made")
+        t.label("written")
+        step, target = t.load(self._steps, 0), t.load(self._starts, 0, "ptr")
+        k = t.begin_loop("copy", columns)
+        value = t.load(self._scratch, k)
+        place = t.new(f"getelementptr i8, ptr {target}, i64 {t.new(f'mul i64 {k}, {step}')}")
+        t.do(f"store i64 {value}, ptr {place}")
+        t.end_loop("copy")
+        itself = t.load(self._things, 0, "ptr")
+        self._share(itself)
+        self._looked()
+        t.do(f"ret ptr {itself}")
+        t.label("made")
+        self._return_array(result)
+
+    def _new_values(self, name: str, axes: str, lengths: str) -> str:
+        """A new NumPy array of a result's dtype."""
+        t, known = self._t, self._known
+        dtype = self._share(t.load(self._entry, RESULT, "ptr"))  # (which NumPy takes)
+        count = t.new(f"trunc i64 {axes} to i32")
+        given = f"ptr {known['ndarray']}, ptr {dtype}, i32 {count}, ptr {lengths}, ptr null, ptr null, i32 0, ptr null"
+        made = t.new(f"call ptr {known['new']}({given})")
+        t.branch(f"icmp eq ptr {made}, null", "failed" if name == "result" else "failed.product", f"{name}.made")
+        t.label("failed" if name == "result" else "failed.product")
+        t.do("ret ptr null")
+        t.label(f"{name}.made")
+        return made
+
+    def _call_loop(self) -> None:
+        t = self._t
+        loop, data = (t.load(self._entry, k, "ptr") for k in (LOOP, LOOP_DATA))
+        t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
+
+    def _check_flags(self, name: str, result: str) -> None:
+        """On where the loop raised no flag; else to ``wrong``, without the result."""
+        t, known = self._t, self._known
+        raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
+        t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
+        t.label(f"{name}.not")
+        self._check(result, f"{name}.drop", "wrong")
+        self._drop(result)
+        t.do("br label %wrong")
+        t.label(name)
+
+    def _return_array(self, result: str) -> None:
+        """Return a weft array of a NumPy array."""
+        t, known = self._t, self._known
+        self._looked()
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
+        name = f"array.{result[1:]}"
+        t.branch(f"icmp eq ptr {array}, null", f"{name}.none", f"{name}.set")
+        t.label(f"{name}.none")
+        self._drop(result)
+        t.do("ret ptr null")
+        t.label(f"{name}.set")
+        self._set(array, "Array._values", result)
+        for field, value in (("_home", t.load(self._home, 0, "ptr")), ("_view", known["None"])):
+            self._share(value)
+            self._set(array, f"Array.{field}", value)
+        t.do(f"ret ptr {array}")
+
+    def _looked(self) -> None:
+        """Values were looked at."""
+        looks = self._known["looks"]
+        self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)
+
+    def _multiply(self) -> None:
+        """Return the product of two vectors or matrices."""
+        t, known = self._t, self._known
+        t.label("product")
+        arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]
+        self._check(arrays[0], "product.left", "give.up")
+        self._check(arrays[1], "product.right", "give.up")
+        axes = [self._axes(each) for each in arrays]
+        lengths, strides = ([self._word(each, at) for each in arrays] for at in (LENGTHS, _STRIDES))
+        few = [t.new(f"icmp ult i64 {t.new(f'sub i64 {each}, 1')}, 2") for each in axes]
+        t.branch(f"and i1 {few[0]}, {few[1]}", "product.few", "give.up")
+        t.label("product.few")
+        wide = [t.new(f"icmp eq i64 {each}, 2") for each in axes]
+        last = t.new(f"sub i64 {axes[0]}, 1")
+        second = t.new(f"sub i64 {axes[1]}, 1")
+        n, rows, columns = t.load(lengths[0], last), t.load(lengths[0], 0), t.load(lengths[1], second)
+        rows = t.new(f"select i1 {wide[0]}, i64 {rows}, i64 1")
+        columns = t.new(f"select i1 {wide[1]}, i64 {columns}, i64 1")
+        work = t.new(f"mul i64 {n}, {t.new(f'mul i64 {rows}, {columns}')}")
+        little = t.new(f"icmp ult i64 {t.new(f'sub i64 {work}, 1')}, {self._limit}")
+        fits = t.new(f"icmp eq i64 {n}, {t.load(lengths[1], 0)}")
+        t.branch(f"and i1 {little}, {fits}", "product.fits", "give.up")
+        t.label("product.fits")
+        width = t.load(self._entry, BYTES)
+        steps = [
+            t.new(f"select i1 {wide[0]}, i64 {t.load(strides[0], 0)}, i64 0"),
+            t.load(strides[0], last),
+            t.load(strides[1], 0),
+            t.new(f"select i1 {wide[1]}, i64 {t.load(strides[1], second)}, i64 0"),
+            t.new(f"select i1 {wide[0]}, i64 {t.new(f'mul i64 {width}, {columns}')}, i64 0"),
+            t.new(f"select i1 {wide[1]}, i64 {width}, i64 0"),
+        ]
+        for k, step in enumerate(("0", "0", "0", *steps)):
+            t.store(step, self._steps, k)
+        for k, length in enumerate(("1", rows, n, columns)):
+            t.store(length, self._dims, k)
+        for k, values in enumerate(arrays):
+            t.do(f"store ptr {self._word(values, DATA)}, ptr {t.at(self._args, k)}")
+        t.store(t.new(f"select i1 {wide[0]}, i64 {rows}, i64 {columns}"), self._outer, 0)
+        t.store(columns, self._outer, 1)
+        vectors = t.new(f"icmp eq i64 {t.new(f'add i64 {last}, {second}')}, 0")
+        t.branch(f"icmp eq i1 {vectors}, 1", "inner", "product.array")
+        t.label("inner")
+        # (NumPy's dot copies an array that goes backwards, or stands still)
+        on = [t.new(f"icmp sgt i64 {each}, 0") for each in (steps[1], steps[2], t.new(f"sub i64 {n}, 1"))]
+        usual = t.new(f"and i1 {on[0]}, {t.new(f'and i1 {on[1]}, {on[2]}')}")
+        t.branch(f"or i1 {usual}, {t.new(f'icmp eq i64 {self._mode}, {Mode.PRODUCT}')}", "inner.usual", "give.up")
+        t.label("inner.usual")
+        t.do(f"store ptr {self._numbers}, ptr {t.at(self._args, 2)}")
+        self._call_loop()
+        self._check_flags("inner.right", "null")
+        self._looked()
+        dtype = t.load(self._entry, RESULT, "ptr")
+        number = t.new(f"call ptr {known['scalar']}(ptr {self._numbers}, ptr {dtype}, ptr null)")
+        t.do(f"ret ptr {number}")
+        t.label("product.array")
+        t.branch(f"icmp eq i64 {self._mode}, {DOT}", "give.up", "product.new")
+        t.label("product.new")
+        made = self._new_values("product", t.new(f"add i64 {last}, {second}"), self._outer)
+        t.do(f"store ptr {self._word(made, DATA)}, ptr {t.at(self._args, 2)}")
+        self._call_loop()
+        self._check_flags("product.done", made)
+        self._return_array(made)

@@ -1,0 +1,109 @@
+"""What native code that reads Python's and NumPy's objects has in common.
+
+In: a text that has begun, with the words it knows and the offsets of slots. Out: lines that read and write fields, and go on or elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from weft.dsl.immediate.host_values import DATA
+from weft.runtime import Text
+
+# Offsets in NumPy's array objects and dtypes, which its ABI fixes.
+AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
+ORDER, NUMBER = 26, 28
+WRITABLE = 0x400  # among an array's flags
+TYPE = 8  # where an object has its type
+ITEMS = tuple.__basicsize__
+_OTHER = ">" if sys.byteorder == "little" else "<"  # the order of bytes that is not this machine's
+COUNT = ITEMS - 8  # where a tuple says how many
+
+
+class ObjectText:
+    """Lines of a builtin's text."""
+
+    _at: Mapping[str, int]
+    _known: Mapping[str, str]
+    _t: Text
+    _product: str  # a word of the stack
+
+    def _word(self, thing: str, offset: int, kind: str = "ptr") -> str:
+        return self._t.new(f"load {kind}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {offset}')}")
+
+    def _field(self, thing: str, name: str) -> str:
+        return self._word(thing, self._at[name])
+
+    def _set(self, thing: str, name: str, value: str) -> None:
+        self._t.do(f"store ptr {value}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {self._at[name]}')}")
+
+    def _type(self, thing: str) -> str:
+        return self._word(thing, TYPE)
+
+    def _check(self, value: str, name: str, otherwise: str) -> None:
+        """On where a pointer is not null."""
+        self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
+        self._t.label(name)
+
+    def _is_some(self, value: str, name: str, otherwise: str) -> None:
+        """On where an attribute is set, and not None."""
+        t = self._t
+        unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
+        t.branch(f"or i1 {unset}, {none}", otherwise, name)
+        t.label(name)
+
+    def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
+        """On by what type something has; what has none of these is none of this function's."""
+        for k, (name, label) in enumerate(places.items()):
+            behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
+            self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
+            if behind != "slow":
+                self._t.label(behind)
+
+    def _share(self, value: str) -> str:
+        """One more reference."""
+        self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
+        return value
+
+    def _drop(self, value: str) -> None:
+        self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
+
+    def _number(self, name: str, values: str) -> str:
+        """The number of an array's dtype, on to ``name``; to ``give.up`` where it is of the other byte order."""
+        t = self._t
+        dtype = self._word(values, DTYPE)
+        # (an object of its own may stand for the dtype that NumPy has once: an unpickled one)
+        t.branch(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(_OTHER)}", "give.up", name)
+        t.label(name)
+        return t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
+
+    def _axes(self, values: str) -> str:
+        return self._t.new(f"sext i32 {self._word(values, AXES, 'i32')} to i64")
+
+    def _size(self, name: str, values: str) -> str:
+        """How many elements a NumPy array has."""
+        t = self._t
+        lengths = self._word(values, LENGTHS)
+        t.store("1", self._product, 0)
+        k = t.begin_loop(name, self._axes(values))
+        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {t.load(lengths, k)}"), self._product, 0)
+        t.end_loop(name)
+        return t.load(self._product, 0)
+
+    def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
+        """On where the types of a tuple's items are in a table."""
+        t = self._t
+        k = t.begin_loop(f"{name}.all", self._word(things, COUNT, "i64"))
+        items = t.new(f"getelementptr i8, ptr {things}, i64 {ITEMS}")
+        self._is_in(f"{name}.each", self._type(t.load(items, k, "ptr")), table, f"{name}.all.end", otherwise)
+        t.end_loop(f"{name}.all", reached=True)
+
+    def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
+        """To `on` where a type is int, slice or in a table."""
+        t, known = self._t, self._known
+        whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
+        t.branch(f"or i1 {whole}, {part}", on, name)
+        t.label(name)
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", otherwise, on)

@@ -1,0 +1,378 @@
+"""LLVM text that takes operands as NumPy does: small arrays, numbers, tuples and lists of such.
+
+In: what a call was given. Out: lines that go on with the operands' NumPy arrays and the device where all of them are, or to ``give.up``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from weft.dsl.functions.products import SHORT_SUM
+from weft.dsl.immediate.at_call import types_of
+from weft.dsl.immediate.native_objects_text import (
+    BASE,
+    COUNT,
+    DTYPE,
+    FLAGS,
+    ITEMS,
+    LENGTHS,
+    NUMBER,
+    WRITABLE,
+    ObjectText,
+)
+from weft.dsl.immediate.small_work import MOST_PRODUCTS
+
+MOST = 8  # operands
+_BY_BLAS = types_of("fdFD")
+
+
+class Mode(IntEnum):
+    """What a builtin does."""
+
+    CALL = 0  # function(*operands), a new array
+    PRODUCT = 1  # the same of matrices, whose shapes do not broadcast
+    REFLECTED = 2  # function(second, first)
+    SHOW = 3  # first[second], a view
+    PUT = 4  # first[second] = third
+    IN_PLACE = 5  # function(first, second), which writes to the first
+    UFUNC = 6  # a ufunc of weft's, which comes first, of the other operands
+    PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
+    VIEW = 8  # function(first, *numbers and tuples of numbers), whose result may be a view of the first
+    SQUARE = 9  # function(first), where the second operand is 2
+    # functions of any operands, sequences of arrays among them, with any result
+    BROADCAST = 10  # of arrays that broadcast
+    SMALL = 11  # of arrays that have few elements together
+    WRAPPED = 12  # the same of a function of NumPy's that weft has wrapped, which comes first
+
+
+class OperandText(ObjectText):
+    """Lines of the operands of a builtin."""
+
+    # words of the stack: addresses of objects, and integers
+    _taken: str
+    _held: str
+    _home: str
+    _before: str
+    _loops: str
+    _count: str
+    _allowed: str
+    _first_type: str
+    _uneven: str
+    _by_loop: str
+    _sum: str
+    _many: str  # whether there is a large one
+    # values
+    _views: str
+    _any: str
+    _mode: str
+    _limit: str
+    _skipped: str
+    _last: str
+    _has_out: str
+    _positional: str
+    _total: str
+
+    def _take_all(self) -> None:
+        """All operands as NumPy takes them, each with a reference."""
+        t, known = self._t, self._known
+        t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
+        t.label("take.begin")
+        k = t.begin_loop("operand", self._total)
+        thing, kind = self._open("operand", t.new(f"add i64 {k}, {self._skipped}"))
+        t.branch(f"icmp slt i64 {k}, {self._positional}", "operand.positional", "operand.plain")
+        t.label("operand.positional")
+        t.branch(f"icmp eq ptr {kind}, {known['Array']}", "operand.array", "operand.other")
+        t.label("operand.array")
+        values = self._values("operand", thing)
+        t.do("br label %operand.values")
+        t.label("operand.other")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "operand.values", "operand.plain")
+        t.label("operand.values")
+        found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.other ]")
+        self._check_values("operand", found, t.load(self._allowed, 0))
+        t.do(f"br label %{'operand.take'}")
+        t.label("operand.plain")
+        usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "int")]
+        t.branch(f"or i1 {usual[0]}, {usual[1]}", "operand.weak", "operand.unusual")
+        t.label("operand.unusual")
+        sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
+        t.branch(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
+        t.label("operand.tuple")
+        self._all_in("operand.tuple", thing, known["plain"])
+        t.do("br label %operand.weak")
+        t.label("operand.listed")
+        is_list = t.new(f"icmp eq ptr {kind}, {known['list']}")
+        several = t.new(f"or i1 {sequence}, {is_list}")
+        t.branch(f"and i1 {several}, {self._any}", "items", "operand.single")
+        self._take_items(k, thing, sequence)
+        t.label("operand.single")
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", "give.up", "operand.as.it.is")
+        t.label("operand.as.it.is")
+        number = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
+        t.branch(f"icmp slt i64 {number}, 0", "operand.weak", "operand.strong")
+        t.label("operand.strong")
+        self._note_type(number)
+        t.do("br label %operand.weak")
+        t.label("operand.weak")
+        t.do("br label %operand.take")
+        t.label("operand.take")
+        taken = t.new(f"phi ptr [ {found}, %operand.small ], [ {thing}, %operand.weak ]")
+        self._share(taken)
+        t.do(f"store ptr {taken}, ptr {t.at(self._taken, k)}")
+        t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
+        t.do("br label %operand.end")
+        t.end_loop("operand", reached=True)
+        t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
+
+    def _open(self, name: str, at: str) -> tuple[str, str]:
+        """An argument and its type; of a destination that NumPy's protocol packs in a tuple the NumPy array in it."""
+        t, known = self._t, self._known
+        packed = t.load("%given", at, "ptr")
+        kind = self._type(packed)
+        t.do(f"br label %{name}.given")
+        t.label(f"{name}.given")
+        protocol, last = t.new(f"icmp eq i64 {self._mode}, {Mode.PROTOCOL}"), t.new(f"icmp eq i64 {at}, {self._last}")
+        out = t.new(f"and i1 {t.new(f'and i1 {protocol}, {last}')}, {self._has_out}")
+        is_tuple = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
+        t.branch(f"and i1 {out}, {is_tuple}", f"{name}.out", f"{name}.open")
+        t.label(f"{name}.out")
+        t.branch(f"icmp eq i64 {self._word(packed, COUNT, 'i64')}, 1", f"{name}.one", "give.up")
+        t.label(f"{name}.one")
+        single = self._word(packed, ITEMS)
+        own = self._type(single)
+        t.branch(f"icmp eq ptr {own}, {known['ndarray']}", f"{name}.open", "give.up")
+        t.label(f"{name}.open")
+        thing = t.new(f"phi ptr [ {packed}, %{name}.given ], [ {single}, %{name}.one ]")
+        return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
+
+    def _take_items(self, k: str, things: str, is_tuple: str) -> None:
+        """A tuple or list, whose arrays are NumPy's then."""
+        t, known = self._t, self._known
+        t.label("items")
+        count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
+        t.branch(f"icmp sgt i64 {count}, {self._limit}", "give.up", "items.few")
+        t.label("items.few")
+        made = t.new(f"call ptr {known['PyList_New']}(i64 {count})")
+        self._check(made, "items.made", "leave")
+        place = t.at(self._taken, k)
+        t.do(f"store ptr {made}, ptr {place}")
+        t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
+        get = t.new(f"select i1 {is_tuple}, ptr {known['PyTuple_GetItem']}, ptr {known['PyList_GetItem']}")
+        m = t.begin_loop("item", count)
+        thing = t.new(f"call ptr {get}(ptr {things}, i64 {m})")
+        self._check(thing, "item.there", "leave")
+        kind = self._type(thing)
+        t.branch(f"icmp eq ptr {kind}, {known['Array']}", "item.array", "item.other")
+        t.label("item.array")
+        values = self._values("item", thing)
+        t.do("br label %item.values")
+        t.label("item.other")
+        t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "item.values", "item.plain")
+        t.label("item.values")
+        found = t.new(f"phi ptr [ {values}, %item.here ], [ {thing}, %item.other ]")
+        self._check_values("item", found, t.load(self._allowed, 0))
+        t.do("br label %item.take")
+        t.label("item.plain")
+        self._is_in("item.one", kind, known["plain"], "item.single")
+        t.label("item.single")
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", "give.up", "item.weak")
+        t.label("item.weak")
+        t.do("br label %item.take")
+        t.label("item.take")
+        taken = t.new(f"phi ptr [ {found}, %item.small ], [ {thing}, %item.weak ]")
+        self._share(taken)
+        done = t.new(f"call i32 {known['PyList_SetItem']}(ptr {made}, i64 {m}, ptr {taken})")
+        t.branch(f"icmp eq i32 {done}, 0", "item.end", "leave")
+        t.end_loop("item", reached=True)
+        t.branch(f"icmp eq i1 {is_tuple}, 1", "items.tuple", "operand.end")
+        t.label("items.tuple")
+        whole = t.new(f"call ptr {known['PyList_AsTuple']}(ptr {made})")
+        self._check(whole, "items.whole", "leave")
+        t.do(f"store ptr {whole}, ptr {place}")
+        self._drop(made)
+        t.do("br label %operand.end")
+
+    def _values(self, name: str, thing: str) -> str:
+        """The NumPy array of an array, on to ``here``; to ``give.up`` where it has none that holds, or another device."""
+        t = self._t
+        values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
+        self._is_some(values, f"{name}.has", "give.up")
+        self._is_some(home, f"{name}.born", f"{name}.stored")
+        t.do(f"br label %{name}.valid")
+        t.label(f"{name}.stored")
+        storage = self._field(thing, "Array._storage")
+        self._check(storage, f"{name}.storage", "give.up")
+        buffer = self._field(storage, "Storage.buffer")
+        self._is_some(buffer, f"{name}.buffer", "give.up")
+        root = self._field(buffer, "Buffer.values")
+        self._is_some(root, f"{name}.root", "give.up")
+        whole = t.new(f"icmp eq ptr {root}, {values}")
+        part = t.new(f"icmp eq ptr {root}, {self._word(values, BASE)}")
+        device = self._field(storage, "Storage.device")
+        t.branch(f"or i1 {whole}, {part}", f"{name}.still", "give.up")
+        t.label(f"{name}.still")
+        t.do(f"br label %{name}.valid")
+        t.label(f"{name}.valid")
+        home = t.new(f"phi ptr [ {home}, %{name}.born ], [ {device}, %{name}.still ]")
+        before = t.load(self._home, 0, "ptr")
+        unknown = t.new(f"icmp eq ptr {before}, null")
+        same = t.new(f"icmp eq ptr {before}, {home}")
+        t.branch(f"or i1 {unknown}, {same}", f"{name}.here", "give.up")
+        t.label(f"{name}.here")
+        t.do(f"store ptr {home}, ptr {self._home}")
+        return values
+
+    def _of_protocol(self, fewer: str) -> str:
+        """What the table has for the ufunc that ``__array_ufunc__`` is called for, on to ``protocol.way``.
+
+        To `fewer` where operands are missing, to ``give.up`` for a method of the ufunc and for one that the table has not.
+        """
+        t, known = self._t, self._known
+        t.label("protocol")
+        t.branch("icmp sgt i64 %count, 3", "protocol.some", fewer)
+        t.label("protocol.some")
+        named = f"ptr {t.load('%given', 2, 'ptr')}, ptr {known['call']}"
+        differs = t.new(f"call i32 {known['PyUnicode_Compare']}({named})")
+        t.branch(f"icmp eq i32 {differs}, 0", "protocol.call", "give.up")
+        t.label("protocol.call")
+        theirs = t.load("%given", 1, "ptr")
+        listed = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['table']}, ptr {theirs})")
+        self._check(listed, "protocol.way", "give.up")
+        return listed
+
+    def _is_free(self, name: str, thing: str, values: str) -> None:
+        """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
+        t = self._t
+        writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
+        t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
+        t.label(f"{name}.writable")
+        self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
+        t.do(f"br label %{name}.free")
+        t.label(f"{name}.shared")
+        buffer = self._field(self._field(thing, "Array._storage"), "Storage.buffer")
+        t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
+        t.label(f"{name}.free")
+
+    def _check_values(self, name: str, values: str, types: str) -> None:
+        """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""
+        t = self._t
+        number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
+        t.branch(f"icmp ugt i64 {number}, 62", "give.up", f"{name}.known")
+        t.label(f"{name}.known")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {types}, {number}')}, 1")
+        t.branch(f"icmp eq i64 {bit}, 0", f"{name}.looped", f"{name}.alike")
+        t.label(f"{name}.looped")
+        self._find_loop(name, number)
+        t.label(f"{name}.alike")
+        self._note_type(number)
+        size = self._size(f"{name}.size", values)
+        product = t.new(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}")
+        t.branch(f"icmp sgt i64 {size}, {self._limit}", f"{name}.many", f"{name}.few")
+        t.label(f"{name}.many")
+        t.store("1", self._many, 0)
+        t.branch(f"icmp eq i1 {product}, 1", f"{name}.few", "give.up")
+        t.label(f"{name}.few")
+        before = t.load(self._before, 0, "ptr")
+        t.do(f"store ptr {values}, ptr {self._before}")
+        together = t.new(f"add i64 {t.load(self._sum, 0)}, {size}")
+        t.store(together, self._sum, 0)
+        t.branch(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
+        t.label(f"{name}.two")
+        t.branch(f"icmp sge i64 {self._mode}, {Mode.SMALL}", f"{name}.together", f"{name}.apart")
+        t.label(f"{name}.together")
+        t.branch(f"icmp sgt i64 {together}, {self._limit}", "give.up", f"{name}.small")
+        t.label(f"{name}.apart")
+        t.branch(f"icmp eq i1 {product}, 1", f"{name}.product", f"{name}.pair")
+        t.label(f"{name}.product")
+        other = self._size(f"{name}.sized", before)
+        axes = self._axes(before)
+        t.branch(f"icmp eq i64 {axes}, 0", "give.up", f"{name}.inner")
+        t.label(f"{name}.inner")
+        lengths = self._word(before, LENGTHS)
+        length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
+        products = t.new(f"mul i64 {size}, {other}")
+        t.branch(f"icmp eq i64 {t.load(self._many, 0)}, 0", f"{name}.little", f"{name}.blas")
+        t.label(f"{name}.little")
+        most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
+        t.branch(f"icmp sgt i64 {products}, {most}", "give.up", f"{name}.small")
+        t.label(f"{name}.blas")
+        self._is_by_blas(name, [axes, self._axes(values)], number, length, products)
+        t.label(f"{name}.pair")
+        self._broadcast(name, before, values)
+        t.label(f"{name}.small")
+
+    def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
+        """On to ``small`` where the product of a large matrix is BLAS's, with a small result (`products.multiply`)."""
+        t, known = self._t, self._known
+        t.store("0", self._many, 0)
+        function = t.load(self._held, 0, "ptr")
+        usual = [t.new(f"icmp eq ptr {function}, {known[each]}") for each in ("dot", "matmul")]
+        t.do(f"store ptr {known['matmul']}, ptr {self._held}")
+        right, long = t.new(f"or i1 {usual[0]}, {usual[1]}"), t.new(f"icmp sgt i64 {length}, {SHORT_SUM}")
+        t.branch(f"and i1 {right}, {long}", f"{name}.long", "give.up")
+        t.label(f"{name}.long")
+        found = t.new(f"udiv i64 {products}, {t.new(f'mul i64 {length}, {length}')}")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {_BY_BLAS}, {number}')}, 1")
+        heard = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {known['Listening']}, ptr {known['listeners']})")
+        self._check(heard, f"{name}.quiet", "give.up")
+        self._drop(heard)  # (its class keeps it)
+        wanted = [
+            *(f"icmp ule i64 {t.new(f'sub i64 {each}, 1')}, 1" for each in axes),
+            f"icmp sle i64 {found}, {self._limit}",
+            f"icmp sgt i64 {found}, 1",
+            f"icmp eq i64 {t.load(self._uneven, 0)}, 0",
+            f"icmp ne i64 {bit}, 0",
+            f"icmp eq i64 {self._word(heard, COUNT, 'i64')}, 0",
+        ]
+        for k, each in enumerate(wanted):
+            t.branch(each, f"{name}.wanted.{k}", "give.up")
+            t.label(f"{name}.wanted.{k}")
+        t.do(f"br label %{name}.small")
+
+    def _note_type(self, number: str) -> None:
+        """Note where an operand has another dtype than the one before."""
+        t = self._t
+        earlier = t.load(self._first_type, 0)
+        t.store(number, self._first_type, 0)
+        differs = t.new(f"and i1 {t.new(f'icmp ne i64 {earlier}, -1')}, {t.new(f'icmp ne i64 {earlier}, {number}')}")
+        t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
+
+    def _find_loop(self, name: str, number: str) -> None:
+        """Take the compiled loop for a dtype instead of NumPy's; to ``give.up`` where there is none yet."""
+        t, known = self._t, self._known
+        as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
+        self._check(as_object, f"{name}.boxed", "give.up")
+        found = t.new(
+            f"call ptr {known['PyDict_GetItemWithError']}(ptr {t.load(self._loops, 0, 'ptr')}, ptr {as_object})"
+        )
+        self._drop(as_object)
+        self._check(found, f"{name}.loop", "give.up")
+        t.do(f"store ptr {found}, ptr {self._held}")
+        t.store("1", self._by_loop, 0)
+        t.do(f"br label %{name}.alike")
+
+    def _broadcast(self, name: str, one: str, other: str) -> None:
+        """On to ``small`` where two shapes broadcast to few elements."""
+        t = self._t
+        counts = [self._axes(one), self._axes(other)]
+        lengths = [self._word(each, LENGTHS) for each in (one, other)]
+        most = t.new(f"select i1 {t.new(f'icmp sgt i64 {counts[0]}, {counts[1]}')}, i64 {counts[0]}, i64 {counts[1]}")
+        t.store("1", self._product, 0)
+        k = t.begin_loop(f"{name}.axis", most)
+        own = []
+        for m, (count, where) in enumerate(zip(counts, lengths, strict=True)):
+            at = t.new(f"sub i64 {t.new(f'sub i64 {count}, 1')}, {k}")
+            t.branch(f"icmp slt i64 {at}, 0", f"{name}.axis.{m}.none", f"{name}.axis.{m}.own")
+            t.label(f"{name}.axis.{m}.own")
+            length = t.load(where, at)
+            t.do(f"br label %{name}.axis.{m}.done")
+            t.label(f"{name}.axis.{m}.none")
+            t.do(f"br label %{name}.axis.{m}.done")
+            t.label(f"{name}.axis.{m}.done")
+            own.append(t.new(f"phi i64 [ {length}, %{name}.axis.{m}.own ], [ 1, %{name}.axis.{m}.none ]"))
+        longest = t.new(f"select i1 {t.new(f'icmp sgt i64 {own[0]}, {own[1]}')}, i64 {own[0]}, i64 {own[1]}")
+        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {longest}"), self._product, 0)
+        t.end_loop(f"{name}.axis")
+        t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")

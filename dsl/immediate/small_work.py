@@ -1,0 +1,162 @@
+"""How much work is little: what is done at the call takes NumPy no longer than recording it takes.
+
+In: a function's name, its arguments and their shapes. Out: how many elements they may have, whether they are few enough, and what
+functions give that are little work though their argument is not small.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, user_location
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import was_alone
+from weft.fusion.graph.fold_order import CHUNK
+from weft.fusion.run.primitives import NeedsKernelError, reduce_values
+from weft.runtime import IMMEDIATE
+
+
+def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    """Return how many elements a function's arguments may have for it to be little work."""
+    if name in GROWING:
+        known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
+        return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
+    if name in _MOVING:
+        flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
+        arrays = [each for each in flat if type(each) is Array]
+        if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
+            return values.size  # (a view)
+        return most_moved_alone(arrays, name == "roll")  # (rolled neighbours are added up: one kernel without a copy)
+    if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
+        values = values_of(arguments[0])
+        if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
+            return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
+    return IMMEDIATE[0]
+
+
+def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether a reduction goes through memory in its order: of the whole array, or along long rows."""
+    axes = (*axes, *options.values())
+    if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
+        return values.flags.c_contiguous
+    axis = axes[0]
+    if name == "count_nonzero" or len(axes) > 1 or type(axis) is not int or not -values.ndim <= axis < values.ndim:
+        return False
+    return values.strides[axis] == values.itemsize and values.shape[axis] >= _LONG_ROW
+
+
+# Elements of a row beside whose reduction by NumPy what it costs to begin one is nothing.
+_LONG_ROW = 8192
+
+
+def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
+    """As `most_moved`, of several arrays together; more where nothing was fused with the move last time, few where it is often."""
+    moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
+    most = IMMEDIATE[0] if fused else moved
+    size = sum([each.size for each in arrays])
+    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_alone(user_location()):
+        return _ALONE * moved
+    return most
+
+
+def most_picked(array: Array, key: Any) -> int:
+    """Return how many elements it is little work to take by positions, or to search by a mask."""
+    searched = type(key) is not Array or key.dtype.kind == "b"
+    return most_moved(array) if searched else most_moved_alone([array])
+
+
+def most_moved(array: Array) -> int:
+    """Return how many elements it is little work to move of an array; of a pending one fewer, which would be evaluated."""
+    here = array.device.name == "cpu" and values_of(array) is not None
+    return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
+
+
+# Functions that move elements, and the bytes that each element of the limit stands for there: they take NumPy as long as
+# recording takes, whatever they are fused with.
+_MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
+_MOVED_BYTES = 16
+# How many times as much is moved at the call where nothing was fused with it last time.
+_ALONE = 8
+# Reductions that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands
+# for there: NumPy goes through that many sooner than a kernel starts.
+_EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
+_EXACT_BYTES = 64
+# Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
+GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
+GROWN = 128
+# Functions that warn of empty arrays, on the user's line.
+WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
+# Functions of arrays that broadcast, and products of matrices.
+BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
+_PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
+MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
+
+
+def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
+    """Whether a function of arrays of these shapes is little work."""
+    if name in BROADCASTING:
+        return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
+    if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
+        return prod(shapes[0]) * prod(shapes[1]) <= MOST_PRODUCTS * limit * max(1, shapes[0][-1])
+    return sum(map(prod, shapes)) <= limit
+
+
+def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
+    """Whether two shapes broadcast to few elements, or not at all."""
+    size = 1
+    for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
+        size *= max(n, m) if n and m else 0
+    return size <= limit
+
+
+# -- reductions of whole arrays in memory: nothing fuses with these, and the result is a number --------
+
+# Elements up to which a variance is two sums in a plan as well.
+_TWO_SUMS = 2 * CHUNK
+_ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
+# Elements, for each of the limit of small work, up to which a recorded reduction takes longer, which may run on several threads.
+MOST_WHOLE = 8
+
+
+def reduce_whole(name: str, values: np.ndarray) -> Any:
+    """Return a reduction of all elements; None where a kernel has to do it."""
+    kind = values.dtype
+    if kind.kind == "c" or not values.flags.c_contiguous:
+        return None
+    if name in ("mean", "sum") and kind.kind in "biu":
+        if name == "mean" and kind.itemsize > 4:
+            return None  # (the sum of floats may round)
+        total = np.int64(np.count_nonzero(values)) if kind.kind == "b" else values.sum()
+        return np.float64(total) / np.float64(values.size) if name == "mean" else total
+    if name in ("std", "var"):
+        return _spread(name, values) if kind.kind == "f" and values.size <= _TWO_SUMS else None
+    if name not in _ROWS or kind.kind in "biu":
+        return getattr(values, name)()
+    try:
+        found = reduce_values(_ROWS[name], values, tuple(range(values.ndim)), kind)
+    except NeedsKernelError:
+        return None
+    return found / kind.type(values.size) if name == "mean" else found
+
+
+def dot_whole(x: Any, y: Any) -> Any:
+    """Return the product of two vectors of floats in memory that are not small; None where that is no little work."""
+    if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
+        return None
+    left, right = (values_of(each) if type(each) is Array else each for each in (x, y))
+    if left is None or right is None or not (left.flags.c_contiguous and right.flags.c_contiguous):
+        return None
+    with np.errstate(all="ignore"):
+        return reduce_whole("sum", np.multiply(left, right))
+
+
+def _spread(name: str, values: np.ndarray) -> Any:
+    count, axes = values.dtype.type(values.size), tuple(range(values.ndim))
+    distance = values - reduce_values("add", values, axes, values.dtype) / count
+    found = reduce_values("add", np.square(distance, distance), axes, values.dtype) / count
+    return np.sqrt(found) if name == "std" else found

@@ -1,0 +1,1 @@
+"""The kernel language: from a Python function to kernel IR."""

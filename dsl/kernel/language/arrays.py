@@ -1,0 +1,438 @@
+"""Arrays inside kernels: elements, views, records.
+
+In: an `Array` and what stands in its brackets. Out: an element (a `Scalar` or `Record`) or another `Array` over the same
+memory. Always true: index arithmetic is done in the kernel's index dtype; lengths that are known stay known.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Value
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply
+from weft.dsl.kernel.language.values import Array, Constant, Extent, Record, Scalar, Sliced, Tuple, describe, is_number
+from weft.dsl.kernel.sanitizer.watch import Kind
+
+
+def length(c: Compiler, extent: Extent) -> Constant | Scalar:
+    """A length as the language sees it: a Python int that is not negative."""
+    if isinstance(extent, int):
+        return Constant(extent)
+    return Scalar(c.builder.cast(extent, np.int64), weak=True, natural=True)
+
+
+def is_contiguous(array: Array) -> bool:
+    """Whether an array is known to lie in C order without gaps."""
+    return array.packed or (array.ndim == 1 and array.strides[0] == unit(array.dtype))
+
+
+def size(c: Compiler, array: Array) -> Extent:
+    """Number of elements."""
+    total: Extent = 1
+    for extent in array.shape:
+        total = multiply(c, total, extent)
+    return total
+
+
+def known_shape(value: Any) -> tuple[int, ...] | None:
+    """A shape that is known when compiling."""
+    items = value.items if isinstance(value, Tuple) else (value,)
+    found = []
+    for item in items:
+        held = item.value if isinstance(item, Constant) else None
+        if isinstance(held, enum.Enum):
+            held = held.value
+        if isinstance(held, bool) or not isinstance(held, (int, np.integer)):
+            return None
+        found.append(int(held))
+    return tuple(found)
+
+
+# -- indexing --------------------------------------------------------------------------------------
+
+
+def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | None = None, axis: int = 0) -> Extent:
+    """An index with negative ones counted from the end; checked where the kernel is."""
+    if isinstance(index, Constant):
+        held = index.value.value if isinstance(index.value, enum.Enum) else index.value
+        if not isinstance(held, (int, np.integer)) or isinstance(held, (bool, np.bool_)):
+            c.fail(f"{what} is an integer, not {describe(index)}" + ("" if not is_number(held) else ": write int(...)"))
+        held = int(held)
+        if isinstance(extent, int) and not -extent <= held < extent:
+            c.fail(f"index {held} is out of bounds for axis {axis} with size {extent}")
+        if held < 0:
+            return add(c, extent, held)
+        if c.checked and not isinstance(extent, int):
+            _check(c, c.builder.constant(held), extent, array, axis)
+        return held
+    value = asked = c.index(index, what)
+    if not (isinstance(index, Scalar) and index.natural) and not (
+        isinstance(index, Scalar) and index.dtype.kind in "ub"
+    ):
+        below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
+        wrapped = c.builder.op("add", value, extent_ir(c, extent))
+        value = c.builder.op("where", below, wrapped, value)
+    if c.checked:
+        _check(c, value, extent, array, axis, asked)
+    return value
+
+
+def _check(
+    c: Compiler, value: Value, extent: Extent, array: Array | None, axis: int, asked: Value | None = None
+) -> None:
+    unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
+    b = c.builder
+    outside = b.op("greater_equal", b.cast(value, unsigned), b.cast(extent_ir(c, extent), unsigned), dtype=np.bool_)
+    name = array.label if array is not None and array.label else "array"
+    c.report(
+        outside,
+        IndexError,
+        f"index {{}} is out of bounds for axis {axis} of {name} with size {{}}",
+        (b.cast(asked or value, np.int64), b.cast(extent_ir(c, extent), np.int64)),
+    )
+
+
+def select(c: Compiler, array: Array, index: Any) -> Any:
+    """``array[index]``: an element or a view."""
+    view = view_of(c, array, index)
+    return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
+
+
+def _keeps_array(index: Any) -> bool:
+    parts = index.items if isinstance(index, Tuple) else (index,)
+    return any(isinstance(p, Constant) and p.value is Ellipsis for p in parts)
+
+
+def view_of(c: Compiler, array: Array, index: Any) -> Array:
+    """The part of an array that an index names; 0-d for one element."""
+    parts = list(index.items) if isinstance(index, Tuple) else [index]
+    if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
+        return field_of(c, array, index.value)
+    full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
+    if len(full) > array.ndim:
+        axes = "axis" if array.ndim == 1 else "axes"
+        c.fail(f"too many indices: {array.label or 'the array'} has {array.ndim} {axes}, but {len(full)} were indexed")
+    dots = [k for k, p in enumerate(parts) if isinstance(p, Constant) and p.value is Ellipsis]
+    if len(dots) > 1:
+        c.fail("an index can have one ellipsis only")
+    every = Sliced(None, None, None)
+    missing = [every] * (array.ndim - len(full))
+    parts = parts[: dots[0]] + missing + parts[dots[0] + 1 :] if dots else parts + missing
+    shape: list[Extent] = []
+    strides: list[Extent] = []
+    offset: Extent = 0
+    axis = 0
+    asked: list[tuple[Any, Extent, Extent]] = []
+    for part in parts:
+        if isinstance(part, Constant) and part.value is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        extent, stride = array.shape[axis], array.strides[axis]
+        match part:
+            case Sliced(start=None, stop=None, step=None):
+                shape.append(extent)
+                strides.append(stride)
+            case Sliced():
+                first, count, step = slice_of(c, part, extent)
+                offset = add(c, offset, multiply(c, first, stride))
+                shape.append(count)
+                strides.append(multiply(c, step, stride))
+            case Array():
+                c.fail(
+                    "an array as an index (fancy indexing) is not part of the kernel language: loop over its elements"
+                )
+            case Tuple():
+                c.fail("a tuple inside an index is not part of the kernel language")
+            case _:
+                if isinstance(part, Scalar) and part.dtype.kind == "b":
+                    c.fail("a bool as an index (a mask) is not part of the kernel language: use `if`")
+                place = position(c, part, extent, "an index", array, axis)
+                offset = add(c, offset, multiply(c, place, stride))
+                asked.append((part, place, extent))
+        axis += 1
+    if len(shape) == array.ndim and all(isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts):
+        return array
+    label, chosen = (array.label, ()) if c.watch is None else c.watch.bounds(array, parts, asked)
+    pointer = array.pointer
+    if not (isinstance(offset, int) and offset == 0):
+        pointer = c.builder.offset(pointer, extent_ir(c, offset))
+    return Array(
+        pointer,
+        array.dtype,
+        tuple(shape),
+        tuple(strides),
+        array.space,
+        array.writable,
+        label,
+        False,
+        array.origin,
+        chosen,
+    )
+
+
+def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
+    """First index, number and step of a slice. The step is known when compiling."""
+    step = 1
+    if part.step is not None:
+        known = known_shape(part.step)
+        if known is None or known[0] == 0:
+            c.fail("the step of a slice is a number known when compiling, and not 0")
+        step = known[0]
+    ends = [known_shape(p) if p is not None else () for p in (part.start, part.stop)]
+    if isinstance(extent, int) and all(e is not None for e in ends):
+        low_end, high_end = (e[0] if e else None for e in ends)
+        known_range = range(*slice(low_end, high_end, step).indices(extent))
+        return known_range.start, len(known_range), step
+    b = c.builder
+    whole = extent_ir(c, extent)
+    low, high = (b.constant(0), whole) if step > 0 else (b.constant(-1), b.op("subtract", whole, b.constant(1)))
+
+    def bound(value: Any, default: Value) -> Value:
+        if value is None:
+            return default
+        found = c.index(value, "the end of a slice")
+        if not (isinstance(value, Scalar) and value.natural):
+            below = b.op("less", found, b.constant(0), dtype=np.bool_)
+            found = b.op("where", below, b.op("add", found, whole), found)
+        return b.op("maximum", b.op("minimum", found, high), low)
+
+    start = bound(part.start, low if step > 0 else high)
+    stop = bound(part.stop, high if step > 0 else low)
+    far = b.op("subtract", stop, start) if step > 0 else b.op("subtract", start, stop)
+    wide = abs(step)
+    count = b.op("floor_divide", b.op("add", far, b.constant(wide - 1)), b.constant(wide)) if wide > 1 else far
+    return start, b.op("maximum", count, b.constant(0)), step
+
+
+# -- elements --------------------------------------------------------------------------------------
+
+
+def element(c: Compiler, view: Array, **attributes: Any) -> Any:
+    """The one element of a 0-d view."""
+    if view.dtype.names is not None:
+        return Record(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
+    if c.watch is not None:
+        c.watch.access(view, Kind.READ, attributes.get("align", 0))
+    loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
+    return Scalar(loaded, natural=view.dtype.kind == "u")
+
+
+def store(c: Compiler, array: Array, index: Any, value: Any) -> None:
+    """``array[index] = value``."""
+    assign_view(c, view_of(c, array, index), value)
+
+
+def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None:
+    """Write a value to every element of a view, in order."""
+    if not view.writable:
+        c.fail(
+            f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
+        )
+    c.written.add(view.origin)
+    if view.ndim == 0:
+        _put(c, view, value, attributes)
+        return
+    items = value.items if isinstance(value, Tuple) else None
+    if items is not None and view.ndim == 1:
+        if view.shape[0] != len(items) and isinstance(view.shape[0], int):
+            c.fail(f"{len(items)} values cannot be assigned to {view.shape[0]} elements")
+        for k, item in enumerate(items):
+            assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
+        return
+    inner = value
+    if isinstance(value, Array):
+        check_fits(c, value, view)
+    if isinstance(value, Array) and value.ndim > view.ndim:
+        c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
+    with each(c, view.shape) as place:
+        spots = Tuple(place)
+        if isinstance(value, Array):
+            inner = select(c, value, Tuple(aligned(value, place)))
+        assign_view(c, view_of(c, view, spots), inner, **attributes)
+
+
+def check_fits(c: Compiler, value: Array, view: Array) -> None:
+    """Lengths that are known have to agree; checked kernels look at the others."""
+    for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
+        if isinstance(extent, int) and extent == 1:
+            continue
+        if isinstance(extent, int) and isinstance(wanted, int):
+            if extent != wanted:
+                c.fail(f"an array of length {extent} cannot be assigned to {wanted} elements")
+        elif c.checked:
+            b = c.builder
+            lengths = [extent_ir(c, n) for n in (extent, wanted)]
+            other = b.op("not_equal", *lengths, dtype=np.bool_)
+            c.report(
+                other,
+                ValueError,
+                "an array of length {} cannot be assigned to {} elements",
+                tuple(b.cast(n, np.int64) for n in lengths),
+            )
+
+
+def aligned(array: Array, place: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A place in a broadcast shape as one of an array with fewer axes, or of length 1."""
+    own = place[len(place) - array.ndim :] if array.ndim else ()
+    return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
+
+
+class each:
+    """``with each(c, shape) as place``: a loop an axis around what is compiled inside; `place` are its indices."""
+
+    def __init__(self, c: Compiler, shape: tuple[Extent, ...]) -> None:
+        self.c = c
+        self.shape = shape
+        self.open: list[Any] = []
+
+    def __enter__(self) -> tuple[Scalar, ...]:
+        place = []
+        for extent in self.shape:
+            loop = self.c.builder.loop(extent_ir(self.c, extent), "serial")
+            entered = loop.__enter__()
+            self.open.append(loop)
+            place.append(Scalar(self.c.builder.cast(entered.index, np.int64), True, True))
+        return tuple(place)
+
+    def __exit__(self, *error: Any) -> None:
+        for loop in reversed(self.open):
+            loop.__exit__(*error)
+
+
+def _put(c: Compiler, view: Array, value: Any, attributes: dict[str, Any]) -> None:
+    if view.dtype.names is not None:
+        target = Record(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
+        copy_record(c, target, value)
+        return
+    if isinstance(value, Array) and value.ndim == 0:
+        value = element(c, value)
+    number = c.number(value, f"a number to store in {view.label or 'an array'} of {view.dtype}")
+    kind = c.kind(number)
+    kind = np.dtype(kind) if isinstance(kind, type) else kind
+    if kind.kind == "c" and view.dtype.kind != "c":
+        c.fail(f"{describe(number)} cannot be stored in an array of {view.dtype}: take its .real")
+    stored = c.ir(number, view.dtype)
+    if c.watch is not None:
+        c.watch.access(view, Kind.WRITE, attributes.get("align", 0), stored)
+    c.builder.store(view.pointer, c.builder.constant(0), stored, **attributes)
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def unit(dtype: np.dtype) -> int:
+    """What strides of an array of this dtype count in: elements, or bytes for structured dtypes."""
+    return dtype.itemsize if dtype.names is not None else 1
+
+
+def field_of(c: Compiler, array: Array, name: str) -> Array:
+    """The array of one field of every record."""
+    dtype, offset = _field(c, array.dtype, name)
+    base = c.builder.offset(array.pointer, c.builder.constant(offset))
+    inner = dtype.subdtype
+    kind = inner[0] if inner is not None else dtype
+    extra: tuple[int, ...] = inner[1] if inner is not None else ()
+    shape: tuple[Extent, ...] = array.shape
+    strides = array.strides
+    if kind.names is None:
+        if any(isinstance(s, int) and s % kind.itemsize for s in strides):
+            c.fail(
+                f"field {name!r} does not lie at whole multiples of its size: align the dtype (np.dtype(..., align=True))"
+            )
+        strides = tuple(
+            s // kind.itemsize
+            if isinstance(s, int)
+            else c.builder.op("floor_divide", s, c.builder.constant(kind.itemsize))
+            for s in strides
+        )
+        base = c.builder.reinterpret(base, kind)
+    return Array(
+        base,
+        kind,
+        shape + extra,
+        strides + contiguous(c, extra, unit(kind)),
+        array.space,
+        array.writable,
+        f"{array.label}.{name}",
+        False,
+        array.origin,
+        array.index,
+    )
+
+
+def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
+    assert dtype.fields is not None
+    if name not in dtype.fields:
+        c.fail(f"no field is called {name!r}; the fields are {', '.join(dtype.names or ())}", "attribute")
+    found = dtype.fields[name]
+    return found[0], found[1]
+
+
+def get_field(c: Compiler, record: Record, name: str) -> Any:
+    """One field of a record."""
+    view = record_field(c, record, name)
+    if view.ndim:
+        return view
+    return _load_field(c, view, record, name)
+
+
+def record_field(c: Compiler, record: Record, name: str) -> Array:
+    """One field of a record as a view."""
+    whole = Array(
+        record.pointer,
+        record.dtype,
+        (),
+        (),
+        record.space,
+        record.writable,
+        record.label,
+        False,
+        record.origin,
+        record.index,
+    )
+    return field_of(c, whole, name)
+
+
+def _load_field(c: Compiler, view: Array, record: Record, name: str) -> Any:
+    return element(c, view, **_alignment(record.dtype, name, view.dtype))
+
+
+def set_field(c: Compiler, record: Record, name: str, value: Any) -> None:
+    """Write one field of a record."""
+    view = record_field(c, record, name)
+    if not record.writable:
+        c.fail(f"{record.label or 'the record'} is read-only here")
+    assign_view(c, view, value, **(_alignment(record.dtype, name, view.dtype) if not view.ndim else {}))
+
+
+def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
+    assert dtype.fields is not None
+    if kind.names is not None:
+        return {}
+    part = kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
+    if dtype.fields[name][1] % part == 0 and dtype.itemsize % part == 0 and dtype.isalignedstruct:
+        return {}
+    known = 1
+    while known < part and dtype.fields[name][1] % (2 * known) == 0 and dtype.itemsize % (2 * known) == 0:
+        known *= 2
+    return {} if known >= part else {"align": known}
+
+
+def copy_record(c: Compiler, target: Record, value: Any) -> None:
+    """Copy a record field by field."""
+    names = target.dtype.names or ()
+    if isinstance(value, Tuple):
+        if len(value.items) != len(names):
+            c.fail(f"{len(value.items)} values for the {len(names)} fields of a record")
+        for name, item in zip(names, value.items, strict=True):
+            set_field(c, target, name, item)
+        return
+    if not isinstance(value, Record) or value.dtype != target.dtype:
+        c.fail(f"{describe(value)} cannot be stored as a record of {target.dtype}")
+    for name in names:
+        set_field(c, target, name, get_field(c, value, name))

@@ -1,0 +1,211 @@
+"""Calls inside kernels: what can be called, and what it becomes.
+
+In: a frame, the node of the call, the function and its arguments as values. Out: a value. Functions of Python, math,
+cmath and NumPy stand in tables by the object; the names of the CUDA model by their path; everything else that is a
+Python function is compiled in place.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import inspect
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.kernel.language import arrays, handlers, methods, names, recursion
+from weft.dsl.kernel.language.compiler import Compiler, Frame
+from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
+from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.known import compute
+from weft.dsl.kernel.language.source import source_of
+from weft.dsl.kernel.language.statements import bind_arguments, inline
+from weft.dsl.kernel.language.types import ScalarType, Type
+from weft.dsl.kernel.language.values import Array, Closure, Constant, Method, Scalar, Tuple, describe, is_number
+from weft.dsl.kernel.library import functions, intrinsics
+from weft.dsl.kernel.library.library_functions import LibraryFunction
+
+
+def call_value(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Compile one call."""
+    call = Call(frame, node)
+    try:
+        match function:
+            case Closure():
+                return _in_place(call, function, arguments, keywords)
+            case Method(owner=owner, name=name):
+                return methods.call_method(call, owner, name, arguments, keywords)
+            case Constant(value=held):
+                return _call_object(call, held, arguments, keywords)
+    except KernelError as error:
+        raise frame.placed(error, node) from None
+    frame.fail(node, f"{describe(function)} cannot be called")
+
+
+def _in_place(call: Call, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    c = call.c
+    key = function.source.tree if isinstance(function, Closure) else function
+    if key in c.stack or key in recursion.marked(c):
+        constant = all(isinstance(a, Constant) for a in (*arguments, *keywords.values()))
+        if not constant:
+            return recursion.call_recursive(call, function, key, arguments, keywords)
+    c.stack.append(key)
+    try:
+        return inline(call.frame, call.node, function, arguments, keywords)
+    finally:
+        c.stack.pop()
+
+
+def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    c = call.c
+    if isinstance(held, names.Intrinsic):
+        return intrinsics.call_intrinsic(call, held, arguments, keywords)
+    if isinstance(held, DeviceFunction) and held.signatures:
+        return _with_signature(call, held, arguments, keywords)
+    if isinstance(held, DeviceFunction):
+        return _in_place(call, held.function, arguments, keywords)
+    if isinstance(held, KernelFunction):  # called without brackets it is a function like others, as for Numba
+        return _in_place(call, held.py_func, arguments, keywords)
+    if isinstance(held, LibraryFunction):
+        return functions.call_library(call, held, arguments)
+    handler = handlers.find_function(held)
+    if handler is not None:
+        return _bound(call, held, handler, arguments, keywords)
+    if isinstance(held, (UFunc, np.ufunc)):
+        return _row(call, held, arguments, keywords)
+    if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
+        return handlers.convert(call, handlers.dtype_of(c, Constant(held)), arguments)
+    if isinstance(held, type):
+        return _construct(call, held, arguments, keywords)
+    if isinstance(held, FunctionType):
+        if (held.__module__ or "").split(".")[0] in ("numpy", "scipy", "math", "random"):
+            c.fail(f"{held.__module__}.{held.__name__} runs on the host only: it is not part of the kernel language")
+        return _in_place(call, held, arguments, keywords)
+    if isinstance(held, BuiltinFunctionType) or callable(held):
+        name = getattr(held, "__qualname__", None) or getattr(held, "__name__", type(held).__name__)
+        c.fail(f"{name} is not part of the kernel language: it cannot be called in a kernel")
+    c.fail(f"{describe(Constant(held))} cannot be called")
+
+
+def _bound(call: Call, held: Any, handler: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    try:
+        bound = inspect.signature(handler).bind(call, *arguments, **keywords)
+    except TypeError as error:
+        call.c.fail(f"{getattr(held, '__name__', held)}(): {error}")
+    return handler(*bound.args, **bound.kwargs)
+
+
+def _row(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    c = call.c
+    name = held.row.name if isinstance(held, UFunc) else held.__name__
+    out = keywords.pop("out", None)
+    if keywords:
+        c.fail(f"{name}() takes no argument {next(iter(keywords))!r} in a kernel")
+    try:
+        row = find_op(name)
+    except KeyError:
+        c.fail(f"{name} is not part of the kernel language")
+    if out is None and len(arguments) == row.arity + 1:
+        out = arguments.pop()
+    if len(arguments) != row.arity:
+        c.fail(f"{name}() takes {row.arity} arguments, but {len(arguments)} were given")
+    if out is not None:
+        return _row_into(call, row.name, arguments, out)
+    return functions.elementwise(call, row.name, *arguments)
+
+
+def _with_signature(call: Call, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """A device function that says its types: numbers are cast to those of the signature that loses least."""
+    c = call.c
+    bound = bind_arguments(call.frame, call.node, source_of(held.function), arguments, keywords, {})
+    values = [value for _, value in bound]
+    for rule in _RULES:
+        for signature in held.signatures:
+            if all(_fits(c, v, t, rule) for v, t in zip(values, signature.arguments, strict=True)):
+                pairs = zip(values, signature.arguments, strict=True)
+                cast = [c.cast(v, t.dtype) if isinstance(t, ScalarType) else v for v, t in pairs]
+                result = _in_place(call, held.function, cast, {})
+                wanted = signature.result
+                return c.cast(result, wanted.dtype) if isinstance(wanted, ScalarType) else result
+    have = ", ".join(map(str, held.signatures))
+    c.fail(f"{held.__name__} is declared as {have}; it takes no ({', '.join(map(describe, values))})")
+
+
+_RULES: tuple[Callable[[np.dtype, np.dtype], bool], ...] = (
+    lambda given, wanted: given == wanted,
+    lambda given, wanted: bool(np.can_cast(given, wanted, "safe")),
+    lambda given, wanted: given.kind != "c" or wanted.kind == "c",
+)
+
+
+def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dtype], bool]) -> bool:
+    if not isinstance(wanted, ScalarType):
+        return not isinstance(value, Scalar)
+    if not (isinstance(value, Scalar) or (isinstance(value, Constant) and is_number(value.value))):
+        return False
+    return rule(np.dtype(c.kind(value)), wanted.dtype)
+
+
+def _row_into(call: Call, name: str, operands: list[Any], out: Any) -> Any:
+    """A row on arrays and numbers, element by element into an array."""
+    c = call.c
+    if not isinstance(out, Array):
+        c.fail(f"{name}() writes to an array, not to {describe(out)}")
+    for operand in operands:
+        if isinstance(operand, Array):
+            arrays.check_fits(c, operand, out)
+    with arrays.each(c, out.shape) as place:
+        parts = (arrays.select(c, o, Tuple(arrays.aligned(o, place))) if isinstance(o, Array) else o for o in operands)
+        arrays.store(c, out, Tuple(place), functions.elementwise(call, name, *parts))
+    return out
+
+
+def _construct(call: Call, held: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    c = call.c
+    if getattr(held, "lanes", 0):
+        return functions.make_vector(call, held, arguments)
+    if issubclass(held, tuple) and hasattr(held, "_fields"):
+        fields = held._fields
+        defaults = {k: Constant(v) for k, v in getattr(held, "_field_defaults", {}).items()}
+        return _fields(call, held, fields, arguments, keywords, defaults)
+    if dataclasses.is_dataclass(held):
+        found = dataclasses.fields(held)
+        defaults = {f.name: Constant(f.default) for f in found if f.default is not dataclasses.MISSING}
+        return _fields(call, held, tuple(f.name for f in found), arguments, keywords, defaults)
+    if issubclass(held, enum.Enum):
+        if len(arguments) == 1 and isinstance(arguments[0], Constant):
+            return compute(c, held.__name__, held, arguments[0].value)
+        c.fail(f"a member of {held.__name__} is found by a value that is known when compiling")
+    if issubclass(held, BaseException):
+        c.fail(f"{held.__name__} can be raised, not made into a value")
+    c.fail(f"objects of class {held.__name__!r} cannot be made in a kernel: use named tuples or dataclasses")
+
+
+def _fields(
+    call: Call,
+    maker: type,
+    fields: tuple[str, ...],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    defaults: dict[str, Any],
+) -> Tuple:
+    if len(arguments) > len(fields):
+        call.c.fail(f"{maker.__name__}() takes {len(fields)} arguments, but {len(arguments)} were given")
+    given = dict(zip(fields, arguments, strict=False))
+    for name, value in keywords.items():
+        if name not in fields or name in given:
+            call.c.fail(f"{maker.__name__}() has no argument {name!r}, or it was given twice")
+        given[name] = value
+    items = []
+    for name in fields:
+        if name not in given and name not in defaults:
+            call.c.fail(f"{maker.__name__}() misses the argument {name!r}")
+        items.append(given.get(name, defaults.get(name)))
+    return Tuple(tuple(items), maker, fields)

@@ -1,0 +1,571 @@
+"""The state of one compilation, and what everything in it is made of: numbers, variables, errors.
+
+In: values of the kernel language. Out: kernel IR appended to a builder. Always true: a variable has one kind in a run;
+where an assignment widens it after it was used, the run ends (`Restart`) and the next one begins with the wider kind,
+so that runs repeat until all kinds hold.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, Pointer, Value, dtype_kind, find_op, is_bfloat16, resolve_dtypes
+from weft.dsl.kernel.language.errors import (
+    KernelAttributeError,
+    KernelError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    Place,
+)
+from weft.dsl.kernel.language.extents import contiguous
+from weft.dsl.kernel.language.known import can_fold, fold
+from weft.dsl.kernel.language.source import Source
+from weft.dsl.kernel.language.values import (
+    BOOL,
+    INT,
+    WEAK,
+    Array,
+    ArrayKind,
+    Closure,
+    Constant,
+    ConstantKind,
+    Extent,
+    HeldKind,
+    Kind,
+    Scalar,
+    ScalarKind,
+    Tuple,
+    TupleKind,
+    array_kind,
+    beside,
+    describe,
+    is_number,
+    join,
+    kind_of,
+    number_kind,
+)
+from weft.dsl.kernel.sanitizer.watch import Watch
+
+_ERRORS: dict[str, type[KernelError]] = {
+    "syntax": KernelSyntaxError,
+    "type": KernelTypeError,
+    "name": KernelNameError,
+    "attribute": KernelAttributeError,
+}
+# Rows that only make sense on numbers: Python's bool counts as 0 or 1 in them.
+_COUNTING = frozenset(
+    "add subtract multiply floor_divide remainder power negative positive left_shift right_shift invert absolute".split()
+)
+# Rows whose result is not negative where their operands are not.
+_NATURAL = frozenset(
+    "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
+)
+_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
+
+
+class Restart(Exception):
+    """A kind turned out too narrow after it was used: compile again with what is known now."""
+
+
+class Unresolved(Exception):
+    """The result of a recursive function is not known yet."""
+
+
+class Variable:
+    """A Python variable: its kind in all runs, its place in this one.
+
+    `home` are the blocks that were open when it was first given a value; `later` is what it became by a value of another
+    kind in the same blocks, in the run `later_run`.
+    """
+
+    __slots__ = ("held", "home", "kind", "later", "later_run", "name", "parts", "run", "slot")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind: Kind | None = None
+        self.parts: list[Variable] = []
+        self.run = -1  # the run in which it was last touched
+        self.slot: Value | None = None
+        self.held: Any = None
+        self.home: tuple[Any, ...] = ()
+        self.later: Variable | None = None
+        self.later_run = -1
+
+    def now(self, run: int) -> Variable:
+        """What the variable has become in this run."""
+        found = self
+        while found.later is not None and found.later_run == run:
+            found = found.later
+        return found
+
+
+@dataclass(eq=False)
+class Frame:
+    """One function being compiled in place: its source, and where its names lead."""
+
+    compiler: Compiler
+    source: Source
+    path: tuple[Any, ...]
+    outer: Callable[[str], Any]  # a free name to a value; raises KeyError
+    result: Variable | None = None
+    label: str = ""  # what a return leaves; empty where the function runs straight to its return
+    function: Any = None
+    called: tuple[Place, ...] = ()
+    loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
+    parent: Frame | None = None
+    returned: Any = None
+
+    def variable(self, key: object, name: str) -> Variable | None:
+        """The variable that a node of this function binds or reads; None if no assignment reaches it."""
+        number = self.source.webs.of.get(key)
+        return None if number is None else self.compiler.variable((*self.path, number), name)
+
+    def place(self, node: ast.AST) -> Place:
+        """Where a node stands in the user's file."""
+        return self.source.place(node)
+
+    def placed(self, error: KernelError, node: ast.AST) -> KernelError:
+        """An error with a place: its own, or a node's."""
+        return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
+
+    def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
+        """Raise the error of this kind at a node."""
+        raise _ERRORS[kind](message, self.place(node), self.called)
+
+
+class Compiler:
+    """Compiles one specialisation of one kernel."""
+
+    def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
+        self.call = call  # how a call is compiled: (frame, node, function, arguments, keywords) -> value
+        self.target = target
+        self.checked = checked  # whether every index is checked
+        self.lines = False  # whether operations carry the user's line
+        self.watch: Watch | None = None  # for the sanitizer: who is told of every access
+        self.reporting = True  # whether asserts and raises reach the host
+        self.dividing = False  # whether a division by zero is an error
+        self.index_dtype = index_dtype
+        self.variables: dict[tuple[Any, ...], Variable] = {}
+        self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
+        self.run = 0
+        self.function: Any = None  # the Python function that is compiled
+        self.made: dict[Any, Any] = {}  # syntax trees made while compiling: kept over runs
+        self.pending = False  # whether a statement was left out in this run, for another to come
+        self.labels = 0
+        self.builder: KernelBuilder = None  # type: ignore[assignment]
+        self.frame: Frame = None  # type: ignore[assignment]
+        self.sites: list[Any] = []  # what a checked kernel can report: one entry a place
+        self.errors: Value | None = None
+        self.tables: dict[int, Array] = {}
+        self.hidden: list[tuple[Any, ...]] = []  # parameters behind the user's
+        self.hidden_scalars: dict[str, Value] = {}
+        self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
+        self.place: Place | None = None  # of the statement that is being compiled
+        self.exit = "kernel"  # what a thread leaves that reports
+        self.occurrences: dict[Any, int] = {}
+        self.stack: list[Any] = []  # the functions that are being compiled in place
+        self.block: tuple[int, int, int] | None = None  # threads of a block, where the kernel is compiled for them
+
+    def begin(self, name: str) -> None:
+        """Start a run."""
+        self.run += 1
+        self.pending = False
+        self.labels = 0
+        self.builder = KernelBuilder(name, self.index_dtype) if self.watch is None else self.watch.begin(self, name)
+        self.builder.kernel.level = "threaded"
+        self.sites = []
+        self.tables = {}
+        self.hidden = []
+        self.hidden_scalars = {}
+        self.written = set()
+        self.errors = None
+        self.exit = "kernel"
+        self.occurrences = {}
+        self.stack = []
+
+    def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
+        """How often a call was compiled before in this run: a loop that is unrolled makes many of one."""
+        key = (path, id(node))
+        count = self.occurrences.get(key, 0)
+        self.occurrences[key] = count + 1
+        return count
+
+    def new_label(self, word: str) -> str:
+        """A label of its own."""
+        self.labels += 1
+        return f"{word}{self.labels}"
+
+    # -- errors -----------------------------------------------------------------------------
+
+    def fail(self, message: str, kind: str = "type") -> NoReturn:
+        """Raise an error without a place; the expression that is being compiled adds it."""
+        raise _ERRORS[kind](message)
+
+    # -- numbers ----------------------------------------------------------------------------
+
+    def number(self, value: Any, what: str = "a number") -> Constant | Scalar:
+        """A value as a number. Raises KernelTypeError for what is none."""
+        if isinstance(value, Scalar):
+            return value
+        if isinstance(value, Constant):
+            held = value.value
+            if isinstance(held, enum.Enum) and is_number(held.value):
+                return Constant(held.value)
+            if is_number(held):
+                return value
+        self.fail(f"{what} is needed here, not {describe(value)}")
+
+    def kind(self, value: Constant | Scalar) -> Any:
+        """What promotion sees of a number: its dtype, or a Python type where it is weak."""
+        if isinstance(value, Scalar):
+            return WEAK[value.dtype.kind] if value.weak else value.dtype
+        held = value.value
+        return held.dtype if isinstance(held, np.generic) else type(held)
+
+    def ir(self, value: Any, dtype: Any = None) -> Value:
+        """A number as an IR value, in `dtype` where one is given."""
+        value = self.number(value)
+        if isinstance(value, Scalar):
+            return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
+        held = value.value
+        if dtype is None:
+            kind = number_kind(ConstantKind((), held))
+            assert kind is not None
+            dtype = kind.dtype
+        return self.builder.constant(_cast_constant(held, np.dtype(dtype)), dtype)
+
+    def scalar(self, value: Any) -> Scalar:
+        """A number as one of the running thread."""
+        value = self.number(value)
+        if isinstance(value, Scalar):
+            return value
+        kind = kind_of(value)
+        assert isinstance(kind, ConstantKind)
+        number = number_kind(kind)
+        assert number is not None
+        return Scalar(self.ir(value, number.dtype), number.weak, number.natural)
+
+    def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | Scalar:
+        """A number in `dtype`."""
+        value = self.number(value)
+        dtype = np.dtype(dtype)
+        if isinstance(value, Constant):
+            cast = _cast_constant(value.value, dtype)
+            return Constant(cast.item() if weak else cast)
+        natural = value.natural and dtype.kind in "iu"
+        return Scalar(self.builder.cast(value.ir, dtype), weak, natural)
+
+    def truth(self, value: Any) -> bool | Value:
+        """Whether a value counts as true: known now, or a bool of the running thread."""
+        match value:
+            case Constant(value=held):
+                return bool(held)
+            case Scalar():
+                return value.ir if value.dtype == BOOL else self.builder.cast(value.ir, BOOL)
+            case Tuple(items=items):
+                return bool(items)
+        self.fail(f"{describe(value)} is neither true nor false: compare it with something")
+
+    def apply(self, name: str, *operands: Any) -> Constant | Scalar:
+        """A row of the op table on numbers, promoted as NumPy promotes them."""
+        numbers = [self.number(value, f"a number for {name}") for value in operands]
+        if name in _COUNTING:
+            numbers = [self._count(n) for n in numbers]
+        if name == "power":
+            short = self._power(*numbers)
+            if short is not None:
+                return short
+        if all(isinstance(n, Constant) for n in numbers) and can_fold(name):
+            return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
+        return self._row(name, numbers)
+
+    def _count(self, value: Constant | Scalar) -> Constant | Scalar:
+        if isinstance(value, Scalar):
+            return Scalar(self.builder.cast(value.ir, INT), True, True) if value.dtype == BOOL else value
+        return Constant(int(value.value)) if isinstance(value.value, (bool, np.bool_)) else value
+
+    def _power(self, base: Constant | Scalar, exponent: Constant | Scalar) -> Constant | Scalar | None:
+        if not isinstance(base, Scalar):
+            return None
+        integer = base.dtype.kind in "iu"
+        if isinstance(exponent, Constant) and not isinstance(exponent.value, (np.generic, complex)):
+            number = exponent.value
+            if integer and isinstance(number, int) and number < 0:
+                if base.weak:
+                    return self._row("power", [self.cast(base, np.float64, weak=True), Constant(float(number))])
+                self.fail("integers to negative integer powers are not allowed: make the base a float")
+            if number in _POWERS and (not integer or (isinstance(number, int) and number > 0)):
+                return self.apply(_POWERS[number], base)
+        return None
+
+    def _row(self, name: str, numbers: list[Constant | Scalar]) -> Scalar:
+        row = find_op(name)
+        try:
+            dtypes, result = resolve_dtypes(row, beside(self.kind(n) for n in numbers))
+        except TypeError as error:
+            names = " and ".join(describe(n) for n in numbers)
+            detail = "" if "ufunc" in str(error) else f": {error}"
+            self.fail(f"{name} cannot be computed of {names}{detail}")
+        weak = all(isinstance(self.kind(n), type) for n in numbers)
+        values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
+        natural = name in _NATURAL and result.kind in "iu" and all(_is_natural(n) for n in numbers)
+        made = self.builder.op(name, *values, dtype=result)
+        if result == BOOL:
+            return Scalar(made, True)
+        return Scalar(made, weak and result in (INT, np.float64, np.complex128), natural)
+
+    def index(self, value: Any, what: str = "an index") -> Value:
+        """An integer as an IR index."""
+        value = self.number(value, what)
+        dtype = number_kind(kind_of(value)).dtype if isinstance(value, Constant) else value.dtype  # type: ignore[union-attr, arg-type]
+        if dtype.kind not in "biu":
+            self.fail(f"{what} is an integer, not {describe(value)}: write int(...) around it")
+        return self.ir(value, self.index_dtype)
+
+    # -- reports ----------------------------------------------------------------------------
+
+    def report(self, condition: Value | None, error: Any, message: str, values: tuple[Value, ...] = ()) -> None:
+        """Where `condition` holds (always, if None): the kernel ends for this thread, and the launch raises `error`.
+
+        `message` has a ``{}`` for each of the int64 or float64 `values`.
+        """
+        b = self.builder
+        if condition is not None:
+            with b.if_(condition):
+                self.report(None, error, message, values)
+            return
+        if self.reporting:
+            pointer = self.error_record()
+            self.sites.append((error, message, tuple(str(v.type) for v in values), self.place))
+            index = b.constant
+            zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
+            (old,) = b.emit("atomic_cas", (pointer, index(0), zero, one), (INT,))
+            with b.if_(b.op("equal", old, zero, dtype=BOOL)):
+                b.store(pointer, index(1), b.constant(len(self.sites) - 1, np.int64))
+                for k, (word, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
+                    (place,) = b.emit(word, (), (self.index_dtype,), axis=axis)
+                    b.store(pointer, index(2 + k), b.cast(place, np.int64))
+                for k, value in enumerate(values[:8]):
+                    whole = value
+                    if dtype_kind(value.type) == "f":  # type: ignore[arg-type]
+                        place_of = b.reinterpret(pointer, np.float64)
+                        b.store(place_of, index(8 + k), b.cast(value, np.float64))
+                        continue
+                    b.store(pointer, index(8 + k), b.cast(whole, np.int64))
+        b.leave(self.exit)
+
+    def error_record(self) -> Value:
+        """The hidden parameter that a thread reports through: 16 int64."""
+        if self.errors is None:
+            self.errors = self.hide("errors", INT, ("errors",))
+        return self.errors
+
+    def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
+        """A pointer parameter behind the user's: what the launch passes for it is `what`."""
+        self.hidden.append(what)
+        return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
+
+    def hide_scalar(self, what: str) -> Value:
+        """An index parameter behind the user's."""
+        found = self.hidden_scalars.get(what)
+        if found is None:
+            self.hidden.append((what,))
+            found = self.hidden_scalars[what] = self.builder.scalar(f"{what}{len(self.hidden)}")
+        return found
+
+    # -- variables --------------------------------------------------------------------------
+
+    def variable(self, key: tuple[Any, ...], name: str) -> Variable:
+        """The variable of a key, which is the same in every run."""
+        found = self.variables.get(key)
+        if found is None:
+            found = self.variables[key] = Variable(name)
+        return found
+
+    def assign(self, variable: Variable, value: Any) -> None:
+        """Give a variable a value; its kind widens to hold it."""
+        variable = variable.now(self.run)
+        kind = kind_of(value)
+        known = variable.kind
+        if isinstance(known, ArrayKind) and isinstance(value, Array):
+            kind = array_kind(value) or kind
+        elif isinstance(known, HeldKind) and isinstance(value, Array) and variable.run == self.run:
+            self._choose(variable, value)
+        joined = kind if known is None else join(known, kind)
+        if joined is None:
+            assert known is not None
+            if variable.run == self.run and variable.home == tuple(self.builder.blocks):
+                self._succeed(variable, value)
+                return
+            self.fail(
+                f"variable {variable.name!r} holds {known} and {kind}: a variable keeps one type where its values meet; "
+                "use another name for the other"
+            )
+        if joined != known:
+            used = variable.run == self.run
+            variable.kind = joined
+            if used:
+                raise Restart
+        self._touch(variable)
+        if not variable.home:
+            variable.home = tuple(self.builder.blocks)
+        self._store(variable, value)
+
+    def _succeed(self, variable: Variable, value: Any) -> None:
+        """A value of another kind right behind the old one, in the same blocks: nobody can read the old one from here on."""
+        if variable.later is None:
+            variable.later = Variable(variable.name)
+            raise Restart  # what was read before its first value, in a loop, has to be looked at again
+        variable.later_run = self.run
+        self.assign(variable.later, value)
+
+    def _choose(self, variable: Variable, value: Array) -> None:
+        """A variable that holds an array takes another one: if both are of a kind, it is a choice from now on."""
+        held = variable.held[0] if variable.held is not None else None
+        if held is None or held is value or not isinstance(held, Array):
+            return
+        first, second = array_kind(held), array_kind(value)
+        both = join(first, second) if first is not None and second is not None else None
+        if both is not None:
+            variable.kind = both
+            raise Restart
+
+    def _touch(self, variable: Variable) -> None:
+        if variable.run == self.run:
+            return
+        variable.run = self.run
+        variable.slot = None
+        variable.held = None
+        variable.home = ()
+        kind = variable.kind
+        if isinstance(kind, ScalarKind):
+            with self.at_top():
+                variable.slot = self.builder.local(kind.dtype)
+        elif isinstance(kind, ArrayKind):
+            with self.at_top():
+                # the address, the lengths, the strides
+                count = 1 + kind.ndim * (1 if kind.packed else 2)
+                variable.held = [self.builder.local(INT) for _ in range(count)]
+        elif isinstance(kind, TupleKind):
+            while len(variable.parts) < kind.length:
+                variable.parts.append(Variable(variable.name))
+
+    def _store(self, variable: Variable, value: Any) -> None:
+        match variable.kind:
+            case ScalarKind(dtype=dtype):
+                assert variable.slot is not None
+                text = self.ir(value, dtype)
+                self.builder.store(variable.slot, self.builder.constant(0), text)
+            case TupleKind():
+                for part, item in zip(variable.parts, value.items, strict=True):
+                    self.assign(part, item)
+            case ArrayKind(packed=packed):
+                (address,) = self.builder.emit("address", (value.pointer,), (INT,))
+                extents = [*value.shape, *(() if packed else value.strides)]
+                numbers = [address] + [
+                    self.builder.cast(e if isinstance(e, Value) else self.builder.constant(e), INT) for e in extents
+                ]
+                for slot, number in zip(variable.held, numbers, strict=True):
+                    self.builder.store(slot, self.builder.constant(0), number)
+                self.written.add(value.origin)  # which one is written to is not followed
+            case HeldKind():
+                if variable.held is not None and variable.held[0] is not value:
+                    self.fail(
+                        f"variable {variable.name!r} is given one {variable.kind} after another: which one it is has to be "
+                        "known when the kernel is compiled; use two names, or an index"
+                    )
+                variable.held = (value, tuple(self.builder.blocks))
+
+    def load(self, variable: Variable) -> Any:
+        """What a variable holds."""
+        variable = variable.now(self.run)
+        if variable.run != self.run:
+            if variable.later is not None:
+                self.fail(
+                    f"variable {variable.name!r} is read here in a loop that gives it values of several types: use another name"
+                )
+            if variable.kind is None:
+                raise KeyError(variable.name)
+            if isinstance(variable.kind, HeldKind):
+                raise KeyError(variable.name)
+            self._touch(variable)
+        match variable.kind:
+            case ScalarKind(weak=weak, natural=natural):
+                assert variable.slot is not None
+                return Scalar(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
+            case ConstantKind(value=held):
+                return Constant(held)
+            case TupleKind(maker=maker, names=names):
+                return Tuple(tuple(self.load(part) for part in variable.parts), maker, names)
+        if isinstance(variable.kind, ArrayKind):
+            return self._chosen(variable, variable.kind)
+        if variable.held is None:
+            raise KeyError(variable.name)
+        value, blocks = variable.held
+        if not isinstance(value, Closure) and any(block not in self.builder.blocks for block in blocks):
+            self.fail(
+                f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
+            )
+        return self.watch.named(value, variable.name) if self.watch is not None and isinstance(value, Array) else value
+
+    def _chosen(self, variable: Variable, kind: ArrayKind) -> Array:
+        """The array that a variable holds, made of its address and extents."""
+        b = self.builder
+        address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
+        memory = np.dtype(np.uint8) if kind.dtype.names is not None else kind.dtype
+        (pointer,) = b.emit("pointer", (address,), (Pointer(memory, kind.space),))  # type: ignore[arg-type]
+        extents = tuple(b.cast(value, self.index_dtype) for value in rest)
+        shape: tuple[Extent, ...] = extents[: kind.ndim]
+        strides: tuple[Extent, ...] = extents[kind.ndim :]
+        if kind.packed:
+            strides = contiguous(self, shape, kind.dtype.itemsize if kind.dtype.names is not None else 1)
+        return Array(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
+
+    def forget(self, variable: Variable) -> None:
+        """Let a variable take a new kind: each turn of a loop that is unrolled has its own."""
+        variable.kind = None
+        variable.run = -1
+        variable.later = None
+
+    @contextmanager
+    def at_top(self) -> Iterator[None]:
+        """Append before everything that is open: what is made there can be used everywhere."""
+        with self.builder.at(0):
+            yield
+
+
+def _is_natural(value: Constant | Scalar) -> bool:
+    if isinstance(value, Scalar):
+        return value.natural
+    return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
+
+
+def _cast_constant(value: Any, dtype: np.dtype) -> Any:
+    """A Python or NumPy number in a dtype, by the rules of the op table's casts."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, np.generic) and is_bfloat16(value.dtype):
+        value = np.float32(value)
+    if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
+        limits, value = np.iinfo(dtype), float(value)
+        if np.isnan(value):
+            return dtype.type(0)
+        return dtype.type(limits.min if value <= limits.min else limits.max if value >= limits.max else int(value))
+    if dtype.kind in "iu" and isinstance(value, (int, np.integer)):
+        bits = 8 * dtype.itemsize
+        wrapped = int(value) & ((1 << bits) - 1)
+        if type(value) is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+            raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
+        return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
+    if isinstance(value, (complex, np.complexfloating)) and dtype.kind in "iuf":
+        value = value.real
+    with np.errstate(all="ignore"):
+        return dtype.type(value)

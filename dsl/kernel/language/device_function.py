@@ -1,0 +1,111 @@
+"""Device functions and the kernels' own class, as far as calls inside kernels have to know them."""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+import weft.runtime as runtime
+from weft.runtime import Device
+
+
+class DeviceFunction:
+    """A function that kernels call; from Python it runs as Python.
+
+    With signatures, numbers are cast to the argument types of the first that fits best, and the result to its type.
+    """
+
+    __name__: str
+    signatures: Any
+
+    def __init__(self, function: Any, signatures: Any = (), **options: Any) -> None:
+        if isinstance(function, DeviceFunction):
+            function = function.function
+        if not isinstance(function, FunctionType):
+            raise TypeError(f"a device function is made of a Python function, not of {type(function).__name__}")
+        self.function: FunctionType = function
+        self.options = options
+        functools.update_wrapper(self, function)
+        self.signatures = ()
+        if signatures:
+            from weft.dsl.kernel.language.types import as_signatures
+
+            self.signatures = as_signatures(signatures)
+            for signature in self.signatures:
+                if len(signature.arguments) != function.__code__.co_argcount:
+                    raise TypeError(
+                        f"{function.__name__} takes {function.__code__.co_argcount} arguments, but the signature {signature} "
+                        f"has {len(signature.arguments)}"
+                    )
+
+    @property
+    def py_func(self) -> FunctionType:
+        """The Python function."""
+        return self.function
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.function(*arguments, **keywords)
+
+    def __getitem__(self, configuration: Any) -> Any:
+        raise TypeError(
+            f"{self.function.__name__} is a device function: kernels call it; to launch it, make it a kernel with @weft.kernel"
+        )
+
+    def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
+        """LLVM IR: of one signature, or a dict of those that it was made with, by argument types."""
+        return self._stage("llvm", signature, cc)
+
+    def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
+        """PTX: of one signature, or a dict of those that it was made with, by argument types."""
+        return self._stage("asm", signature, cc)
+
+    inspect_ptx = inspect_asm
+
+    def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
+        """Not there: a device function is machine code as part of kernels only."""
+        raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
+
+    def _stage(self, name: str, signature: Any, cc: Any) -> Any:
+        stages_of = import_module("weft.dsl.kernel.launch.ahead").stages_of  # which itself knows device functions
+        if signature is not None:
+            return stages_of(self, signature, cc)[name]
+        if not self.signatures:
+            raise TypeError(
+                f"{self.function.__name__} is compiled where it is called, for what it is called with: give a signature"
+            )
+        return {s.arguments: stages_of(self, s, cc)[name] for s in self.signatures}
+
+    def __repr__(self) -> str:
+        return f"<weft device function {self.function.__name__}>"
+
+
+class KernelFunction:
+    """What `weft.kernel` makes; see `weft.dsl.kernel.launch.dispatcher`."""
+
+    __name__: str
+    py_func: FunctionType
+
+
+def device(function: Any = None, *signature: Any, **options: Any) -> Any:
+    """Make a function callable from kernels, ``@weft.device``; or choose where new arrays go, ``with weft.device("cpu")``.
+
+    A device function is compiled in place where it is called, for the types it is called with; functions that call
+    themselves become functions of the kernel. Plain Python functions can be called from kernels without it.
+
+    Parameters
+    ----------
+    function : function, name of a device, or signature(s)
+        With signatures, such as ``"float32(float32, int32)"``, arguments and result are cast to their types.
+
+    Returns
+    -------
+    DeviceFunction, decorator, or context manager
+    """
+    if isinstance(function, (FunctionType, DeviceFunction)):
+        return DeviceFunction(function, **options)
+    if isinstance(function, Device) or (isinstance(function, str) and "(" not in function):
+        return runtime.device(function)
+    given = function if not signature else [function, *signature]
+    return lambda inner: DeviceFunction(inner, () if given is None else given, **options)

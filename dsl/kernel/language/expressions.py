@@ -1,0 +1,532 @@
+"""Expressions of the kernel language.
+
+In: a frame and a node of its function's syntax tree. Out: the value it stands for. Always true: operands are evaluated
+in Python's order, `and`, `or` and conditional expressions only as far as Python does; an error carries the node's place.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import operator
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language.compiler import Compiler, Frame, Unresolved, Variable
+from weft.dsl.kernel.language.errors import KernelError, suggestion
+from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
+from weft.dsl.kernel.language.known import compute
+from weft.dsl.kernel.language.members import attribute
+from weft.dsl.kernel.language.operators import binary, compare, componentwise, has_lanes, negate
+from weft.dsl.kernel.language.outside import wrap
+from weft.dsl.kernel.language.values import (
+    Array,
+    Closure,
+    Constant,
+    Generator,
+    Property,
+    Range,
+    Record,
+    Sliced,
+    Text,
+    Tuple,
+    describe,
+)
+
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
+# Constructs that the language has not: what they are called, and the way out.
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Dict: ("a dict", "use local arrays, or a tuple with constant indices"),
+    ast.Set: ("a set", "use a local array or the bits of an integer"),
+    ast.DictComp: ("a dict comprehension", "use local arrays"),
+    ast.SetComp: ("a set comprehension", "use a local array"),
+    ast.Await: ("await", "threads wait for one another with cuda.syncthreads()"),
+    ast.Yield: ("yield", "write the loop where the values are used"),
+    ast.YieldFrom: ("yield from", "write the loop where the values are used"),
+}
+
+
+SETTLING = 4  # runs in which a name may be read before the value that a loop gives it is known
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Any:
+    """The value of an expression."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        name, remedy = _REFUSED.get(type(node), (type(node).__name__, "write it with simpler ones"))
+        frame.fail(node, f"{name} is not part of the kernel language: {remedy}", "syntax")
+    try:
+        return handler(frame, node)
+    except KernelError as error:
+        raise frame.placed(error, node) from None
+
+
+def _name(frame: Frame, node: ast.Name) -> Any:
+    return lookup(frame, node, id(node), node.id)
+
+
+def lookup(frame: Frame, node: ast.AST, key: object, name: str) -> Any:
+    """What a name stands for where `node` reads it."""
+    c = frame.compiler
+    if name in frame.source.webs.names:
+        variable = frame.variable(key, name)
+        if variable is None:
+            frame.fail(node, f"name {name!r} is used before it is given a value", "name")
+        try:
+            return c.load(variable)
+        except KeyError:
+            if variable.kind is None and c.run <= SETTLING:
+                raise Unresolved from None  # its value comes later in a loop
+            frame.fail(node, f"name {name!r} is used before it is given a value", "name")
+    try:
+        return frame.outer(name)
+    except KeyError:
+        known = {*frame.source.webs.names, *getattr(frame.function or c.function, "__globals__", ())}
+        frame.fail(node, f"name {name!r} is not defined{suggestion(name, known)}", "name")
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Any:
+    if isinstance(node.value, bytes):
+        frame.fail(node, "bytes are not part of the kernel language: use a NumPy array of uint8", "syntax")
+    return Constant(node.value)
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Any:
+    left = evaluate(frame, node.left)
+    right = evaluate(frame, node.right)
+    return binary(frame.compiler, type(node.op), left, right)
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
+    c = frame.compiler
+    value = evaluate(frame, node.operand)
+    if isinstance(node.op, ast.Not):
+        return negate(c, c.truth(value))
+    name = _UNARY[type(node.op)]
+    if isinstance(value, Tuple) and has_lanes(value):
+        return componentwise(c, lambda part: c.apply(name, part), value)
+    if isinstance(value, Array) and value.ndim == 0:
+        value = arrays.element(c, value)
+    return c.apply(name, value)
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Any:
+    left = evaluate(frame, node.left)
+    if len(node.ops) == 1:
+        return compare(frame, node, node.ops[0], left, evaluate(frame, node.comparators[0]))
+    return _chain(frame, node, left, 0)
+
+
+def _chain(frame: Frame, node: ast.Compare, left: Any, k: int) -> Any:
+    # a < b < c: the middle operand is evaluated once, the rest only where the first holds
+    right = evaluate(frame, node.comparators[k])
+    first = compare(frame, node, node.ops[k], left, right)
+    if k + 1 == len(node.ops):
+        return first
+    return both(frame, (node, k), first, lambda: _chain(frame, node, right, k + 1), stop=False)
+
+
+def both(frame: Frame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
+    """``first and rest()`` (`stop` False) or ``first or rest()`` (`stop` True), the second only where it is needed."""
+    c = frame.compiler
+    truth = c.truth(first)
+    if isinstance(truth, bool):
+        return first if truth == stop else rest()
+    variable = c.variable((*frame.path, "short", key if not isinstance(key, tuple) else (id(key[0]), *key[1:])), "and")
+    c.assign(variable, first)
+    condition = truth if not stop else c.ir(negate(c, truth))
+    with c.builder.if_(condition):
+        c.assign(variable, rest())
+    return c.load(variable)
+
+
+def _boolean(frame: Frame, node: ast.BoolOp) -> Any:
+    stop = isinstance(node.op, ast.Or)
+
+    def from_(k: int) -> Any:
+        value = evaluate(frame, node.values[k])
+        if k + 1 == len(node.values):
+            return value
+        return both(frame, (node, k), value, lambda: from_(k + 1), stop)
+
+    return from_(0)
+
+
+def _conditional(frame: Frame, node: ast.IfExp) -> Any:
+    c = frame.compiler
+    truth = c.truth(evaluate(frame, node.test))
+    if isinstance(truth, bool):
+        return evaluate(frame, node.body if truth else node.orelse)
+    variable = c.variable((*frame.path, "choice", id(node)), "the conditional expression")
+    with c.builder.if_(truth):
+        _choose(frame, variable, node.body)
+    with c.builder.else_():
+        _choose(frame, variable, node.orelse)
+    if variable.kind is None:
+        raise Unresolved
+    return c.load(variable)
+
+
+def _choose(frame: Frame, variable: Variable, node: ast.expr) -> None:
+    """One side of a conditional expression; the other may be what tells the type of a recursive call in it."""
+    try:
+        frame.compiler.assign(variable, evaluate(frame, node))
+    except Unresolved:
+        frame.compiler.pending = True
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Any:
+    owner = evaluate(frame, node.value)
+    found = attribute(frame.compiler, owner, node.attr)
+    if isinstance(found, Property):
+        return frame.compiler.call(frame, node, Constant(found.read.fget), [found.owner], {})
+    return (
+        wrap(frame.compiler, found.value, node.attr) if isinstance(found, Constant) and _from_outside(owner) else found
+    )
+
+
+def _from_outside(owner: Any) -> bool:
+    return isinstance(owner, Constant) and (
+        isinstance(owner.value, (ModuleType, type)) or dataclasses.is_dataclass(owner.value)
+    )
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Any:
+    owner = evaluate(frame, node.value)
+    index = evaluate(frame, node.slice)
+    return subscript(frame, node, owner, index)
+
+
+def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
+    """``owner[index]``."""
+    c = frame.compiler
+    if c.watch is not None:
+        c.place = frame.place(node)
+    match owner:
+        case Array():
+            return arrays.select(c, owner, index)
+        case Record():
+            if isinstance(index, Constant) and isinstance(index.value, str):
+                return arrays.get_field(c, owner, index.value)
+            if isinstance(index, Constant) and isinstance(index.value, int) and owner.dtype.names is not None:
+                return arrays.get_field(c, owner, field_name(c, owner, index.value))
+            c.fail("a record is indexed by the name or the number of a field, known when compiling")
+        case Range():
+            return item_of(c, owner, _range_index(c, owner, index))
+        case Tuple():
+            return _tuple_item(frame, node, owner, index)
+        case Constant(value=held) if (
+            isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant)
+        ):
+            return compute(c, describe(owner), held.__getitem__, index.value)
+        case Constant(value=held) if isinstance(held, dict):
+            c.fail("a dict from outside cannot be read in a kernel: pass what is needed as arguments", "syntax")
+        case Constant(value=held) if hasattr(held, "__getitem__") and not isinstance(held, (str, bytes)):
+            # types.float32[:, ::1] and the like
+            return compute(c, f"{describe(owner)} indexed", operator.getitem, held, python_index(c, index))
+    c.fail(f"{describe(owner)} cannot be indexed")
+
+
+def field_name(c: Compiler, record: Record, number: int) -> str:
+    """The name of a field by its number."""
+    names = record.dtype.names or ()
+    if not -len(names) <= number < len(names):
+        c.fail(f"a record of {len(names)} fields has no field {number}")
+    return names[number]
+
+
+def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
+    """The number of an item of a range; negative ones count from its end."""
+    if isinstance(index, Constant):
+        place, length = arrays.known_shape(index), length_of(c, owner)
+        if place is None:
+            c.fail(f"a range is indexed by integers, not by {describe(index)}")
+        if isinstance(length, Constant) and not -length.value <= place[0] < length.value:
+            c.fail(f"index {place[0]} is out of range: the range has {length.value} items")
+        return index if place[0] >= 0 else c.apply("add", length, index)
+    return index
+
+
+def python_index(c: Compiler, index: Any) -> Any:
+    """An index known when compiling, as Python's object."""
+    match index:
+        case Constant(value=held):
+            return held
+        case Sliced():
+            return slice(*(None if p is None else python_index(c, p) for p in (index.start, index.stop, index.step)))
+        case Tuple(items=items):
+            return tuple(python_index(c, item) for item in items)
+    c.fail("this index has to be known when the kernel is compiled")
+
+
+def _tuple_item(frame: Frame, node: ast.AST, owner: Tuple, index: Any) -> Any:
+    c = frame.compiler
+    if isinstance(index, Sliced):
+        return Tuple(compute(c, "a slice of a tuple", owner.items.__getitem__, python_index(c, index)).value)
+    known = arrays.known_shape(index)
+    if known is not None:
+        if not -len(owner.items) <= known[0] < len(owner.items):
+            c.fail(f"tuple index {known[0]} is out of range: it has {len(owner.items)} items")
+        return owner.items[known[0]]
+    if not owner.items:
+        c.fail("an empty tuple cannot be indexed")
+    place = arrays.position(c, index, len(owner.items), "a tuple's index")
+    # one after another is compared: items are numbers of one kind
+    result = c.variable((*frame.path, "item", id(node)), "the tuple's item")
+    c.assign(result, owner.items[-1])
+    for k, item in enumerate(owner.items[:-1]):
+        hit = c.builder.op("equal", extents.extent_ir(c, place), c.builder.constant(k), dtype=np.bool_)
+        with c.builder.if_(hit):
+            c.assign(result, item)
+    return c.load(result)
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Any:
+    parts = []
+    for part in (node.lower, node.upper, node.step):
+        value = None if part is None else evaluate(frame, part)
+        parts.append(None if isinstance(value, Constant) and value.value is None else value)
+    return Sliced(*parts)
+
+
+def _display(frame: Frame, node: ast.Tuple | ast.List) -> Any:
+    items: list[Any] = []
+    for part in node.elts:
+        if isinstance(part, ast.Starred):
+            items.extend(unpack(frame, evaluate(frame, part.value)))
+        else:
+            items.append(evaluate(frame, part))
+    return Tuple(tuple(items))
+
+
+def unpack(frame: Frame, value: Any) -> tuple[Any, ...]:
+    """The items of a value whose number of items is known."""
+    if isinstance(value, Generator):
+        return comprehension(value.frame, value.node).items
+    return items_of(frame.compiler, value)
+
+
+def _formatted(frame: Frame, node: ast.JoinedStr) -> Any:
+    pieces: list[str] = [""]
+    values: list[Any] = []
+    formats: list[str] = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            pieces[-1] += str(part.value)
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        spec = _format(frame, part)
+        value = evaluate(frame, part.value)
+        if isinstance(value, Constant):
+            pieces[-1] += format(value.value, spec) if spec else str(value.value)
+            continue
+        values.append(value)
+        formats.append(spec)
+        pieces.append("")
+    return Text(tuple(pieces), tuple(values), tuple(formats)) if values else Constant(pieces[0])
+
+
+def _format(frame: Frame, part: ast.FormattedValue) -> str:
+    """The format of a value in an f-string, which C's printf has to have too."""
+    if part.format_spec is None:
+        return ""
+    assert isinstance(part.format_spec, ast.JoinedStr)
+    pieces = [piece.value for piece in part.format_spec.values if isinstance(piece, ast.Constant)]
+    spec = "".join(map(str, pieces))
+    if len(pieces) != len(part.format_spec.values) or not re.fullmatch(r"[-+ ]?#?0?\d*(\.\d+)?[dxXoeEfFgG]?", spec):
+        frame.fail(
+            part, "a format in a kernel is a width, a precision and one of d x X o e f g, such as 08.3f", "syntax"
+        )
+    return spec
+
+
+def _walrus(frame: Frame, node: ast.NamedExpr) -> Any:
+    value = evaluate(frame, node.value)
+    variable = frame.variable(id(node.target), node.target.id)
+    assert variable is not None
+    frame.compiler.assign(variable, value)
+    return frame.compiler.load(variable)
+
+
+def _lambda(frame: Frame, node: ast.Lambda) -> Any:
+    return closure(frame, node)
+
+
+def closure(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> Closure:
+    """A function made inside a kernel."""
+    arguments = node.args
+    positional = (*arguments.posonlyargs, *arguments.args)
+    defaults: dict[str, Any] = {}
+    for argument, default in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+        defaults[argument.arg] = evaluate(frame, default)
+    for argument, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if value is not None:
+            defaults[argument.arg] = evaluate(frame, value)
+    return Closure(frame.source.inner(node), frame, defaults)
+
+
+def _call(frame: Frame, node: ast.Call) -> Any:
+    function = evaluate(frame, node.func)
+    arguments: list[Any] = []
+    for part in node.args:
+        if isinstance(part, ast.Starred):
+            arguments.extend(unpack(frame, evaluate(frame, part.value)))
+        else:
+            arguments.append(evaluate(frame, part))
+    keywords = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            frame.fail(node, "** in a call is not part of the kernel language: name the arguments", "syntax")
+        keywords[keyword.arg] = evaluate(frame, keyword.value)
+    return frame.compiler.call(frame, node, function, arguments, keywords)
+
+
+def comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Tuple:
+    """All items, one after another: how many there are has to be known."""
+    made: list[Any] = []
+
+    def turn(k: int) -> None:
+        if k == len(node.generators):
+            made.append(evaluate(frame, node.elt))
+            return
+        generator = node.generators[k]
+        for item in items_of(frame.compiler, evaluate(frame, generator.iter)):
+            bind(frame, generator.target, item, fresh=True)
+            truths = [frame.compiler.truth(evaluate(frame, test)) for test in generator.ifs]
+            if not all(isinstance(t, bool) for t in truths):
+                frame.fail(node, "a condition in a comprehension has to be known when the kernel is compiled", "syntax")
+            if all(truths):
+                turn(k + 1)
+
+    turn(0)
+    return Tuple(tuple(made))
+
+
+def bind(frame: Frame, target: ast.expr, value: Any, fresh: bool = False) -> None:
+    """Assign a value to a target."""
+    c = frame.compiler
+    match target:
+        case ast.Name(id=name):
+            if name not in frame.source.webs.names:
+                _bind_outer(frame, target, value)
+                return
+            variable = frame.variable(id(target), name)
+            if variable is None:
+                return  # never reached
+            if fresh:
+                c.forget(variable)
+            c.assign(variable, value)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            _bind_parts(frame, target, parts, unpack(frame, value), fresh)
+        case ast.Subscript(value=owner, slice=index):
+            set_item(frame, evaluate(frame, owner), evaluate(frame, index), value, target)
+        case ast.Attribute(value=owner, attr=name):
+            _set_attribute(frame, owner, name, value)
+        case ast.Starred():
+            frame.fail(target, "a starred target stands in a tuple", "syntax")
+
+
+def _bind_outer(frame: Frame, target: ast.Name, value: Any) -> None:
+    """A nonlocal name, or a global one."""
+    parent = frame.parent
+    while parent is not None:
+        if target.id in parent.source.webs.names:
+            variable = named_variable(parent, target.id)
+            if variable is not None:
+                frame.compiler.assign(variable, value)
+                return
+        parent = parent.parent
+    frame.fail(target, f"global {target.id} cannot be assigned in a kernel: pass an array and write to it", "syntax")
+
+
+def named_variable(frame: Frame, name: str) -> Any:
+    """The one variable that a name is which inner functions use."""
+    number = frame.source.webs.shared.get(name)
+    return None if number is None else frame.compiler.variable((*frame.path, number), name)
+
+
+def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tuple[Any, ...], fresh: bool) -> None:
+    starred = [k for k, part in enumerate(parts) if isinstance(part, ast.Starred)]
+    if starred:
+        k = starred[0]
+        after = len(parts) - k - 1
+        if len(items) < len(parts) - 1:
+            frame.fail(
+                target, f"not enough values to unpack: at least {len(parts) - 1} are needed, {len(items)} are there"
+            )
+        middle = Tuple(tuple(items[k : len(items) - after]))
+        items = (*items[:k], middle, *items[len(items) - after :])
+    if len(items) != len(parts):
+        frame.fail(target, f"{len(items)} values cannot be unpacked into {len(parts)} names")
+    # all values are read before any is written: a, b = b, a
+    for part, item in zip(parts, items, strict=True):
+        bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)
+
+
+def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
+    """``owner[index] = value``."""
+    c = frame.compiler
+    if c.watch is not None:
+        c.place = frame.place(node)
+    try:
+        match owner:
+            case Array():
+                arrays.store(c, owner, index, value)
+            case Record() if isinstance(index, Constant) and isinstance(index.value, str):
+                arrays.set_field(c, owner, index.value, value)
+            case Record() if isinstance(index, Constant) and isinstance(index.value, int):
+                arrays.set_field(c, owner, field_name(c, owner, index.value), value)
+            case Tuple():
+                c.fail("a tuple cannot be changed: use cuda.local.array")
+            case _:
+                c.fail(f"items of {describe(owner)} cannot be assigned")
+    except KernelError as error:
+        raise frame.placed(error, node) from None
+
+
+def _set_attribute(frame: Frame, owner: ast.expr, name: str, value: Any) -> None:
+    c = frame.compiler
+    held = evaluate(frame, owner)
+    if isinstance(held, Record):
+        arrays.set_field(c, held, name, value)
+        return
+    if isinstance(held, Tuple) and name in held.names and has_lanes(held):
+        k = held.names.index(name)
+        changed = (*held.items[:k], c.cast(value, held.maker.dtype), *held.items[k + 1 :])
+        bind(frame, _stored(frame, owner), Tuple(changed, held.maker, held.names))
+        return
+    frame.fail(owner, f"attributes of {describe(held)} cannot be assigned in a kernel")
+
+
+def _stored(frame: Frame, owner: ast.expr) -> ast.expr:
+    if not isinstance(owner, ast.Name):
+        frame.fail(owner, "a component can be assigned in a variable: give the vector a name first")
+    return owner
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+    ast.Name: _name,
+    ast.Constant: _constant,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _boolean,
+    ast.IfExp: _conditional,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+    ast.Tuple: _display,
+    ast.List: _display,
+    ast.JoinedStr: _formatted,
+    ast.NamedExpr: _walrus,
+    ast.Lambda: _lambda,
+    ast.Call: _call,
+    ast.ListComp: comprehension,
+    ast.GeneratorExp: lambda frame, node: Generator(node, frame),
+}

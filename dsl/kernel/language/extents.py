@@ -1,0 +1,61 @@
+"""Lengths and strides: numbers where they are known when compiling, IR indices where they are not."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, Value
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.values import Extent
+
+
+class Building(Protocol):
+    """What has a builder: a compilation."""
+
+    builder: KernelBuilder
+
+
+def extent_ir(c: Building, extent: Extent) -> Value:
+    """A length or stride as an IR index."""
+    if not isinstance(extent, int):
+        return extent
+    limits = np.iinfo(c.builder.kernel.index_dtype)
+    if not limits.min <= extent <= limits.max:
+        raise KernelTypeError(f"the index or length {extent} is beyond the {limits.bits} bits that indices have here")
+    return c.builder.constant(extent)
+
+
+def multiply(c: Building, x: Extent, y: Extent) -> Extent:
+    """A product of extents."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x * y
+    if 0 in (x, y):
+        return 0
+    if isinstance(x, int) and x == 1:
+        return y
+    if isinstance(y, int) and y == 1:
+        return x
+    return c.builder.op("multiply", extent_ir(c, x), extent_ir(c, y))
+
+
+def add(c: Building, x: Extent, y: Extent) -> Extent:
+    """A sum of extents."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x + y
+    if isinstance(x, int) and x == 0:
+        return y
+    if isinstance(y, int) and y == 0:
+        return x
+    return c.builder.op("add", extent_ir(c, x), extent_ir(c, y))
+
+
+def contiguous(c: Building, shape: tuple[Extent, ...], unit: int = 1, order: str = "C") -> tuple[Extent, ...]:
+    """Strides of an array without gaps."""
+    strides: list[Extent] = []
+    step: Extent = unit
+    for extent in shape[::-1] if order == "C" else shape:
+        strides.append(step)
+        step = multiply(c, step, extent)
+    return tuple(reversed(strides)) if order == "C" else tuple(strides)

@@ -1,0 +1,117 @@
+"""The registry of functions that calls become, and what all of them need: dtypes, conversions, rows on values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Value, is_supported
+from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.operators import componentwise
+from weft.dsl.kernel.language.types import as_type
+from weft.dsl.kernel.language.values import BOOL, Array, Constant, Tuple, describe
+
+Handler = Callable[..., Any]
+TABLE: dict[Any, Handler] = {}
+
+
+def handles(*objects: Any) -> Callable[[Handler], Handler]:
+    """Register the handler of Python objects."""
+
+    def register(handler: Handler) -> Handler:
+        for item in objects:
+            TABLE[item] = handler
+        return handler
+
+    return register
+
+
+def find_function(held: Any) -> Handler | None:
+    """The handler of a Python object, or None."""
+    try:
+        return TABLE.get(held)
+    except TypeError:
+        return None
+
+
+def dtype_of(c: Compiler, value: Any) -> np.dtype:
+    """A dtype that is named in a kernel. Raises KernelTypeError for what is none."""
+    held = value.value if isinstance(value, Constant) else value
+    if held in (int, float, complex, bool):
+        return np.dtype(held)
+    try:
+        dtype = held if isinstance(held, np.dtype) else getattr(as_type(held), "dtype", None)
+    except TypeError:
+        dtype = None
+    if not isinstance(dtype, np.dtype):
+        c.fail(
+            f"{describe(value) if not isinstance(value, np.dtype) else value} is no dtype: write one such as np.float32"
+        )
+    if not is_supported(dtype) and dtype.names is None and dtype.subdtype is None:
+        c.fail(
+            f"{dtype} is not part of the kernel language: use bool, integers, float16 to float64, bfloat16 or complex numbers"
+        )
+    return dtype
+
+
+def convert(call: Call, dtype: np.dtype, arguments: list[Any]) -> Any:
+    """``np.float32(x)``."""
+    if len(arguments) > 1:
+        call.c.fail(f"{dtype} takes one number, not {len(arguments)}")
+    value = arguments[0] if arguments else Constant(0)
+    if isinstance(value, Array) and value.ndim == 0:
+        value = arrays.element(call.c, value)
+    value = call.c.number(value)
+    if isinstance(value, Constant) and isinstance(value.value, int) and dtype.kind in "iu":
+        # a cast wraps, also of a Python int
+        bits = 8 * dtype.itemsize
+        return Constant(np.array(value.value & ((1 << bits) - 1), f"u{dtype.itemsize}").view(dtype)[()])
+    return call.c.cast(value, dtype)
+
+
+def elementwise(call: Call, row: str, *operands: Any) -> Any:
+    """A row of the op table; on vectors component by component."""
+    c = call.c
+    operands = tuple(arrays.element(c, o) if isinstance(o, Array) and o.ndim == 0 else o for o in operands)
+    if any(isinstance(o, Array) for o in operands):
+        c.fail(f"{row} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
+    if any(isinstance(o, Tuple) and getattr(o.maker, "lanes", 0) for o in operands):
+        return componentwise(c, lambda *parts: c.apply(row, *parts), *operands)
+    return c.apply(row, *operands)
+
+
+def truth_value(c: Compiler, value: Any) -> Value:
+    """A condition as a bool of the running thread."""
+    truth = c.truth(value)
+    return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth
+
+
+def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> Array:
+    """An array of the thread's own."""
+    known = arrays.known_shape(shape)
+    if known is None:
+        c.fail(f"the shape of {what} has to be known when the kernel is compiled: a constant, or an argument's default")
+    if any(n < 0 for n in known):
+        c.fail(f"the shape of {what} cannot be negative: {known}")
+    kind = dtype_of(c, dtype)
+    return place_array(c, "local", known, kind, what)
+
+
+def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> Array:
+    """Memory of the thread or the block."""
+    count = max(math.prod(shape), 1)
+    with c.at_top():
+        if dtype.names is not None:
+            unit = max(dtype.alignment, 1)
+            raw = np.dtype(f"u{unit}") if unit in (1, 2, 4, 8) else np.dtype(np.uint64)
+            words = -(-count * dtype.itemsize // raw.itemsize)
+            pointer = getattr(c.builder, space)(raw, words)
+            pointer = c.builder.reinterpret(pointer, np.uint8) if raw.itemsize > 1 else pointer
+        else:
+            pointer = getattr(c.builder, space)(dtype, count)
+    return Array(pointer, dtype, shape, extents.contiguous(c, shape, arrays.unit(dtype)), space, True, what, True)

@@ -1,0 +1,149 @@
+"""What a `for` goes through: ranges, tuples, arrays, and zip, enumerate and reversed of them.
+
+Every one is a length and an item by number. Where both are known when compiling it can be unrolled.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language import arrays
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.values import Array, Constant, Range, Reversed, Scalar, Tuple, Zipped, describe
+
+
+def make_range(c: Compiler, arguments: list[Any]) -> Range:
+    """``range(...)`` of integers."""
+    if not 1 <= len(arguments) <= 3:
+        c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
+    for argument in arguments:
+        kind = c.kind(c.number(argument, "an integer for range"))
+        if not (kind in (int, bool) or (isinstance(kind, np.dtype) and kind.kind in "biu")):
+            c.fail(f"range takes integers, not {describe(argument)}: write int(...) around it")
+    start, stop = (Constant(0), arguments[0]) if len(arguments) == 1 else arguments[:2]
+    step = arguments[2] if len(arguments) == 3 else Constant(1)
+    if isinstance(step, Constant) and step.value == 0:
+        c.fail("range() arg 3 must not be zero")
+    return Range(start, stop, step)
+
+
+def known_range(value: Range) -> range | None:
+    """A range of which everything is known when compiling."""
+    ends = (value.start, value.stop, value.step)
+    if not all(isinstance(e, Constant) for e in ends):
+        return None
+    return range(*(int(e.value) for e in ends))
+
+
+def length_of(c: Compiler, value: Any) -> Constant | Scalar:
+    """Number of items."""
+    match value:
+        case Tuple(items=items):
+            return Constant(len(items))
+        case Array() if value.ndim:
+            return arrays.length(c, value.shape[0])
+        case Range():
+            known = known_range(value)
+            if known is not None:
+                return Constant(len(known))
+            return _range_length(c, value)
+        case Zipped(parts=parts):
+            lengths = [length_of(c, part) for part in parts if part is not None]
+            shortest = lengths[0]
+            for other in lengths[1:]:
+                if isinstance(shortest, Constant) and isinstance(other, Constant):
+                    shortest = min(shortest, other, key=lambda k: k.value)
+                else:
+                    shortest = c.apply("minimum", shortest, other)
+            return shortest
+        case Reversed(part=part):
+            return length_of(c, part)
+        case Constant(value=held) if isinstance(held, type) and issubclass(held, enum.Enum):
+            return Constant(len(held))
+    c.fail(f"{describe(value)} cannot be gone through: `for` takes ranges, tuples, arrays, zip, enumerate and reversed")
+
+
+def _range_length(c: Compiler, value: Range) -> Scalar:
+    one = Constant(1)
+    if isinstance(value.step, Constant):
+        step = int(value.step.value)
+        far = c.apply("subtract", value.stop, value.start) if step > 0 else c.apply("subtract", value.start, value.stop)
+        if abs(step) > 1:
+            far = c.apply("floor_divide", c.apply("add", far, Constant(abs(step) - 1)), Constant(abs(step)))
+    else:
+        up = c.apply(
+            "floor_divide",
+            c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("subtract", value.step, one)),
+            value.step,
+        )
+        down = c.apply(
+            "floor_divide",
+            c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("add", value.step, one)),
+            value.step,
+        )
+        far = c.apply("where", c.apply("greater", value.step, Constant(0)), up, down)
+    count = c.scalar(c.apply("maximum", far, Constant(0)))
+    return Scalar(c.builder.cast(count.ir, np.int64), True, True)
+
+
+def item_of(c: Compiler, value: Any, k: Any) -> Any:
+    """Item number `k`, which is in range."""
+    match value:
+        case Tuple(items=items):
+            if isinstance(k, Constant):
+                return items[k.value]
+            c.fail("a tuple of different things can be gone through where the number of turns is known")
+        case Array():
+            return arrays.select(c, value, k)
+        case Range():
+            known = known_range(value)
+            if known is not None and isinstance(k, Constant):
+                return Constant(known[k.value])
+            found = c.apply("add", value.start, c.apply("multiply", k, value.step))
+            return _as_int64(c, found)
+        case Zipped(parts=parts):
+            return Tuple(tuple(k if part is None else item_of(c, part, k) for part in parts))
+        case Reversed(part=part):
+            last = c.apply("subtract", c.apply("subtract", length_of(c, part), Constant(1)), k)
+            if isinstance(last, Scalar):
+                last = Scalar(last.ir, last.weak, True)
+            return item_of(c, part, last)
+        case Constant(value=held):
+            return Constant(list(held)[k.value])
+    raise AssertionError(value)
+
+
+def _as_int64(c: Compiler, value: Any) -> Any:
+    """Items of a range are Python ints."""
+    if isinstance(value, Constant):
+        return value
+    return Scalar(c.builder.cast(value.ir, np.int64), True, value.natural)
+
+
+def has_tuple(value: Any) -> bool:
+    """Whether a tuple (or an enumeration) is among what is gone through: then every turn is compiled by itself."""
+    match value:
+        case Tuple():
+            return True
+        case Zipped(parts=parts):
+            return any(has_tuple(part) for part in parts)
+        case Reversed(part=part):
+            return has_tuple(part)
+        case Constant():
+            return True
+    return False
+
+
+def items_of(c: Compiler, value: Any) -> tuple[Any, ...]:
+    """All items of a value whose length is known when compiling."""
+    if isinstance(value, Tuple):
+        return value.items
+    count = length_of(c, value)
+    if not isinstance(count, Constant):
+        c.fail("how many items there are has to be known when the kernel is compiled: write a loop", "syntax")
+    if count.value > 1024:
+        c.fail(f"{count.value} items are too many to be compiled one by one: write a loop", "syntax")
+    return tuple(item_of(c, value, Constant(k)) for k in range(count.value))

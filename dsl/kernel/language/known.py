@@ -1,0 +1,80 @@
+"""What is known when a kernel is compiled: Python's own objects, read and computed with.
+
+In: values that are constants. Out: Python's objects, or constants again. Always true: what Python refuses to do with
+them is an error of the kernel at its line, and numbers stay of a size that can be computed with.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.dsl.kernel.language.values import Constant, beside, describe
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.language.compiler import Compiler
+
+MOST_BITS = 4096  # of an integer that is computed when compiling
+# What Python raises where values do not suit an operation.
+_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "invert": operator.invert,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+
+
+def known(c: Compiler, value: Any, what: str) -> Any:
+    """The object that a constant is. Raises KernelTypeError for what is not known yet."""
+    if not isinstance(value, Constant):
+        c.fail(f"{what} has to be known when the kernel is compiled, but it is {describe(value)}")
+    return value.value
+
+
+def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any) -> Constant:
+    """What a function of Python makes of objects."""
+    try:
+        with np.errstate(all="ignore"):
+            return Constant(function(*objects))
+    except _FAULTS as error:
+        c.fail(f"{what}: {error}")
+
+
+def can_fold(name: str) -> bool:
+    """Whether a row of the op table is an operator of Python."""
+    return name in _OPERATORS
+
+
+def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
+    """An operator on numbers that are known."""
+    kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
+    objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
+    shown = " and ".join(map(repr, objects))
+    if name in ("power", "left_shift") and all(isinstance(o, int) for o in objects):
+        base, exponent = objects
+        bits = base.bit_length() + exponent if name == "left_shift" else base.bit_length() * exponent
+        if abs(base) > 1 and bits > MOST_BITS:
+            c.fail(f"{name} of {shown} has more than {MOST_BITS} bits")
+    found = compute(c, f"{name} of {shown}", _OPERATORS[name], *objects).value
+    return Constant(bool(found) if isinstance(found, np.bool_) else found)

@@ -1,0 +1,192 @@
+"""Attributes of values: of arrays, numbers, records, tuples with names, and of what stands outside the kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language import arrays, extents, names
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.errors import suggestion
+from weft.dsl.kernel.language.values import (
+    INT,
+    Array,
+    Constant,
+    Method,
+    Property,
+    Record,
+    Scalar,
+    Tuple,
+    describe,
+    is_number,
+)
+
+NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
+_ARRAY_METHODS = frozenset(
+    "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten".split()
+)
+_NEED_MEMORY = frozenset(("astype", "copy"))  # (refused where they are called)
+_NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
+
+
+def attribute(c: Compiler, owner: Any, name: str) -> Any:
+    """``owner.name``."""
+    match owner:
+        case Array():
+            return _of_array(c, owner, name)
+        case Record():
+            if name in (owner.dtype.names or ()):
+                return arrays.get_field(c, owner, name)
+            if name == "dtype":
+                return Constant(owner.dtype)
+        case Tuple():
+            if name in owner.names:
+                return owner.items[owner.names.index(name)]
+            found = getattr(owner.maker, name, None) if owner.maker is not None else None
+            if isinstance(found, property):
+                return Property(owner, found)
+            if found is not None:
+                return Method(owner, name)
+            if name in ("index", "count"):
+                return Method(owner, name)
+            if owner.maker is None and name in ("append", "extend", "pop"):
+                c.fail(f"lists do not grow in a kernel (no {name!r}): use cuda.local.array and a counter", "attribute")
+        case Scalar():
+            return _of_number(c, owner, name)
+        case Constant(value=held):
+            return _of_object(c, owner, held, name)
+        case Method():
+            pass
+    c.fail(f"{describe(owner)} has no attribute {name!r} inside a kernel", "attribute")
+
+
+def thread_number(c: Compiler, path: str, axis: int) -> Constant | Scalar:
+    """A component of threadIdx and its kind: a Python int that is not negative."""
+    if path == "blockDim" and c.block is not None:
+        return Constant(c.block[axis])
+    (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)
+    return Scalar(c.builder.cast(found, INT), True, True)
+
+
+def _of_array(c: Compiler, array: Array, name: str) -> Any:
+    match name:
+        case "shape":
+            return Tuple(tuple(arrays.length(c, n) for n in array.shape))
+        case "size":
+            return arrays.length(c, arrays.size(c, array))
+        case "ndim":
+            return Constant(array.ndim)
+        case "dtype":
+            return Constant(array.dtype)
+        case "itemsize":
+            return Constant(array.dtype.itemsize)
+        case "nbytes":
+            return c.apply("multiply", arrays.length(c, arrays.size(c, array)), Constant(array.dtype.itemsize))
+        case "strides":
+            width = 1 if array.dtype.names else array.dtype.itemsize
+            parts = []
+            for stride in array.strides:
+                step = arrays.length(c, stride)
+                if isinstance(step, Scalar):
+                    step = Scalar(step.ir, True, False)
+                parts.append(c.apply("multiply", step, Constant(width)))
+            return Tuple(tuple(parts))
+        case "T":
+            return dataclasses.replace(array, shape=array.shape[::-1], strides=array.strides[::-1])
+        case "real" | "imag" if array.dtype.kind == "c":
+            return _part(c, array, name)
+        case "real":
+            return array
+        case "flat":
+            return flatten(c, array)
+        case _ if name in (array.dtype.names or ()):
+            return arrays.field_of(c, array, name)
+        case _ if name in _ARRAY_METHODS:
+            return Method(array, name)
+    near = suggestion(name, ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides", *_ARRAY_METHODS))
+    c.fail(
+        f"arrays have no attribute {name!r} inside a kernel{near} (they have shape, size, ndim, dtype, itemsize, nbytes, "
+        f"strides, T, real, imag, flat, and the methods {', '.join(sorted(set(_ARRAY_METHODS) - _NEED_MEMORY))})",
+        "attribute",
+    )
+
+
+def _part(c: Compiler, array: Array, name: str) -> Array:
+    """The real or imaginary parts of a complex array as a view."""
+    dtype = np.dtype(f"f{array.dtype.itemsize // 2}")
+    pointer = c.builder.reinterpret(array.pointer, dtype)
+    if name == "imag":
+        pointer = c.builder.offset(pointer, c.builder.constant(1))
+    strides = tuple(extents.multiply(c, s, 2) for s in array.strides)
+    return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides)
+
+
+def flatten(c: Compiler, array: Array) -> Array:
+    """A contiguous array as one axis."""
+    if array.ndim == 1:
+        return array
+    if not arrays.is_contiguous(array):
+        c.fail(f"{array.label or 'the array'} is not known to be contiguous: its elements cannot be seen as one axis")
+    total = arrays.size(c, array)
+    return dataclasses.replace(array, shape=(total,), strides=(arrays.unit(array.dtype),))
+
+
+def _of_number(c: Compiler, number: Scalar, name: str) -> Any:
+    match name:
+        case "real" | "imag":
+            if number.dtype.kind == "c":
+                part = np.dtype(f"f{number.dtype.itemsize // 2}")
+                return Scalar(c.builder.op(name, number.ir, dtype=part), number.weak)
+            return number if name == "real" else c.cast(Constant(0), number.dtype, number.weak)
+        case "dtype":
+            return Constant(number.dtype)
+        case "itemsize" | "nbytes":
+            return Constant(number.dtype.itemsize)
+        case "ndim":
+            return Constant(0)
+        case "size":
+            return Constant(1)
+        case "shape":
+            return Tuple(())
+        case "T":
+            return number
+        case _ if name in _NUMBER_METHODS:
+            return Method(number, name)
+    c.fail(f"numbers have no attribute {name!r} inside a kernel", "attribute")
+
+
+def _of_object(c: Compiler, owner: Constant, held: Any, name: str) -> Any:
+    if isinstance(held, names.ThreadNumbers):
+        if name not in "xyz" or len(name) != 1:
+            c.fail(f"cuda.{held.path} has x, y and z, not {name!r}", "attribute")
+        return thread_number(c, held.path, "xyz".index(name))
+    if isinstance(held, enum.Enum) and name == "value":
+        return Constant(held.value)
+    if is_number(held) and name in (*_NUMBER_METHODS, "real", "imag", "dtype"):
+        if name in _NUMBER_METHODS:
+            return Method(owner, name)
+        return Constant(getattr(held, name) if name != "dtype" else np.asarray(held).dtype)
+    if isinstance(held, str):
+        c.fail(
+            "operations on strings are not part of the kernel language: print takes several values, and f-strings",
+            "syntax",
+        )
+    if isinstance(held, (dict, list, set)):
+        c.fail(f"a {type(held).__name__} from outside cannot be used in a kernel: pass arrays or tuples", "syntax")
+    try:
+        found = getattr(held, name)
+    except AttributeError:
+        where = f"module {held.__name__}" if isinstance(held, ModuleType) else describe(owner)
+        c.fail(f"{where} has no attribute {name!r}{suggestion(name, dir(held))}", "attribute")
+    readable = isinstance(held, (ModuleType, type, names.Namespace, np.dtype, np.finfo, np.iinfo)) or (
+        dataclasses.is_dataclass(held) or hasattr(held, "_fields")
+    )
+    if not readable and not callable(found) and not is_number(found):
+        c.fail(
+            f"attributes of {describe(owner)} cannot be read in a kernel: pass what is needed as arguments", "attribute"
+        )
+    return Constant(found)

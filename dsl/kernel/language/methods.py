@@ -1,0 +1,334 @@
+"""Methods of values inside kernels: reductions and reshapes of arrays, conversions of numbers, methods of dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, identity_of
+from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.handlers import dtype_of, truth_value
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.known import compute, known
+from weft.dsl.kernel.language.members import flatten
+from weft.dsl.kernel.language.values import INT, Array, Constant, Scalar, Tuple, describe, is_number
+
+
+def call_method(call: Call, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """``owner.name(...)``."""
+    c = call.c
+    match owner:
+        case Array():
+            return _array_method(call, owner, name, arguments, keywords)
+        case Scalar():
+            return _number_method(call, owner, name, arguments)
+        case Constant(value=held):
+            if is_number(held):
+                return _number_method(call, c.scalar(owner), name, arguments)
+            objects = [known(c, argument, f"an argument of {name}()") for argument in arguments]
+            return compute(c, f"{name}()", lambda: getattr(held, name)(*objects))
+        case Tuple() if name == "_replace" and owner.names:
+            return replaced(c, owner, keywords)
+        case Tuple(maker=maker) if maker is not None:
+            function = getattr(maker, name)
+            if isinstance(function, FunctionType):
+                return c.call(call.frame, call.node, Constant(function), [owner, *arguments], keywords)
+    c.fail(f"method {name} of {describe(owner)} is not part of the kernel language")
+
+
+def replaced(c: Compiler, owner: Tuple, keywords: dict[str, Any]) -> Tuple:
+    """A bundle with other values for some of its fields."""
+    for name in keywords:
+        if name not in owner.names:
+            c.fail(f"{describe(owner)} has no field {name!r}")
+    items = (keywords.get(name, item) for name, item in zip(owner.names, owner.items, strict=True))
+    return Tuple(tuple(items), owner.maker, owner.names)
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def bit_cast(c: Compiler, value: Scalar, dtype: np.dtype) -> Scalar:
+    """The bits of a number as one of another dtype of the same size."""
+    if value.dtype.itemsize != dtype.itemsize:
+        c.fail(f"the {value.dtype.itemsize} bytes of {value.dtype} cannot be seen as one {dtype}")
+    with c.at_top():
+        place = c.builder.local(value.dtype)
+    c.builder.store(place, c.builder.constant(0), value.ir)
+    return Scalar(c.builder.load(c.builder.reinterpret(place, dtype), c.builder.constant(0)))
+
+
+def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) -> Any:
+    c = call.c
+    wanted = int(name in ("astype", "view"))
+    if len(arguments) != wanted:
+        c.fail(f"{name}() of a number takes {wanted} arguments, but {len(arguments)} were given")
+    match name:
+        case "conjugate":
+            return c.apply("conjugate", number) if number.dtype.kind == "c" else number
+        case "item":
+            return Scalar(c.builder.cast(number.ir, _python_dtype(number.dtype)), True, number.natural)
+        case "astype":
+            return c.cast(number, dtype_of(c, arguments[0]))
+        case "view":
+            return bit_cast(c, number, dtype_of(c, arguments[0]))
+        case "is_integer":
+            return c.apply("equal", c.apply("trunc", number), number)
+        case "bit_length":
+            zeros = c.apply("clz", c.cast(c.apply("absolute", number), np.int64))
+            return c.cast(c.apply("subtract", Constant(64), zeros), INT, weak=True)
+        case "bit_count":
+            return c.cast(c.apply("bitwise_count", number), INT, weak=True)
+    c.fail(f"method {name} of {describe(number)} is not part of the kernel language")
+
+
+def _python_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype({"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}[dtype_kind(dtype)])
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+
+def _array_method(call: Call, array: Array, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    c = call.c
+    handler = _ARRAY.get(name)
+    if handler is None:
+        c.fail(f"method {name} of arrays is not part of the kernel language", "attribute")
+    if keywords:
+        c.fail(f"{name}() of an array takes no keyword arguments in a kernel (such as {next(iter(keywords))})")
+    try:
+        inspect.signature(handler).bind(call, array, *arguments)
+    except TypeError as error:
+        c.fail(f"{name}() of an array: {error}")
+    return handler(call, array, *arguments)
+
+
+def _fold(call: Call, array: Array, row: str, start: Any) -> Any:
+    """Go through all elements in order."""
+    c = call.c
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
+    c.assign(total, start)
+    with arrays.each(c, array.shape) as place:
+        item = arrays.select(c, array, Tuple(place))
+        c.assign(total, c.cast(c.apply(row, c.load(total), item), c.kind(start)))
+    return c.load(total)
+
+
+def _sum(call: Call, array: Array) -> Any:
+    dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
+    return _fold(call, array, "add", _start(call, 0, dtype))
+
+
+def _prod(call: Call, array: Array) -> Any:
+    dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
+    return _fold(call, array, "multiply", _start(call, 1, dtype))
+
+
+def _start(call: Call, value: Any, dtype: np.dtype) -> Scalar:
+    return Scalar(call.c.builder.constant(dtype.type(value), dtype))
+
+
+def _extreme(row: str) -> Callable[[Call, Array], Any]:
+    def handler(call: Call, array: Array) -> Any:
+        return _fold(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
+
+    return handler
+
+
+def _mean(call: Call, array: Array) -> Any:
+    c = call.c
+    return c.apply("divide", _sum(call, array), arrays.length(c, arrays.size(c, array)))
+
+
+def _any(call: Call, array: Array) -> Any:
+    return _quantified(call, array, "bitwise_or", False)
+
+
+def _all(call: Call, array: Array) -> Any:
+    return _quantified(call, array, "bitwise_and", True)
+
+
+def _quantified(call: Call, array: Array, row: str, start: bool) -> Any:
+    c = call.c
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
+    c.assign(total, Scalar(c.builder.constant(start, np.bool_), True))
+    with arrays.each(c, array.shape) as place:
+        truth = truth_value(c, arrays.select(c, array, Tuple(place)))
+        c.assign(total, Scalar(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
+    return c.load(total)
+
+
+def _arg(strict: str) -> Callable[[Call, Array], Any]:
+    def handler(call: Call, array: Array) -> Any:
+        c = call.c
+        flat = flatten(c, array)
+        key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
+        best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+        c.assign(best, arrays.select(c, flat, Constant(0)))
+        c.assign(where, Scalar(c.ir(Constant(0), INT), True, True))
+        with arrays.each(c, flat.shape) as (place,):
+            item = arrays.select(c, flat, place)
+            with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
+                c.assign(best, item)
+                c.assign(where, place)
+        return c.load(where)
+
+    return handler
+
+
+def _fill(call: Call, array: Array, value: Any) -> Any:
+    arrays.assign_view(call.c, array, value)
+    return Constant(None)
+
+
+def _reshape(call: Call, array: Array, *shape: Any) -> Array:
+    c = call.c
+    items = shape[0].items if len(shape) == 1 and isinstance(shape[0], Tuple) else shape
+    if not arrays.is_contiguous(array):
+        c.fail(f"{array.label or 'the array'} is not product to be contiguous: it cannot be reshaped in a kernel")
+    lengths: list[Any] = []
+    free = None
+    product: Any = 1
+    for k, item in enumerate(items):
+        length = arrays.known_shape(item)
+        if length == (-1,):
+            free = k
+            lengths.append(-1)
+            continue
+        extent = c.index(item, "a length") if length is None else length[0]
+        lengths.append(extent)
+        product = extents.multiply(c, product, extent)
+    if free is not None:
+        total = arrays.size(c, array)
+        if isinstance(total, int) and isinstance(product, int):
+            if not product or total % product:
+                c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+            lengths[free] = total // product
+        else:
+            lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, product))
+    else:
+        _fill_in(c, items, lengths, arrays.size(c, array), product)
+    total = arrays.size(c, array)
+    made: Any = 1
+    for extent in lengths:
+        made = extents.multiply(c, made, extent)
+    if isinstance(total, int) and isinstance(made, int) and total != made:
+        c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+    if c.checked and not (isinstance(total, int) and isinstance(made, int)):
+        sizes = [extents.extent_ir(c, n) for n in (total, made)]
+        different = c.builder.op("not_equal", *sizes, dtype=np.bool_)
+        numbers = tuple(c.builder.cast(n, np.int64) for n in sizes)
+        c.report(different, ValueError, "an array of {} elements cannot be reshaped to {}", numbers)
+    strides = extents.contiguous(c, tuple(lengths), arrays.unit(array.dtype))
+    return dataclasses.replace(array, shape=tuple(lengths), strides=strides, packed=True)
+
+
+def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
+    """Lengths that may be -1 when the kernel runs: the product of all is negative then, and says what is missing."""
+    b = c.builder
+    unknown = [k for k, item in enumerate(items) if isinstance(item, Scalar) and not item.natural]
+    if not unknown:
+        return
+    missing = b.op("floor_divide", extents.extent_ir(c, total), b.op("negative", extents.extent_ir(c, product)))
+    for k in unknown:
+        below = b.op("less", lengths[k], b.constant(0), dtype=np.bool_)
+        lengths[k] = b.op("where", below, missing, lengths[k])
+
+
+def _transpose(call: Call, array: Array, *axes: Any) -> Array:
+    items = axes[0].items if len(axes) == 1 and isinstance(axes[0], Tuple) else axes
+    order = arrays.known_shape(Tuple(tuple(items))) if items else tuple(range(array.ndim))[::-1]
+    if order is None:
+        call.c.fail("the order of axes has to be known when the kernel is compiled")
+    order = tuple(k + array.ndim if k < 0 else k for k in order)
+    if sorted(order) != list(range(array.ndim)):
+        call.c.fail(f"axes {order} are no order of {array.ndim} axes")
+    return dataclasses.replace(
+        array,
+        shape=tuple(array.shape[k] for k in order),
+        strides=tuple(array.strides[k] for k in order),
+        packed=False,
+    )
+
+
+def _view(call: Call, array: Array, dtype: Any) -> Array:
+    c = call.c
+    kind = dtype_of(c, dtype)
+    if not arrays.is_contiguous(array) or kind.names is not None or array.dtype.names is not None:
+        c.fail("only contiguous arrays of numbers can be seen in another dtype in a kernel")
+    pointer = c.builder.reinterpret(array.pointer, kind)
+    shape = list(array.shape)
+    old, new = array.dtype.itemsize, kind.itemsize
+    last = shape[-1] if shape else 1
+    if old > new:
+        shape[-1:] = [extents.multiply(c, last, old // new)]
+    elif new > old:
+        part = new // old
+        shape[-1:] = [
+            last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))
+        ]
+    strides = extents.contiguous(c, tuple(shape))
+    return dataclasses.replace(array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True)
+
+
+def _item(call: Call, array: Array, *index: Any) -> Any:
+    if not index:
+        if array.ndim and any(extent != 1 for extent in array.shape if isinstance(extent, int)):
+            call.c.fail("item() without an index is for arrays of one element")
+        index = (Constant(0),) * array.ndim
+    return _number_method(call, arrays.select(call.c, array, Tuple(tuple(index))), "item", [])
+
+
+def _dot(call: Call, array: Array, other: Any) -> Any:
+    c = call.c
+    if not isinstance(other, Array) or array.ndim != 1 or other.ndim != 1:
+        c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
+    dtype = np.result_type(array.dtype, other.dtype)
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
+    c.assign(total, _start(call, 0, dtype))
+    with arrays.each(c, array.shape) as (place,):
+        product = c.apply("multiply", arrays.select(c, array, place), arrays.select(c, other, place))
+        c.assign(total, c.cast(c.apply("add", c.load(total), product), dtype))
+    return c.load(total)
+
+
+def _refused(name: str, remedy: str) -> Callable[..., Any]:
+    def handler(call: Call, *ignored: Any) -> Any:
+        call.c.fail(f"{name} of an array needs new memory, which a kernel cannot ask for: {remedy}")
+
+    return handler
+
+
+_ARRAY: dict[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "prod": _prod,
+    "min": _extreme("minimum"),
+    "max": _extreme("maximum"),
+    "mean": _mean,
+    "any": _any,
+    "all": _all,
+    "argmin": _arg("less"),
+    "argmax": _arg("greater"),
+    "fill": _fill,
+    "reshape": _reshape,
+    "ravel": lambda call, array: flatten(call.c, array),
+    "flatten": lambda call, array: flatten(call.c, array),
+    "transpose": _transpose,
+    "view": _view,
+    "item": _item,
+    "dot": _dot,
+    "astype": _refused("astype", "convert the elements as they are used"),
+    "copy": _refused("copy", "use cuda.local.array and copy the elements"),
+}

@@ -1,0 +1,200 @@
+"""Python's operators on values: arithmetic, comparisons, membership; on numbers, vectors and tuples."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language import arrays
+from weft.dsl.kernel.language.compiler import Compiler, Frame
+from weft.dsl.kernel.language.values import Array, Constant, Range, Scalar, Text, Tuple, describe
+from weft.dsl.kernel.library.vector_types import vector_type
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "power",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+
+
+_DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
+
+
+def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
+    """An operator of Python on two values."""
+    name = _BINARY.get(operator)
+    if name is None:
+        c.fail(
+            "the operator @ is not part of the kernel language: write the loops, or multiply the arrays outside",
+            "syntax",
+        )
+    sides = (left, right)
+    if any(isinstance(s, Tuple) and s.maker is None for s in sides):
+        return _tuple_operator(c, name, left, right)
+    if any(isinstance(s, Tuple) and getattr(s.maker, "lanes", 0) for s in sides):
+        return componentwise(c, lambda *parts: c.apply(name, *parts), left, right)
+    texts = [s for s in sides if isinstance(s, Text) or (isinstance(s, Constant) and isinstance(s.value, str))]
+    if texts:
+        if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
+            return Constant(left.value + right.value)
+        c.fail(
+            "operations on strings are not part of the kernel language: print takes several values, and f-strings",
+            "syntax",
+        )
+    if any(isinstance(s, Array) and s.ndim for s in sides):
+        c.fail(
+            f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "
+            "index the arrays, or compute with them outside, where whole arrays are fused"
+        )
+    if all(isinstance(s, Constant) for s in sides) and any(isinstance(s.value, enum.Flag) for s in sides):
+        return Constant(
+            {"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value)
+        )
+    left, right = (arrays.element(c, s) if isinstance(s, Array) else s for s in sides)
+    if c.dividing and name in _DIVISIONS:
+        zero = c.apply("equal", right, Constant(0))
+        if not (isinstance(zero, Constant) and not zero.value):
+            c.report(c.ir(zero), ZeroDivisionError, "division by zero")
+    return c.apply(name, left, right)
+
+
+def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
+    if name == "add" and isinstance(left, Tuple) and isinstance(right, Tuple):
+        return Tuple(left.items + right.items)
+    count = right if isinstance(left, Tuple) else left
+    whole = left if isinstance(left, Tuple) else right
+    if name == "multiply" and isinstance(count, Constant) and isinstance(count.value, int):
+        return Tuple(whole.items * count.value)
+    c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
+
+
+def has_lanes(value: Tuple) -> bool:
+    """Whether a tuple is a vector, such as float4."""
+    return bool(getattr(value.maker, "lanes", 0))
+
+
+def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> Tuple:
+    """A function of numbers on the components of vectors; numbers stand for every component."""
+    vectors = [o for o in operands if isinstance(o, Tuple)]
+    count = len(vectors[0].items)
+    if any(len(v.items) != count for v in vectors):
+        c.fail(f"vectors of {' and '.join(str(len(v.items)) for v in vectors)} components do not fit")
+    parts = [c.scalar(function(*(o.items[k] if isinstance(o, Tuple) else o for o in operands))) for k in range(count)]
+    try:
+        maker = vector_type(parts[0].dtype, count)
+    except TypeError as error:
+        c.fail(str(error))
+    return Tuple(tuple(parts), maker, vectors[0].names)
+
+
+def negate(c: Compiler, truth: Any) -> Constant | Scalar:
+    """``not`` of a truth."""
+    if isinstance(truth, bool):
+        return Constant(not truth)
+    return Scalar(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
+
+
+def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
+    """One comparison."""
+    c = frame.compiler
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value
+        if not same and not any(
+            isinstance(s, Constant) and (s.value is None or isinstance(s.value, (bool, enum.Enum, type)))
+            for s in (left, right)
+        ):
+            c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
+        if isinstance(left, Scalar) and isinstance(right, Constant) and isinstance(right.value, bool):
+            same_value = c.apply("equal", left, right)
+            return same_value if isinstance(operator, ast.Is) else negate(c, c.truth(same_value))
+        return Constant(same == isinstance(operator, ast.Is))
+    if isinstance(operator, (ast.In, ast.NotIn)):
+        found = _contains(frame, node, left, right)
+        return found if isinstance(operator, ast.In) else negate(c, c.truth(found))
+    name = _COMPARE[type(operator)]
+    if isinstance(left, Tuple) and isinstance(right, Tuple):
+        return _compare_tuples(frame, node, name, left, right)
+    if name in ("equal", "not_equal") and all(isinstance(s, Constant) for s in (left, right)):
+        return Constant(bool((left.value == right.value) == (name == "equal")))
+    if any(isinstance(s, Constant) and s.value is None for s in (left, right)) and name in ("equal", "not_equal"):
+        return Constant(name == "not_equal")
+    sides = [arrays.element(c, s) if isinstance(s, Array) and not s.ndim else s for s in (left, right)]
+    if name not in ("equal", "not_equal"):
+        kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
+        if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):
+            c.fail("complex numbers have no order: compare their parts or abs()")
+    return c.apply(name, *sides)
+
+
+def _compare_tuples(frame: Frame, node: ast.AST, name: str, left: Tuple, right: Tuple) -> Any:
+    c = frame.compiler
+    if name in ("equal", "not_equal"):
+        if len(left.items) != len(right.items):
+            return Constant(name == "not_equal")
+        truth: Any = Constant(True)
+        for a, b in zip(left.items, right.items, strict=True):
+            equal = compare(frame, node, ast.Eq(), a, b)
+            truth = (
+                equal if isinstance(truth, Constant) and truth.value is True else c.apply("bitwise_and", truth, equal)
+            )
+        return truth if name == "equal" else negate(c, c.truth(truth))
+    strict = {"less": ast.Lt, "less_equal": ast.Lt, "greater": ast.Gt, "greater_equal": ast.Gt}[name]
+    result: Any = Constant(
+        name.endswith("equal")
+        if len(left.items) == len(right.items)
+        else (len(left.items) < len(right.items)) == name.startswith("less")
+    )
+    for a, b in reversed(list(zip(left.items, right.items, strict=False))):
+        before = compare(frame, node, strict(), a, b)
+        same = compare(frame, node, ast.Eq(), a, b)
+        result = c.apply("bitwise_or", before, c.apply("bitwise_and", same, result))
+    return result
+
+
+def _in_range(c: Compiler, item: Any, collection: Range) -> Any:
+    start, stop, step = collection.start, collection.stop, collection.step
+    if not isinstance(step, Constant):
+        c.fail("`in` looks into a range whose step is known when compiling")
+    low, high = ("greater_equal", "less") if step.value > 0 else ("less_equal", "greater")
+    inside = c.apply("bitwise_and", c.apply(low, item, start), c.apply(high, item, stop))
+    fits = c.apply("equal", c.apply("remainder", c.apply("subtract", item, start), step), Constant(0))
+    return c.apply("bitwise_and", inside, fits)
+
+
+def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
+    c = frame.compiler
+    if isinstance(collection, Constant) and isinstance(item, Constant):
+        try:
+            return Constant(item.value in collection.value)
+        except TypeError:
+            c.fail(f"`in` cannot look into {describe(collection)}")
+    if isinstance(collection, Range):
+        return _in_range(c, item, collection)
+    if not isinstance(collection, Tuple):
+        c.fail(f"`in` looks into tuples, not into {describe(collection)}")
+    found: Any = Constant(False)
+    for part in collection.items:
+        equal = compare(frame, node, ast.Eq(), item, part)
+        found = equal if isinstance(found, Constant) and not found.value else c.apply("bitwise_or", found, equal)
+    return found

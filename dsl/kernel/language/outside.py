@@ -1,0 +1,88 @@
+"""What a kernel finds by name outside itself: numbers, tuples, functions, arrays.
+
+In: a Python object. Out: a value. Always true: host arrays are taken as they are when the kernel is compiled; weft arrays
+are passed at each launch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Pointer, is_supported
+from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.kernel.language import extents, names
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.values import Array, Constant, Scalar, Tuple
+
+
+def wrap(c: Compiler, value: Any, label: str = "") -> Any:
+    """A Python object from outside the kernel as a value."""
+    if isinstance(value, (tuple, list)):
+        fields = tuple(getattr(type(value), "_fields", ()))
+        return Tuple(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
+    if isinstance(value, np.ndarray):
+        return table(c, value, label)
+    if isinstance(value, LazyArray):
+        return captured(c, value, label)
+    if isinstance(value, names.ThreadNumber):
+        (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
+        return Scalar(c.builder.cast(found, np.int64), True, True)
+    return Constant(value)
+
+
+def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
+    """A host array in constant memory, as it is now."""
+    found = c.tables.get(id(values))
+    if found is not None:
+        return found
+    if values.dtype.names is not None and values.nbytes <= 65536:
+        made = c.tables[id(values)] = _record_table(c, values, label)
+        return made
+    if values.dtype.names is None and not is_supported(values.dtype):
+        c.fail(f"an array of {values.dtype} cannot be used as a constant: pass it as an argument")
+    if values.nbytes > 65536:
+        c.fail(f"{label or 'the array'} has {values.nbytes} bytes; constants hold 65536: pass it as an argument")
+    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = flat.astype(flat.dtype.newbyteorder("="), copy=True)
+    with c.at_top():
+        if flat.size == 0:
+            flat = np.zeros(1, flat.dtype)
+        (pointer,) = c.builder.emit("table", (), (Pointer(flat.dtype, "constant"),), values=flat)
+    made = Array(
+        pointer,
+        flat.dtype,
+        values.shape,
+        extents.contiguous(c, values.shape),
+        "constant",
+        False,
+        label or "the constant",
+        True,
+    )
+    c.tables[id(values)] = made
+    return made
+
+
+def _record_table(c: Compiler, values: np.ndarray, label: str) -> Array:
+    """Records in constant memory: their bytes, in words so that they start where any field may."""
+    words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
+    words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+    with c.at_top():
+        (pointer,) = c.builder.emit("table", (), (Pointer(words.dtype, "constant"),), values=words)
+        pointer = c.builder.reinterpret(pointer, np.uint8)
+    strides = extents.contiguous(c, values.shape, values.dtype.itemsize)
+    return Array(pointer, values.dtype, values.shape, strides, "constant", False, label or "the constant", True)
+
+
+def captured(c: Compiler, value: LazyArray, label: str) -> Array:
+    """A weft array that a kernel finds by name: its memory is passed beside the arguments."""
+    found = c.tables.get(id(value))
+    if found is not None:
+        return found
+    with c.at_top():
+        pointer = c.hide("captured", value.dtype, ("array", value))
+        shape = value.shape
+        made = Array(pointer, value.dtype, shape, extents.contiguous(c, shape), "global", True, label, True)
+    c.tables[id(value)] = made
+    return made

@@ -1,0 +1,179 @@
+"""Functions that call themselves: functions of the kernel instead of code in place.
+
+Always true: the result's kind is found over several runs; until it is known, the statements that need it are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Pointer
+from weft.dsl.kernel.language import extents
+from weft.dsl.kernel.language.compiler import Compiler, Frame, Restart, Unresolved, Variable
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.statements import enter, lower_body
+from weft.dsl.kernel.language.values import (
+    Array,
+    Constant,
+    ConstantKind,
+    Scalar,
+    ScalarKind,
+    Tuple,
+    TupleKind,
+    describe,
+    is_number,
+    number_kind,
+)
+
+
+@dataclass(slots=True)
+class Recursive:
+    """One specialisation of a function: its name in the kernel, and its result over all runs."""
+
+    name: str
+    result: Variable
+    run: int = -1
+    tried: int = 0
+    declared: Any = None  # the result's kind when the function was begun in this run
+
+
+def marked(c: Compiler) -> set[Any]:
+    """The functions known to call themselves."""
+    return {key[0] for key in c.recursive}
+
+
+def call_recursive(call: Call, function: Any, key: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """A call of a function of the kernel, which is made where there is none."""
+    c = call.c
+    if keywords:
+        c.fail("a function that calls itself is called without keywords")
+    flat: list[Any] = []
+    shape = tuple(_flatten(c, argument, flat) for argument in arguments)
+    entry = c.recursive.get((key, shape))
+    if entry is None:
+        entry = c.recursive[key, shape] = Recursive(f"{_name(function)}_{len(c.recursive)}", Variable("the result"))
+        # it was being compiled in place when it turned out to call itself
+        raise Restart
+    if entry.run != c.run:
+        entry.run = c.run
+        _define(call, function, entry, arguments, [v.type for v in flat])
+    if entry.declared is None:
+        entry.tried += 1
+        if entry.tried > 8:
+            c.fail(f"{_name(function)} has no return that does not call it again: a recursion without a bound")
+        raise Unresolved
+    results = list(c.builder.call(entry.name, *flat))
+    return _rebuild(entry.result, results)
+
+
+def _name(function: Any) -> str:
+    name = getattr(function, "__name__", None) or function.source.name
+    return name if name.isidentifier() else "function"
+
+
+def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
+    """The IR values of an argument, appended to `flat`; what else tells it from others."""
+    match value:
+        case Constant():
+            number = c.scalar(value)
+            flat.append(number.ir)
+            return ("number", number.dtype.str, number.weak)
+        case Scalar():
+            flat.append(value.ir)
+            return ("number", value.dtype.str, value.weak)
+        case Tuple(items=items, maker=maker):
+            return ("tuple", maker, tuple(_flatten(c, item, flat) for item in items))
+        case Array():
+            flat.append(value.pointer)
+            c.written.add(value.origin)  # what the function does with it is not followed
+            flat.extend(extents.extent_ir(c, e) for e in (*value.shape, *value.strides))
+            return ("array", value.dtype.str, value.ndim, value.space, value.writable)
+    c.fail(f"{describe(value)} cannot be passed to a function that calls itself")
+
+
+def _restore(value: Any, values: list[Any]) -> Any:
+    """An argument again, made of the function's own parameters."""
+    match value:
+        case Constant() | Scalar():
+            found = values.pop(0)
+            weak = value.weak if isinstance(value, Scalar) else not isinstance(value.value, np.generic)
+            return Scalar(found, weak)
+        case Tuple(items=items, maker=maker, names=names):
+            return Tuple(tuple(_restore(item, values) for item in items), maker, names)
+        case Array():
+            pointer = values.pop(0)
+            shape = tuple(values.pop(0) for _ in value.shape)
+            strides = tuple(values.pop(0) for _ in value.strides)
+            return Array(pointer, value.dtype, shape, strides, value.space, value.writable, value.label)
+    raise AssertionError(value)
+
+
+def _define(call: Call, function: Any, entry: Recursive, arguments: list[Any], types: list[Any]) -> None:
+    c = call.c
+    saved = (c.tables, c.exit, c.checked, c.stack, c.place)
+    known = entry.declared = entry.result.kind
+    c.tables, c.checked, c.stack = {}, False, []
+    with c.builder.function(entry.name, types, result_types(entry.result)) as parameters:
+        values = list(parameters)
+        restored = [_restore(argument, values) for argument in arguments]
+        label = c.exit = c.new_label("function")
+        with c.builder.scope(label):
+            inner = _frame(call, function, restored)
+            inner.label, inner.result = label, entry.result
+            body = inner.source.tree.body
+            assert isinstance(body, list)
+            if lower_body(inner, body) and entry.result.kind is None:
+                c.pending = True
+        if entry.result.kind is not None:
+            c.builder.yield_(*result_values(c, entry.result))
+    c.tables, c.exit, c.checked, c.stack, c.place = saved
+    if entry.result.kind != known:
+        raise Restart
+
+
+def _frame(call: Call, function: Any, arguments: list[Any]) -> Frame:
+    return enter(call.frame, call.node, function, arguments, {})
+
+
+def result_types(result: Variable) -> list[np.dtype | Pointer]:
+    """The IR types of a function's result."""
+    match result.kind:
+        case ScalarKind(dtype=dtype):
+            return [dtype]
+        case TupleKind():
+            return [t for part in result.parts for t in result_types(part)]
+        case ConstantKind() as kind if number_kind(kind) is not None:
+            number = number_kind(kind)
+            assert number is not None
+            return [number.dtype]
+    return []
+
+
+def result_values(c: Compiler, result: Variable) -> list[Any]:
+    """The IR values of a function's result."""
+    value = c.load(result)
+
+    def flat(item: Any) -> list[Any]:
+        if isinstance(item, Tuple):
+            return [v for part in item.items for v in flat(part)]
+        if isinstance(item, Constant) and not is_number(item.value):
+            return []
+        return [c.scalar(item).ir]
+
+    return flat(value)
+
+
+def _rebuild(result: Variable, results: list[Any]) -> Any:
+    match result.kind:
+        case ScalarKind(weak=weak, natural=natural):
+            return Scalar(results.pop(0), weak, natural)
+        case TupleKind(maker=maker, names=names):
+            return Tuple(tuple(_rebuild(part, results) for part in result.parts), maker, names)
+        case ConstantKind(value=held):
+            if is_number(held):
+                results.pop(0)
+            return Constant(held)
+    raise AssertionError(result.kind)

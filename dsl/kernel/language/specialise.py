@@ -1,0 +1,281 @@
+"""One specialisation of a kernel: from a Python function and descriptors of its arguments to kernel IR.
+
+In: the function, one descriptor a parameter, the target. Out: `Specialisation`. Always true: compiling ends, since kinds of
+variables only widen from run to run.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Kernel, verify_kernel
+from weft.codegen import KernelError as InvalidKernel
+from weft.dsl.kernel.language.calls import call_value
+from weft.dsl.kernel.language.compiler import Compiler, Frame, Restart
+from weft.dsl.kernel.language.errors import KernelSyntaxError, KernelTypeError, LaunchError
+from weft.dsl.kernel.language.expressions import evaluate
+from weft.dsl.kernel.language.outside import wrap
+from weft.dsl.kernel.language.recursion import result_types, result_values
+from weft.dsl.kernel.language.source import outer_value, source_of
+from weft.dsl.kernel.language.statements import lower_body
+from weft.dsl.kernel.language.values import Constant, Scalar, describe, is_number
+from weft.dsl.kernel.launch.arguments import Descriptor, declare
+from weft.dsl.kernel.sanitizer.watch import Watch
+
+RUNS_LIMIT = 60
+MAX_STATIC_SHARED = 48 * 1024  # bytes that every GPU gives a block without being asked
+RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another without end"
+
+
+@dataclass(slots=True)
+class Specialisation:
+    """A kernel for arguments of certain types.
+
+    `descriptors` say how each argument is passed, `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
+    that it writes to, `watch` what the sanitizer knows of its accesses.
+    """
+
+    kernel: Kernel
+    hidden: list[tuple[Any, ...]]
+    sites: list[Any]
+    written: frozenset[int]
+    returns: Any = None
+    descriptors: tuple[Descriptor, ...] = ()
+    watch: Watch | None = None
+    functions: dict[Any, Any] = field(default_factory=dict)  # by target
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether the blocks of the grid wait for one another, so that all have to run at once."""
+        return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
+
+    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
+        """How many blocks of so many threads, and bytes of dynamic shared memory, run on the current device at once."""
+        from weft.dsl.cuda.devices import current_context
+
+        context = current_context()
+        threads = math.prod(blockdim) if isinstance(blockdim, tuple) else int(blockdim)
+        blocks = context.get_active_blocks_per_multiprocessor(self, threads, dynsmemsize)
+        return blocks * context.device.MULTIPROCESSOR_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a kernel's decorator says of the code."""
+
+    debug: bool = False
+    fastmath: bool = False
+    lineinfo: bool = False
+    max_registers: int = 0
+    launch_bounds: tuple[int, ...] = ()
+
+    def attributes(self) -> dict[str, Any]:
+        """The kernel IR's attributes."""
+        found: dict[str, Any] = {"explicit": True}
+        if self.fastmath:
+            found["fast"] = True
+        if self.lineinfo:
+            found["line_info"] = True
+        if self.max_registers:
+            found["max_registers"] = self.max_registers
+        if self.launch_bounds:
+            found["launch_bounds"] = self.launch_bounds
+        return found
+
+
+def specialise(
+    function: FunctionType,
+    descriptors: tuple[Descriptor, ...],
+    target: Any,
+    index_dtype: np.dtype,
+    options: Options,
+    *,
+    reporting: bool = True,
+    checked: bool = False,
+    block: tuple[int, int, int] | None = None,
+    device: Any = None,
+    watch: Watch | None = None,
+) -> Specialisation:
+    """Compile a kernel to kernel IR.
+
+    Parameters
+    ----------
+    watch : None, or Watch
+        For the sanitizer: who is told of every access.
+    device : None, or (result dtype or None, abi)
+        Compile a function for others to call instead of a kernel; with the abi "row", for a row of the op table.
+
+    Raises
+    ------
+    KernelError
+        With the user's file, line and a caret.
+    NeedsLaunch
+        Where a shape depends on the block that the kernel is launched with.
+    """
+    c = Compiler(call_value, target, (checked or options.debug) and watch is None, index_dtype)
+    c.reporting = reporting or options.debug
+    c.dividing = options.debug
+    c.block = block
+    c.function = function
+    c.lines = options.lineinfo or checked or options.debug or watch is not None
+    c.watch = watch
+    source = source_of(function)
+    for _ in range(RUNS_LIMIT):
+        try:
+            made = _run(c, function, source, descriptors, options, device)
+        except Restart:
+            continue
+        except RecursionError:
+            raise KernelSyntaxError(RECURSION_TEXT, source.place(source.tree)) from None
+        if not c.pending:
+            made.descriptors = descriptors
+            return made
+    raise KernelTypeError("the types of variables do not settle", source.place(source.tree))
+
+
+def _run(
+    c: Compiler, function: FunctionType, source: Any, descriptors: tuple[Descriptor, ...], options: Options, device: Any
+) -> Specialisation:
+    name = _identifier(function.__name__)
+    c.begin(name)
+    frame = Frame(c, source, (), lambda free: wrap(c, outer_value(function, free), free))
+    c.stack.append(function)
+    if device is not None:
+        return _device_function(c, frame, name, descriptors, device)
+    c.builder.kernel.attributes.update(options.attributes())
+    if c.lines:
+        c.builder.kernel.attributes["file"] = source.file
+    arguments = source.tree.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    for k, (parameter, descriptor) in enumerate(zip(parameters, descriptors, strict=True)):
+        _bind(frame, parameter, declare(c, parameter.arg, descriptor, k))
+    body = source.tree.body
+    with c.builder.scope("kernel"):
+        if isinstance(body, ast.expr):
+            _nothing_returned(frame, body, evaluate(frame, body))
+        else:
+            lower_body(frame, body)
+    return _finished(c, source)
+
+
+def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
+    kernel = c.builder.finish()
+    if c.watch is not None:
+        kernel.attributes["watch"] = c.watch.width
+    shared = sum(
+        o.attributes["count"] * o.results[0].type.dtype.itemsize  # type: ignore[union-attr]
+        for o in kernel.walk()
+        if o.opcode == "shared"
+    )
+    if shared > MAX_STATIC_SHARED:
+        raise LaunchError(
+            f"the kernel's shared arrays have {shared} bytes; a block has {MAX_STATIC_SHARED}: for more use dynamic shared "
+            "memory, cuda.shared.array(0, dtype), and give its bytes in the launch's brackets",
+            source.place(source.tree),
+        )
+    try:
+        if not c.pending:
+            verify_kernel(kernel)
+    except InvalidKernel as error:
+        raise KernelTypeError(f"this cannot be compiled: {error}", source.place(source.tree)) from error
+    return Specialisation(kernel, c.hidden, c.sites, frozenset(c.written), returns, watch=c.watch)
+
+
+def _bind(frame: Frame, parameter: ast.arg, value: Any) -> None:
+    variable = frame.variable(id(parameter), parameter.arg)
+    if variable is not None:
+        frame.compiler.assign(variable, value)
+
+
+def _nothing_returned(frame: Frame, node: ast.expr, value: Any) -> None:
+    if not (isinstance(value, Constant) and value.value is None):
+        frame.fail(node, "a kernel returns nothing: write the result to an array argument")
+
+
+def _identifier(name: str) -> str:
+    cleaned = "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name)
+    return cleaned if cleaned and not cleaned[0].isdigit() else f"kernel_{cleaned}"
+
+
+def _device_function(
+    c: Compiler, frame: Frame, name: str, descriptors: tuple[Descriptor, ...], device: Any
+) -> Specialisation:
+    """A function for others to call: its result's dtype is found in a first run."""
+    wanted, abi = device
+    source = frame.source
+    b = c.builder
+    frame.function = frame.source
+    frame.result = c.variable(("device result",), f"the result of {name}")
+    frame.label = c.exit = "kernel"
+    probe = Compiler(c.call, c.target, False, c.index_dtype)
+    probe.begin(name)
+    # parameters are declared as a kernel's to know their types, then again as the function's own
+    arguments = source.tree.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    for parameter, descriptor in zip(parameters, descriptors, strict=True):
+        declare(probe, parameter.arg, descriptor)
+    types = [p.value.type for p in probe.builder.kernel.parameters]
+    if abi == "row":
+        types = [descriptor[1] for descriptor in descriptors]
+    known = frame.result.kind is not None
+    result = np.dtype(wanted) if wanted is not None else getattr(frame.result.kind, "dtype", None)
+    results = [result] if result is not None else result_types(frame.result)
+    c.reporting = False
+    with b.function(f"{name}_inside", types, results) as values:  # the kernel's own name is what others see
+        rest = list(values)
+        with b.scope("kernel"):
+            for parameter, descriptor in zip(parameters, descriptors, strict=True):
+                if abi == "row":
+                    _bind(frame, parameter, Scalar(rest.pop(0), descriptor[2], descriptor[1].kind == "u"))
+                else:
+                    _bind(frame, parameter, _declared(c, parameter.arg, descriptor, rest))
+            body = source.tree.body
+            if isinstance(body, ast.expr):
+                c.assign(frame.result, _as_number(c, evaluate(frame, body)))
+            elif lower_body(frame, body) and known and result is not None:
+                frame.fail(source.tree, f"{name} ends without a return in one place, and with one in another")
+        if known:
+            values_out = result_values(c, frame.result)
+            b.yield_(*(b.cast(v, t) for v, t in zip(values_out, results, strict=True)))
+    if not known and frame.result.kind is not None:
+        raise Restart
+    b.kernel.attributes.update(explicit=True, device=f"{name}_inside", abi=abi)
+    return _finished(c, source, result)
+
+
+def _as_number(c: Compiler, value: Any) -> Any:
+    """A result: numbers known when compiling are numbers of the thread too."""
+    if not isinstance(value, Constant):
+        return value
+    if not is_number(value.value):
+        c.fail(f"the function returns {describe(value)}, where a number is needed")
+    return c.scalar(value)
+
+
+def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
+    """The value of a function's parameter, made of the IR values that it came in."""
+
+    class Source:
+        """A builder whose parameters are the function's own."""
+
+        def pointer(self, *ignored: Any, **options: Any) -> Any:
+            return values.pop(0)
+
+        def scalar(self, *ignored: Any) -> Any:
+            return values.pop(0)
+
+        def __getattr__(self, word: str) -> Any:
+            return getattr(builder, word)
+
+    builder = c.builder
+    c.builder = Source()  # type: ignore[assignment]
+    try:
+        return declare(c, name, descriptor)
+    finally:
+        c.builder = builder

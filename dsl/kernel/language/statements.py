@@ -1,0 +1,556 @@
+"""Statements of the kernel language, and functions compiled in place.
+
+In: a frame and statements of its function. Out: kernel IR. Always true: what follows a statement that never goes on is
+not compiled; a condition known when compiling leaves one branch only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.dsl.kernel.language import arrays, patterns
+from weft.dsl.kernel.language.compiler import Compiler, Frame, Unresolved, Variable
+from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.language.expressions import bind, closure, evaluate, lookup, named_variable, set_item, subscript
+from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
+from weft.dsl.kernel.language.operators import binary, negate
+from weft.dsl.kernel.language.outside import wrap
+from weft.dsl.kernel.language.source import Source, outer_value, source_of
+from weft.dsl.kernel.language.values import INT, Array, Closure, Constant, Range, Scalar, Text, Tuple, describe
+
+UNROLL_LIMIT = 1024
+DEPTH_LIMIT = 64
+
+_REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
+    ast.Try: ("try/except", "a thread that raises ends; test for what can go wrong with `if`"),
+    ast.TryStar: ("try/except*", "test for what can go wrong with `if`"),
+    ast.With: ("with", "nothing has to be closed in a kernel"),
+    ast.AsyncWith: ("async with", "nothing has to be closed in a kernel"),
+    ast.AsyncFor: ("async for", "use for"),
+    ast.AsyncFunctionDef: ("async def", "use def"),
+    ast.ClassDef: ("a class", "define it outside; named tuples and dataclasses can be made in a kernel"),
+    ast.Import: ("import", "import at the top of the file"),
+    ast.ImportFrom: ("import", "import at the top of the file"),
+    ast.Delete: ("del", "variables end with the kernel"),
+    ast.Global: ("global", "pass an array and write to it"),
+}
+
+
+class Step(ast.Pass):
+    """A statement that the compiler itself puts into a loop."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        super().__init__()
+        self.action = action
+
+
+def lower_body(frame: Frame, statements: list[ast.stmt]) -> bool:
+    """Compile statements; whether the program goes on behind them."""
+    c = frame.compiler
+    for statement in statements:
+        c.place = frame.place(statement)
+        if c.lines:
+            c.builder.line = statement.lineno
+        try:
+            going = _statement(frame, statement)
+        except Unresolved:
+            c.pending = True
+            continue
+        except KernelError as error:
+            raise frame.placed(error, statement) from None
+        if not going or c.builder.ended:
+            return False
+    return True
+
+
+def _statement(frame: Frame, node: ast.stmt) -> bool:
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        name, remedy = _REFUSED.get(type(node), (type(node).__name__.lower(), "write it with simpler statements"))
+        frame.fail(node, f"{name} is not part of the kernel language: {remedy}", "syntax")
+    return handler(frame, node) is not False
+
+
+# -- assignments ---------------------------------------------------------------------------------
+
+
+def _assign(frame: Frame, node: ast.Assign) -> None:
+    value = evaluate(frame, node.value)
+    for target in node.targets:
+        bind(frame, target, value)
+
+
+def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        bind(frame, node.target, evaluate(frame, node.value))
+
+
+def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+    c = frame.compiler
+    operator = type(node.op)
+    match node.target:
+        case ast.Name(id=name) as target:
+            if name in frame.source.webs.names:
+                old = lookup(frame, target, (id(target), "read"), name)
+            else:
+                old = lookup(frame, target, id(target), name)
+            if isinstance(old, Array) and old.ndim:
+                _whole_array(frame, old, operator, evaluate(frame, node.value))
+                return
+            bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
+        case ast.Subscript(value=owner, slice=index) as target:
+            # owner and index are evaluated once
+            held, place = evaluate(frame, owner), evaluate(frame, index)
+            old = subscript(frame, target, held, place)
+            if isinstance(old, Array) and old.ndim:
+                _whole_array(frame, old, operator, evaluate(frame, node.value))
+                return
+            set_item(frame, held, place, binary(c, operator, old, evaluate(frame, node.value)), target)
+        case ast.Attribute(value=owner, attr=name) as target:
+            old = evaluate(frame, ast.copy_location(ast.Attribute(owner, name, ast.Load()), target))
+            bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
+
+
+def _whole_array(frame: Frame, array: Array, operator: type[ast.operator], value: Any) -> None:
+    c = frame.compiler
+    with arrays.each(c, array.shape) as place:
+        other = value
+        if isinstance(value, Array):
+            other = arrays.select(c, value, Tuple(arrays.aligned(value, place)))
+        index = Tuple(place)
+        arrays.store(c, array, index, binary(c, operator, arrays.select(c, array, index), other))
+
+
+# -- control flow --------------------------------------------------------------------------------
+
+
+def _if(frame: Frame, node: ast.If) -> bool:
+    c = frame.compiler
+    truth = c.truth(evaluate(frame, node.test))
+    if isinstance(truth, bool):
+        return lower_body(frame, node.body if truth else node.orelse)
+    with c.builder.if_(truth):
+        going = lower_body(frame, node.body)
+    if not node.orelse:
+        return True
+    with c.builder.else_():
+        other = lower_body(frame, node.orelse)
+    return going or other
+
+
+@contextmanager
+def _loop_scopes(frame: Frame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The scopes around a loop: what is compiled inside goes on until it leaves the label given."""
+    c = frame.compiler
+    leave = c.new_label("break")
+    done = c.new_label("done") if node.orelse else leave
+    with c.builder.scope(leave):
+        with c.builder.scope(done) if node.orelse else _nothing():
+            following = c.new_label("continue")
+            frame.loops.append((leave, following))
+            yield done, lambda: c.builder.scope(following)
+            frame.loops.pop()
+        if node.orelse:
+            lower_body(frame, node.orelse)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _while(frame: Frame, node: ast.While) -> bool:
+    c = frame.compiler
+    with _loop_scopes(frame, node) as (done, body):
+        with c.builder.repeat():
+            truth = c.truth(evaluate(frame, node.test))
+            if truth is False:
+                c.builder.leave(done)
+            else:
+                if truth is not True:
+                    with c.builder.if_(c.ir(negate(c, truth))):
+                        c.builder.leave(done)
+                with body():
+                    lower_body(frame, node.body)
+    # `while True` without a break never goes on
+    return truth is not True or _has_break(node.body)
+
+
+def _has_break(statements: list[ast.stmt]) -> bool:
+    for statement in statements:
+        if isinstance(statement, ast.Break):
+            return True
+        if isinstance(statement, (ast.For, ast.While)):
+            if _has_break(statement.orelse):
+                return True
+            continue
+        for name in ("body", "orelse"):
+            if _has_break(getattr(statement, name, [])):
+                return True
+        if isinstance(statement, ast.Match) and any(_has_break(case.body) for case in statement.cases):
+            return True
+    return False
+
+
+def _for(frame: Frame, node: ast.For) -> None:
+    c = frame.compiler
+    items = evaluate(frame, node.iter)
+    if isinstance(items, Range):
+        _counted(frame, node, items)
+        return
+    count = length_of(c, items)
+    if isinstance(count, Constant) and has_tuple(items):
+        _unrolled(frame, node, items, count.value)
+        return
+    counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
+    c.assign(counter, Scalar(c.ir(Constant(0), INT), True, True))
+    with _loop_scopes(frame, node) as (done, body):
+        with c.builder.repeat():
+            k = c.load(counter)
+            with c.builder.if_(c.ir(c.apply("greater_equal", k, count))):
+                c.builder.leave(done)
+            # counted before the body, which may go on from anywhere
+            c.assign(counter, c.apply("add", k, Constant(1)))
+            bind(frame, node.target, item_of(c, items, k))
+            with body():
+                lower_body(frame, node.body)
+
+
+def _counted(frame: Frame, node: ast.For, items: Range) -> None:
+    """A loop over a range: Python's counter is not the variable that the body sees."""
+    c = frame.compiler
+    known = known_range(items)
+    if known is not None and not known:
+        lower_body(frame, node.orelse)
+        return
+    start, stop = c.scalar(items.start), c.scalar(items.stop)
+    step = items.step
+    counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
+    rising = isinstance(step, Constant) and step.value > 0
+    falling = isinstance(step, Constant) and step.value < 0
+    natural = (rising or (not falling and isinstance(step, Scalar) and step.natural)) and start.natural
+    c.assign(counter, Scalar(c.builder.cast(start.ir, INT), True, natural))
+    if isinstance(step, Scalar):
+        step = Scalar(c.builder.cast(step.ir, INT), True, step.natural)
+        step = Scalar(step.ir, True, step.natural)
+    limit = Scalar(c.builder.cast(stop.ir, INT), True)
+    with _loop_scopes(frame, node) as (done, body):
+        with c.builder.repeat():
+            k = c.load(counter)
+            if rising or (isinstance(step, Scalar) and step.natural):
+                over = c.apply("greater_equal", k, limit)
+            elif falling:
+                over = c.apply("less_equal", k, limit)
+            else:
+                over = c.apply(
+                    "where",
+                    c.apply("less", step, Constant(0)),
+                    c.apply("less_equal", k, limit),
+                    c.apply("greater_equal", k, limit),
+                )
+            with c.builder.if_(c.ir(over)):
+                c.builder.leave(done)
+            c.assign(counter, c.apply("add", k, step))
+            bind(frame, node.target, k)
+            with body():
+                lower_body(frame, node.body)
+
+
+def _unrolled(frame: Frame, node: ast.For, items: Any, count: int) -> None:
+    """A loop over a tuple: its turns one after another, since every item may be of another type."""
+    c = frame.compiler
+    if count > UNROLL_LIMIT:
+        c.fail(f"a tuple of {count} items is too long for a loop: use an array")
+    fresh = not _has_break(node.body)
+    with _loop_scopes(frame, node) as (_, body):
+        for k in range(count):
+            bind(frame, node.target, item_of(c, items, Constant(k)), fresh)
+            with body():
+                lower_body(frame, node.body)
+
+
+def _break(frame: Frame, node: ast.Break) -> bool:
+    frame.compiler.builder.leave(frame.loops[-1][0])
+    return False
+
+
+def _continue(frame: Frame, node: ast.Continue) -> bool:
+    frame.compiler.builder.leave(frame.loops[-1][1])
+    return False
+
+
+def _return(frame: Frame, node: ast.Return) -> bool:
+    c = frame.compiler
+    value: Any = Constant(None) if node.value is None else evaluate(frame, node.value)
+    if frame.parent is None and frame.function is None:
+        if not (isinstance(value, Constant) and value.value is None):
+            frame.fail(node, "a kernel returns nothing: write the result to an array argument")
+        c.builder.leave("kernel")
+        return False
+    if not frame.label:
+        frame.returned = value
+        return False
+    assert frame.result is not None
+    c.assign(frame.result, value)
+    c.builder.leave(frame.label)
+    return False
+
+
+def _match(frame: Frame, node: ast.Match) -> bool:
+    c = frame.compiler
+    subject = evaluate(frame, node.subject)
+    label = c.new_label("match")
+    going = False
+    with c.builder.scope(label):
+        for case in node.cases:
+            with _nothing():
+                truth = patterns.test(frame, case.pattern, subject)
+                if truth is False:
+                    continue
+                if truth is True:
+                    state = _case(frame, case, subject, label)
+                    going = going or state
+                    if case.guard is None:
+                        return going
+                    continue
+                with c.builder.if_(truth):
+                    state = _case(frame, case, subject, label)
+                going = going or state
+    return True
+
+
+def _case(frame: Frame, case: ast.match_case, subject: Any, label: str) -> bool:
+    """The body of a case whose pattern fits; it goes on behind the match."""
+    c = frame.compiler
+    patterns.bind_pattern(frame, case.pattern, subject)
+    if case.guard is not None:
+        truth = c.truth(evaluate(frame, case.guard))
+        if truth is False:
+            return False
+        if truth is not True:
+            with c.builder.if_(truth):
+                going = lower_body(frame, case.body)
+                if going:
+                    c.builder.leave(label)
+            return True
+    going = lower_body(frame, case.body)
+    if going:
+        c.builder.leave(label)
+    return going
+
+
+# -- errors, output ------------------------------------------------------------------------------
+
+
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    c = frame.compiler
+    truth = c.truth(evaluate(frame, node.test))
+    if truth is True:
+        return
+    message = Constant("assertion failed") if node.msg is None else evaluate(frame, node.msg)
+    text, values = message_of(c, message)
+    c.report(None if truth is False else c.ir(negate(c, truth)), AssertionError, text, values)
+
+
+def _raise(frame: Frame, node: ast.Raise) -> bool:
+    c = frame.compiler
+    error: Any = RuntimeError
+    text, values = "", ()
+    if node.exc is not None:
+        target = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        found = evaluate(frame, target)
+        error = found.value if isinstance(found, Constant) else None
+        if not (isinstance(error, type) and issubclass(error, BaseException)) and not isinstance(error, BaseException):
+            frame.fail(node, f"raise takes an exception, not {describe(found)}")
+        if isinstance(node.exc, ast.Call) and node.exc.args:
+            text, values = message_of(c, *(evaluate(frame, a) for a in node.exc.args))
+    c.report(None, error, text, values)
+    return False
+
+
+def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
+    """A message with ``{}`` where numbers of the thread go."""
+    texts, values = [], []
+    for part in parts:
+        if isinstance(part, Text):
+            pieces = [p.replace("{", "{{").replace("}", "}}") for p in part.pieces]
+            texts.append(
+                "".join(p + f"{{:{spec}}}" for p, spec in zip(pieces, part.formats, strict=False)) + pieces[-1]
+            )
+            values += [c.ir(c.number(v)) for v in part.values]
+        elif isinstance(part, Constant):
+            texts.append(str(part.value).replace("{", "{{").replace("}", "}}"))
+        else:
+            texts.append("{}")
+            values.append(c.ir(c.number(part)))
+    return ", ".join(texts), tuple(values)
+
+
+def _expression(frame: Frame, node: ast.Expr) -> None:
+    if isinstance(node.value, ast.Constant):
+        return  # a docstring
+    if isinstance(node.value, (ast.Yield, ast.YieldFrom, ast.Await)):
+        evaluate(frame, node.value)
+    evaluate(frame, node.value)
+
+
+def _function(frame: Frame, node: ast.FunctionDef) -> None:
+    if node.decorator_list:
+        frame.fail(node.decorator_list[0], "a function inside a kernel takes no decorators", "syntax")
+    variable = frame.variable(id(node), node.name)
+    if variable is not None:
+        frame.compiler.assign(variable, closure(frame, node))
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[[Frame, Any], Any]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.If: _if,
+    ast.While: _while,
+    ast.For: _for,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+    ast.Match: _match,
+    ast.Assert: _assert,
+    ast.Raise: _raise,
+    ast.Expr: _expression,
+    ast.FunctionDef: _function,
+    Step: lambda frame, node: node.action(),
+    ast.Pass: lambda frame, node: None,
+    ast.Nonlocal: lambda frame, node: None,
+}
+
+
+# -- functions -----------------------------------------------------------------------------------
+
+
+def inline(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Compile a function in place; the value that it returns."""
+    c = frame.compiler
+    inner = enter(frame, node, function, arguments, keywords)
+    place = c.place
+    body = inner.source.tree.body
+    if isinstance(body, ast.expr):
+        value = evaluate(inner, body)
+    elif _runs_straight(body):
+        lower_body(inner, body)
+        value = Constant(None) if inner.returned is None else inner.returned
+    else:
+        inner.label = c.new_label("return")
+        inner.result = c.variable((*inner.path, "result"), f"the result of {inner.source.name}")
+        with c.builder.scope(inner.label):
+            if lower_body(inner, body):
+                c.assign(inner.result, Constant(None))
+        value = c.load(inner.result) if inner.result.kind is not None else Constant(None)
+    c.place = place
+    return value
+
+
+def _runs_straight(body: list[ast.stmt]) -> bool:
+    """Whether a return stands at the end only."""
+    for k, statement in enumerate(body):
+        if isinstance(statement, ast.Return):
+            return k == len(body) - 1
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        if any(isinstance(node, ast.Return) for node in _walk_own(statement)):
+            return False
+    return True
+
+
+def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def enter(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Frame:
+    """A frame for a call, its parameters bound."""
+    depth = len(frame.called)
+    called = (*frame.called, frame.place(node))
+    if depth > DEPTH_LIMIT:
+        frame.fail(node, f"functions call one another more than {DEPTH_LIMIT} deep: a recursion without a bound")
+    path = (*frame.path, id(node), frame.compiler.occurrence(frame.path, node))
+    if isinstance(function, Closure):
+        source, parent = function.source, function.frame
+        outer = _outer_of(parent)
+        defaults = function.defaults
+    else:
+        source, parent = source_of(function), None
+        outer = _outer_of_function(frame.compiler, function)
+        defaults = _defaults(frame.compiler, function)
+    inner = Frame(frame.compiler, source, path, outer, function=function, called=called, parent=parent)
+    given = bind_arguments(frame, node, source, arguments, keywords, defaults)
+    for argument, value in given:
+        variable = inner.variable(id(argument), argument.arg)
+        if variable is not None:
+            bind_parameter(inner, variable, value)
+    return inner
+
+
+def bind_parameter(frame: Frame, variable: Variable, value: Any) -> None:
+    """A parameter takes its argument; every call in place has parameters of its own."""
+    frame.compiler.assign(variable, value)
+
+
+def _outer_of(frame: Frame) -> Callable[[str], Any]:
+    def find(name: str) -> Any:
+        variable = named_variable(frame, name) if name in frame.source.webs.names else None
+        if variable is not None:
+            return frame.compiler.load(variable)
+        return frame.outer(name)
+
+    return find
+
+
+def _outer_of_function(c: Compiler, function: Any) -> Callable[[str], Any]:
+    return lambda name: wrap(c, outer_value(function, name), name)
+
+
+def _defaults(c: Compiler, function: Any) -> dict[str, Any]:
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    values = function.__defaults__ or ()
+    found = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+    found.update(function.__kwdefaults__ or {})
+    return {name: wrap(c, value, name) for name, value in found.items()}
+
+
+def bind_arguments(
+    frame: Frame,
+    node: ast.AST,
+    source: Source,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    defaults: dict[str, Any],
+) -> list[tuple[ast.arg, Any]]:
+    """Pair the parameters of a function with what a call gives, as Python does."""
+    tree = source.tree.args
+    positional = (*tree.posonlyargs, *tree.args)
+    bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))
+    left = dict(keywords)
+    extra = arguments[len(positional) :]
+    if extra and tree.vararg is None:
+        frame.fail(node, f"{source.name}() takes {len(positional)} arguments, but {len(arguments)} were given")
+    if tree.vararg is not None:
+        bound.append((tree.vararg, Tuple(tuple(extra))))
+    if tree.kwarg is not None:
+        frame.fail(node, "** parameters are not part of the kernel language", "syntax")
+    for argument in (*positional[len(arguments) :], *tree.kwonlyargs):
+        if argument.arg in left:
+            bound.append((argument, left.pop(argument.arg)))
+        elif argument.arg in defaults:
+            bound.append((argument, defaults[argument.arg]))
+        else:
+            frame.fail(node, f"{source.name}() misses the argument {argument.arg!r}")
+    if left:
+        frame.fail(node, f"{source.name}() has no argument {next(iter(left))!r}, or it was given twice")
+    return bound

@@ -1,0 +1,551 @@
+"""The types of kernel arguments and values, and signatures made of them.
+
+In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects that the compiler
+specialises on. Always true: types are immutable and compare by structure; what `repr` shows of a type reads back
+as that type where `parse_type` knows its form.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.dsl.kernel.language.errors import KernelTypeError
+
+Layout = Literal["A", "C", "F"]
+
+
+class Type:
+    """What every type does: a subscript makes an array of it, a call a signature that gives it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, axes: Any) -> ArrayType:
+        parts = axes if isinstance(axes, tuple) else (axes,)
+        for part in parts:
+            if not isinstance(part, slice) or part.start is not None or part.stop is not None:
+                raise TypeError(f"an array of {self} is written {self}[:] or {self}[:, ::1], not with {part!r}")
+        if any(part.step not in (None, 1) for part in parts):
+            raise TypeError(f"the step of an array axis is 1 (contiguous) or left out: {self}[:, ::1]")
+        return ArrayType(self, len(parts), "F" if parts[0].step and len(parts) > 1 else "C" if parts[-1].step else "A")
+
+    def __call__(self, *arguments: Any) -> Any:
+        for argument in arguments:
+            if argument is not None and not isinstance(argument, Type):
+                raise TypeError(f"{self}(...) makes a signature of types; {argument!r} is none")
+        return Signature(self, tuple(none if a is None else a for a in arguments))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScalarType(Type):
+    """A number. Called on a number it casts, as in a kernel; called on types it makes a signature."""
+
+    name: str
+    dtype: np.dtype
+
+    def __call__(self, *arguments: Any) -> Any:
+        if len(arguments) == 1 and not isinstance(arguments[0], Type) and arguments[0] is not None:
+            from weft.dsl.kernel.python_mode.conversion import convert
+
+            value = arguments[0]
+            return np.asarray(value, self.dtype) if getattr(value, "ndim", 0) else convert(value, self.dtype)
+        return Type.__call__(self, *arguments)
+
+    @property
+    def bitwidth(self) -> int:
+        """Bits of a value in memory."""
+        return self.dtype.itemsize * 8
+
+    @property
+    def underlying_float(self) -> ScalarType:
+        """The type of a complex number's parts."""
+        if self.dtype.kind != "c":
+            raise AttributeError(f"{self.name} has no underlying_float: it is not complex")
+        return float32 if self.dtype.itemsize == 8 else float64
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NoneType(Type):
+    """The type of None, and what a function without a result gives."""
+
+    def __repr__(self) -> str:
+        return "void"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ArrayType(Type):
+    """An array of elements of `dtype` (a scalar type or a record); `layout` is C or F where it is contiguous."""
+
+    dtype: Type
+    ndim: int
+    layout: Layout = "A"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, (ScalarType, Record)):
+            raise TypeError(f"arrays hold numbers or records, not {self.dtype}")
+        if self.layout not in ("A", "C", "F") or self.ndim < 0:
+            raise TypeError(
+                f"an array type has a number of axes and layout 'A', 'C' or 'F', not {self.ndim} {self.layout!r}"
+            )
+        if self.layout == "F" and self.ndim < 2:
+            object.__setattr__(self, "layout", "C")
+
+    @property
+    def is_contig(self) -> bool:
+        """Whether the elements are known to lie together."""
+        return self.layout != "A"
+
+    def __getitem__(self, axes: Any) -> ArrayType:
+        raise TypeError(f"arrays of arrays are not supported: {self} has a subscript already")
+
+    def __repr__(self) -> str:
+        if not self.ndim:
+            return f"Array({self.dtype}, 0, {self.layout!r})"
+        axes = [":"] * self.ndim
+        if self.layout != "A":
+            axes[0 if self.layout == "F" else -1] = "::1"
+        return f"{self.dtype}[{', '.join(axes)}]"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tuple(Type):
+    """A tuple with a type for each item."""
+
+    types: tuple[Type, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+
+    @property
+    def count(self) -> int:
+        """Number of items."""
+        return len(self.types)
+
+    def __iter__(self) -> Iterator[Type]:
+        return iter(self.types)
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def __repr__(self) -> str:
+        if self.types and len(set(self.types)) == 1:
+            return f"UniTuple({self.types[0]}, {len(self.types)})"
+        return f"Tuple(({', '.join(map(str, self.types))}))"
+
+
+def UniTuple(dtype: Type, count: int) -> Tuple:
+    """A tuple of `count` items of one type."""
+    return Tuple((dtype,) * count)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NamedTuple(Type):
+    """A named tuple, or a dataclass taken apart: `cls` makes a value of its fields."""
+
+    types: tuple[Type, ...]
+    cls: type
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+        if len(self.types) != len(self.fields):
+            raise TypeError(f"{self.cls.__name__} has the fields {self.fields}, but {len(self.types)} types were given")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields, in order."""
+        return field_names(self.cls)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{n}: {t}" for n, t in zip(self.fields, self.types, strict=True))
+        return f"{self.cls.__name__}({fields})"
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """The fields of a named tuple or dataclass."""
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls))
+    return tuple(getattr(cls, "_fields", ()))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NestedArray(Type):
+    """An array of fixed shape inside a record, in C order."""
+
+    dtype: Type
+    shape: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"NestedArray({self.dtype}, {self.shape})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Record(Type):
+    """A structured NumPy dtype: one element of an array of records."""
+
+    dtype: np.dtype
+
+    @property
+    def fields(self) -> dict[str, tuple[Type, int]]:
+        """Type and offset in bytes of each field."""
+        names: Any = self.dtype.fields or {}
+        return {name: (from_dtype(row[0]), int(row[1])) for name, row in names.items()}
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}: {kind} at {offset}" for name, (kind, offset) in self.fields.items())
+        return f"Record({fields}; {self.dtype.itemsize} bytes)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Optional(Type):
+    """A value of `type`, or None."""
+
+    type: Type
+
+    def __repr__(self) -> str:
+        return f"Optional({self.type})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CPointer(Type):
+    """A plain address of elements of `dtype`."""
+
+    dtype: Type
+
+    def __repr__(self) -> str:
+        return f"CPointer({self.dtype})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Signature:
+    """Argument types, and the result's type or None where it is to be inferred."""
+
+    result: Type | None
+    arguments: tuple[Type, ...]
+
+    @property
+    def return_type(self) -> Type | None:
+        """The result's type."""
+        return self.result
+
+    @property
+    def args(self) -> tuple[Type, ...]:
+        """The argument types."""
+        return self.arguments
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(map(str, self.arguments))
+        return f"{self.result}({arguments})" if self.result is not None else f"({arguments})"
+
+
+# -- the names --------------------------------------------------------------------------------
+
+none = void = NoneType()
+
+
+def _scalar(dtype: Any) -> ScalarType:
+    kind = np.dtype(dtype)
+    return ScalarType(kind.name, kind)
+
+
+int8, int16, int32, int64 = (_scalar(f"i{n}") for n in (1, 2, 4, 8))
+uint8, uint16, uint32, uint64 = (_scalar(f"u{n}") for n in (1, 2, 4, 8))
+float16, float32, float64 = (_scalar(f"f{n}") for n in (2, 4, 8))
+complex64, complex128 = (_scalar(f"c{n}") for n in (8, 16))
+boolean = bool_ = b1 = _scalar("?")
+i1, i2, i4, i8 = int8, int16, int32, int64
+u1, u2, u4, u8 = uint8, uint16, uint32, uint64
+f2, f4, f8 = float16, float32, float64
+c8, c16 = complex64, complex128
+float_, double = float32, float64
+intp, uintp = _scalar(np.intp), _scalar(np.uintp)
+ssize_t, size_t = intp, uintp
+char, uchar, byte = int8, uint8, uint8
+short, ushort = int16, uint16
+int_, uint = intp, uintp
+intc, uintc = _scalar(np.intc), _scalar(np.uintc)
+long_, ulong = _scalar("l"), _scalar("L")
+longlong, ulonglong = _scalar(np.longlong), _scalar(np.ulonglong)
+Array = ArrayType
+signed_domain = frozenset((int8, int16, int32, int64))
+unsigned_domain = frozenset((uint8, uint16, uint32, uint64))
+integer_domain = signed_domain | unsigned_domain
+real_domain = frozenset((float32, float64))
+complex_domain = frozenset((complex64, complex128))
+number_domain = integer_domain | real_domain | complex_domain
+voidptr = CPointer(void)
+
+SCALARS: dict[np.dtype, ScalarType] = {
+    t.dtype: t
+    for t in (
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+        float16,
+        float32,
+        float64,
+        complex64,
+        complex128,
+    )
+} | {boolean.dtype: boolean}
+
+
+def __getattr__(name: str) -> ScalarType:
+    # bfloat16 exists where ml_dtypes is installed, and is loaded when somebody asks
+    if name == "bfloat16":
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            raise AttributeError("types.bfloat16 needs the package ml_dtypes: pip install ml_dtypes") from None
+        return SCALARS.setdefault(np.dtype(bfloat16), ScalarType("bfloat16", np.dtype(bfloat16)))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# -- types of values ----------------------------------------------------------------------------
+
+
+def from_dtype(dtype: Any) -> Type:
+    """The type of elements of a NumPy dtype: a scalar type, a record or a nested array.
+
+    Raises
+    ------
+    KernelTypeError
+        Where kernels have no such elements (text, dates, objects, another byte order).
+    """
+    kind = np.dtype(dtype)
+    found = SCALARS.get(kind)
+    if found is not None:
+        return found
+    if kind.subdtype is not None:
+        return NestedArray(from_dtype(kind.subdtype[0]), kind.subdtype[1])
+    if kind.names is not None:
+        record = Record(kind)
+        _ = record.fields  # raises for a field that kernels cannot have
+        return record
+    if kind.name == "bfloat16":
+        return __getattr__("bfloat16")
+    if not kind.isnative:
+        raise KernelTypeError(
+            f"kernels take this machine's byte order; convert {kind.str} by .astype({kind.newbyteorder('=').str!r})"
+        )
+    if kind.kind in "iu":  # another name of the same integer, such as C's long long
+        return SCALARS[np.dtype(f"{kind.kind}{kind.itemsize}")]
+    raise KernelTypeError(f"kernels have no values of dtype {kind}; they have booleans, numbers and records of them")
+
+
+def as_type(value: Any) -> Type:
+    """A type from a type, a NumPy dtype or scalar class, or Python's bool, int, float or complex."""
+    if isinstance(value, Type):
+        return value
+    if value is None:
+        return none
+    return from_dtype(value)
+
+
+def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
+    """Whether elements with these strides (bytes; None: C order) lie together in C or in F order.
+
+    Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
+    """
+    if strides is None or 0 in shape:
+        return "C"
+
+    def together(order: range) -> bool:
+        step = itemsize
+        for axis in order:
+            if shape[axis] != 1:
+                if strides[axis] != step:
+                    return False
+                step *= shape[axis]
+        return True
+
+    axes = range(len(shape))
+    return "C" if together(axes[::-1]) else "F" if together(axes) else "A"
+
+
+_PYTHON: dict[type, ScalarType] = {
+    bool: boolean,
+    int: int64,
+    float: float64,
+    complex: complex128,
+}
+
+
+def typeof(value: Any) -> Type:
+    """The type that a value has as a kernel argument.
+
+    Parameters
+    ----------
+    value
+        A number, an array of NumPy's, weft's or anything with ``__cuda_array_interface__``, a record, an enum's member, a
+        (named) tuple or dataclass of such values, or None.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    kind = type(value)
+    if kind in _PYTHON:
+        return _PYTHON[kind] if kind is not int or -(2**63) <= value < 2**63 else uint64
+    if isinstance(value, (np.generic, enum.Enum)):
+        return typeof(value.value) if isinstance(value, enum.Enum) else from_dtype(value.dtype)
+    if value is None:
+        return none
+    if isinstance(value, tuple):
+        items = tuple(typeof(item) for item in value)
+        return NamedTuple(items, kind) if hasattr(kind, "_fields") else Tuple(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return NamedTuple(tuple(typeof(getattr(value, name)) for name in field_names(kind)), kind)
+    own = getattr(value, "kernel_type", None)
+    if isinstance(own, Type):
+        return own
+    if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "strides"):
+        return ArrayType(
+            from_dtype(value.dtype), len(value.shape), layout_of(value.shape, value.strides, value.dtype.itemsize)
+        )
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if isinstance(interface, dict):
+        dtype = np.dtype(interface["typestr"])
+        layout = layout_of(interface["shape"], interface.get("strides"), dtype.itemsize)
+        return ArrayType(from_dtype(dtype), len(interface["shape"]), layout)
+    raise TypeError(
+        f"a kernel takes no {kind.__name__}: numbers, arrays, records, None, and tuples or dataclasses of them"
+    )
+
+
+# -- signatures from text ---------------------------------------------------------------------------
+
+_NAMES: dict[str, Type] = {n: v for n, v in globals().items() if isinstance(v, Type) and not n.startswith("_")}
+_NAMES["bool"] = boolean
+_MAKERS: dict[str, Callable[..., Type]] = {
+    "Array": ArrayType,
+    "UniTuple": UniTuple,
+    "Tuple": Tuple,
+    "Optional": Optional,
+    "CPointer": CPointer,
+}
+
+
+def parse_type(text: str) -> Type:
+    """A type from its text, such as ``"float32[:, ::1]"``. Raises TypeError as `parse_signature` does."""
+    value = _parse(text)
+    if not isinstance(value, Type):
+        raise _refuse(text, 0, "this is a signature, and a type was expected")
+    return value
+
+
+def parse_signature(text: str) -> Signature:
+    """A signature from text: ``"void(float32[:, ::1], int32)"``, or ``"(float32, int32)"`` without the result.
+
+    Raises
+    ------
+    TypeError
+        Saying what cannot be read, with a caret under it.
+    """
+    value = _parse(text)
+    match value:
+        case Signature():
+            return value
+        case tuple():
+            return Signature(None, value)
+    raise _refuse(text, 0, f"a signature has arguments in brackets: void({text.strip()}), or {text.strip()}()")
+
+
+def as_signature(value: Any) -> Signature:
+    """A signature from what `jit` takes: text, a signature, or a tuple of argument types."""
+    match value:
+        case Signature():
+            return value
+        case str():
+            return parse_signature(value)
+        case tuple():
+            return Signature(None, tuple(parse_type(v) if isinstance(v, str) else as_type(v) for v in value))
+    raise TypeError(f"a signature is text, void(...) or a tuple of types, not {value!r}")
+
+
+def as_signatures(value: Any) -> tuple[Signature, ...]:
+    """One signature or a list of them."""
+    return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
+
+
+def _refuse(text: str, column: int, what: str) -> TypeError:
+    return TypeError(f"signature {text!r}: {what}\n    {text}\n    {' ' * column}^")
+
+
+def _parse(text: str) -> Any:
+    stripped = text.strip()
+    lead = len(text) - len(text.lstrip())
+    try:
+        tree = ast.parse(stripped, mode="eval").body
+    except SyntaxError as error:
+        column = min(max((error.offset or 1) - 1, 0), max(len(stripped) - 1, 0))
+        raise _refuse(text, lead + column, f"it cannot be read: {error.msg}") from None
+    return _read(tree, text, lead)
+
+
+def _read(node: ast.expr, text: str, lead: int) -> Any:
+    """What a node of the text stands for: a type, a signature, a tuple of types or a plain constant."""
+
+    def fail(at: ast.AST, what: str) -> TypeError:
+        return _refuse(text, lead + getattr(at, "col_offset", 0), what)
+
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name, value=ast.Name(id="types" | "numba" | "weft")):
+            if name in _NAMES:
+                return _NAMES[name]
+            if name == "bfloat16":
+                return __getattr__(name)
+            near = difflib.get_close_matches(name, [*_NAMES, *_MAKERS], 1)
+            raise fail(node, f"{name!r} is no type{f'; did you mean {near[0]!r}?' if near else ''}")
+        case ast.Constant(value=value) if value is None or isinstance(value, (int, str)):
+            return none if value is None else value
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(_read(item, text, lead) for item in items)
+        case ast.Call(func=ast.Name(id=name), args=items, keywords=[]) if name in _MAKERS:
+            maker: Any = _MAKERS[name]
+            arguments = [_read(item, text, lead) for item in items]
+        case ast.Call(func=result, args=items, keywords=[]):
+            maker = _read(result, text, lead)
+            if not isinstance(maker, Type):
+                raise fail(node, "the result of a signature is one type, with its arguments behind it in brackets")
+            arguments = [_read(item, text, lead) for item in items]
+            for item, argument in zip(items, arguments, strict=True):
+                if not isinstance(argument, Type):
+                    raise fail(item, "an argument of a signature is a type")
+        case ast.Subscript(value=of, slice=axes):
+            maker = getattr(_read(of, text, lead), "__getitem__", None)
+            arguments = [_axes(axes, fail)]
+        case _:
+            raise fail(node, "a type was expected here")
+    try:
+        return maker(*arguments)
+    except TypeError as error:
+        raise fail(node, str(error)) from None
+
+
+def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[slice, ...]:
+    axes = []
+    for part in node.elts if isinstance(node, ast.Tuple) else (node,):
+        match part:
+            case ast.Slice(lower=None, upper=None, step=None):
+                axes.append(slice(None))
+            case ast.Slice(lower=None, upper=None, step=ast.Constant(value=1)):
+                axes.append(slice(None, None, 1))
+            case _:
+                raise fail(part, "an axis of an array is ':' or '::1'")
+    return tuple(axes)

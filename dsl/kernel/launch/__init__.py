@@ -1,0 +1,1 @@
+"""Kernels as objects: specialised, compiled ahead, launched, inspected."""

@@ -1,0 +1,142 @@
+"""Compiling ahead of time, without a GPU: PTX of kernels and device functions for any architecture.
+
+In: a Python function and a signature. Out: the PTX text and the type that it returns. No driver is asked for anything;
+without an architecture it is that of the current GPU, or sm_75 where there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Target, lower_stages, obtain_code, print_kernel, resolve_target
+from weft.dsl.kernel.language import types
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
+from weft.dsl.kernel.language.types import as_signatures
+from weft.dsl.kernel.launch.arguments import from_type
+from weft.dsl.kernel.launch.dispatcher import Kernel, make_options
+from weft.dsl.kernel.launch.inspection import architecture
+from weft.dsl.kernel.library.intrinsics import NeedsLaunch
+
+
+def compile_ptx(
+    pyfunc: Any,
+    sig: Any,
+    debug: bool = False,
+    lineinfo: bool = False,
+    device: bool = False,
+    fastmath: bool = False,
+    cc: Any = None,
+    opt: Any = True,
+    abi: str | None = None,
+    abi_info: dict[str, Any] | None = None,
+    launch_bounds: Any = None,
+    **ignored: Any,
+) -> tuple[str, Any]:
+    """PTX of a function for a signature.
+
+    Parameters
+    ----------
+    pyfunc : function
+    sig : str, tuple of types or Signature
+        ``"void(float32[:], float32[:])"``. A device function's result may be left out.
+    device : bool
+        Compile a function for other GPU code to call instead of a kernel.
+    cc : tuple of int, optional
+        Compute capability, as in ``(8, 0)``.
+    abi : {"c", "numba"}
+        Of a device function: how it returns its value.
+    abi_info : dict, optional
+        ``{"abi_name": name}`` names the symbol.
+
+    Returns
+    -------
+    ptx : str
+    resty : Type
+
+    Raises
+    ------
+    KernelError
+        Where the function cannot be compiled.
+    """
+    options = make_options({"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds})
+    device = device or isinstance(pyfunc, DeviceFunction)
+    target = resolve_target(architecture(cc))
+    made = _specialised(pyfunc, sig, target, options, device, abi)
+    name = (abi_info or {}).get("abi_name")
+    if name:
+        made.kernel.name = name
+    code = obtain_code(target, made.kernel, print_kernel(made.kernel))
+    returned = types.from_dtype(made.returns) if made.returns is not None else types.void
+    return code.code.decode(), returned
+
+
+def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
+    """The text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
+    target = resolve_target(architecture(cc))
+    return lower_stages(_specialised(pyfunc, sig, target, make_options({}), True, "c").kernel, target)
+
+
+def _specialised(
+    pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
+) -> Specialisation:
+    """A function in kernel IR, for a signature."""
+    (signature,) = as_signatures(sig)
+    function: Any = pyfunc.py_func if isinstance(pyfunc, (Kernel, DeviceFunction)) else pyfunc
+    descriptors = tuple(from_type(kind) for kind in signature.arguments)
+    count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
+    if len(descriptors) != count:
+        raise KernelTypeError(f"{function.__name__} takes {count} arguments, but the signature has {len(descriptors)}")
+    wanted = signature.result
+    if abi not in (None, "c", "numba"):
+        raise KernelTypeError(f"the ABI is 'c' or 'numba', not {abi!r}")
+    if not device and wanted is not None and not isinstance(wanted, types.NoneType):
+        raise KernelTypeError(f"a kernel returns nothing (void), but the signature says {wanted}")
+    result = None if wanted is None or isinstance(wanted, types.NoneType) else getattr(wanted, "dtype", None)
+    try:
+        return specialise(
+            function,
+            descriptors,
+            target,
+            np.dtype(np.int64),
+            options,
+            reporting=False,
+            device=(result, abi or "c") if device else None,
+        )
+    except NeedsLaunch as needed:
+        raise KernelTypeError(
+            "this shape depends on the launch, and nothing is launched here: give a constant", needed.args[0]
+        ) from None
+
+
+def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
+    """PTX for the GPU that is there; for sm_75 where there is none."""
+    return compile_ptx(pyfunc, sig, **options)
+
+
+def compile(
+    pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
+) -> tuple[Any, Any]:
+    """Code of a function for a signature; as `compile_ptx`, of a device function with the C ABI unless told otherwise.
+
+    Parameters
+    ----------
+    output : {"ptx"}
+    """
+    if output != "ptx":
+        raise KernelTypeError(f"code is given as 'ptx', not {output!r}: LTO-IR needs NVIDIA's compiler")
+    return compile_ptx(pyfunc, sig, device=device, abi=abi, **options)
+
+
+def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
+    """As `compile`, for the GPU that is there."""
+    return compile(pyfunc, sig, **options)
+
+
+def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
+    """As `compile`, the code in a list: nothing has to be linked to it."""
+    code, result = compile(pyfunc, sig, **options)
+    return [code], result

@@ -1,0 +1,274 @@
+"""Arguments of kernels: what they are to the compiler, and the 64-bit items that a launch passes.
+
+In: a Python object, or a type of a signature. Out: a descriptor, hashable and the same for all arguments that one
+specialisation serves; from it the kernel's parameters, and for an object the items of the launch. Always true: a
+descriptor says all that the code depends on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import struct
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, dtype_kind, is_bfloat16, is_supported
+from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.kernel.language import arrays, extents, types
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.values import Array, Constant, Record, Scalar, Tuple
+from weft.dsl.kernel.library.vector_types import Vector
+
+# ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable, align) | ("record", dtype)
+# ("tuple", maker, names, parts) | ("constant", key, object)
+Descriptor = tuple[Any, ...]
+
+_LANES = ("x", "y", "z", "w")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """A constant argument: equal where the object is the same."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and (
+            self.value is other.value or (_plain(self.value) and self.value == other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.value) if _plain(self.value) else id(self.value)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, enum.Enum, type(None)))
+
+
+# -- from objects ----------------------------------------------------------------------------------
+
+
+def describe_scalar(value: Any) -> Descriptor | None:
+    """The descriptor of a number, or None."""
+    kind = type(value)
+    if kind is float:
+        return ("scalar", np.dtype(np.float64), True)
+    if kind is int:
+        if not -(2**63) <= value < 2**64:
+            raise KernelTypeError(f"the integer {value} does not fit into 64 bits")
+        return ("scalar", np.dtype(np.int64), True) if value < 2**63 else ("scalar", np.dtype(np.uint64), False)
+    if kind is bool:
+        return ("scalar", np.dtype(np.bool_), True)
+    if kind is complex:
+        return ("scalar", np.dtype(np.complex128), True)
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        dtype = value.dtype
+        if not is_supported(dtype):
+            raise KernelTypeError(
+                f"{dtype} is not part of the kernel language: use bool, integers, floats or complex numbers"
+            )
+        return ("scalar", dtype.newbyteorder("="), False)
+    return None
+
+
+def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True, align: int = 1) -> Descriptor:
+    """The descriptor of an array."""
+    base = dtype.newbyteorder("=")
+    if base != dtype:
+        raise KernelTypeError(
+            f"arrays in the other byte order ({dtype}) are not part of the kernel language: convert it"
+        )
+    if dtype.names is None and not is_supported(dtype):
+        raise KernelTypeError(
+            f"arrays of {dtype} are not part of the kernel language: use bool, integers, floats or complex"
+        )
+    return ("array", dtype, ndim, packed, writable)
+
+
+def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether elements lie in C order without gaps; strides in bytes."""
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected and 0 not in shape:
+            return False
+        expected *= extent
+    return True
+
+
+def describe_lazy(value: LazyArray) -> Descriptor:
+    """The descriptor of a weft array."""
+    dtype = value._storage.dtype
+    window = value._view
+    if window is None:
+        return ("array", dtype, len(value._storage.shape), True, True)
+    shape, strides, _ = window
+    return ("array", dtype, len(shape), is_packed(shape, strides, 1), True)
+
+
+def describe(value: Any) -> Descriptor:
+    """The descriptor of any argument but arrays. Raises KernelTypeError for what kernels do not take."""
+    found = describe_scalar(value)
+    if found is not None:
+        return found
+    if isinstance(value, list):
+        raise KernelTypeError("a list cannot be passed to a kernel: pass a tuple, or an array")
+    if isinstance(value, enum.Enum) or value is None or isinstance(value, (type, np.dtype)):
+        return ("constant", Same(value))
+    if isinstance(value, (FunctionType, BuiltinFunctionType, DeviceFunction, np.ufunc)):
+        return ("constant", Same(value))
+    parts = parts_of(value)
+    if parts is not None:
+        maker, names, items = parts
+        return ("tuple", maker, names, tuple(describe(item) for item in items))
+    raise KernelTypeError(
+        f"{type(value).__name__} cannot be passed to a kernel: it takes arrays, numbers, tuples, named tuples, dataclasses, "
+        "records, enumeration members and functions"
+    )
+
+
+def parts_of(value: Any) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
+    """A bundle of arguments: its maker, the names of its parts, the parts."""
+    if isinstance(value, Vector):
+        return type(value), _LANES[: value.lanes], tuple(value)
+    if isinstance(value, tuple):
+        names = tuple(getattr(type(value), "_fields", ()))
+        return (type(value) if names else None), names, tuple(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(f.name for f in dataclasses.fields(value))
+        return type(value), names, tuple(getattr(value, n) for n in names)
+    return None
+
+
+def from_type(kind: Any) -> Descriptor:
+    """The descriptor of a type of a signature."""
+    match kind:
+        case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
+            return describe_array(_element_dtype(element), ndim, layout == "C")
+        case types.Tuple(types=parts):
+            return ("tuple", None, (), tuple(from_type(part) for part in parts))
+        case types.NamedTuple():
+            return ("tuple", kind.cls, kind.fields, tuple(from_type(part) for part in kind.types))
+        case types.Record(dtype=dtype):
+            return ("record", dtype)
+        case types.NoneType():
+            return ("constant", Same(None))
+        case types.ScalarType(dtype=dtype):
+            return ("scalar", dtype, False)
+        case types.CPointer():
+            return describe_array(_element_dtype(kind.dtype), 1, True)
+    raise KernelTypeError(f"{kind!r} cannot be a kernel's argument")
+
+
+def _element_dtype(kind: Any) -> np.dtype:
+    return kind if isinstance(kind, np.dtype) else kind.dtype
+
+
+# Which kinds of numbers are cast to one of a signature.
+_TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
+
+
+def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
+    """Whether an argument can be passed as what a signature wants, and numbers keep their value whatever it is."""
+    match given, wanted:
+        case ("scalar", dtype, _), ("scalar", target, _):
+            return bool(np.can_cast(dtype, target, "safe"))
+        case ("tuple", _, _, parts), ("tuple", _, _, wants):
+            return can_pass(given, wanted) and all(map(loses_nothing, parts, wants))
+    return can_pass(given, wanted)
+
+
+def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
+    """Whether an argument can be passed where a signature wants something: numbers are cast, arrays have to fit."""
+    match given, wanted:
+        case ("scalar", dtype, _), ("scalar", target, _):
+            return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
+        case ("array", dtype, ndim, packed, _), ("array", target, count, wants_packed, _):
+            return dtype == target and ndim == count and (packed or not wants_packed)
+        case ("tuple", maker, _, parts), ("tuple", other, _, wants):
+            return maker == other and len(parts) == len(wants) and all(map(can_pass, parts, wants))
+    return given == wanted
+
+
+# -- to parameters ---------------------------------------------------------------------------------
+
+
+def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) -> Any:
+    """Declare the kernel's parameters for one argument; the value that the argument is in the kernel."""
+    b = c.builder
+    match descriptor:
+        case ("scalar", dtype, weak):
+            if dtype.kind == "c":
+                return _complex(c, name, dtype, weak)
+            return Scalar(b.scalar(name, dtype), weak, dtype.kind == "u")
+        case ("array", dtype, ndim, packed, writable):
+            memory = np.dtype(np.uint8) if dtype.names is not None else dtype
+            pointer = b.pointer(name, memory, writable=writable, align=max(_alignment(dtype), 1))
+            shape = tuple(b.scalar(f"{name}_n{k}") for k in range(ndim))
+            if packed:
+                strides: Any = extents.contiguous(c, shape, arrays.unit(dtype))
+            else:
+                strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
+            return Array(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
+        case ("record", dtype):
+            return Record(
+                b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin
+            )
+        case ("tuple", maker, names, parts):
+            labels = names or tuple(str(k) for k in range(len(parts)))
+            made = (declare(c, f"{name}_{label}", part, origin) for label, part in zip(labels, parts, strict=True))
+            return Tuple(tuple(made), maker, names)
+        case ("constant", same):
+            return Constant(same.value)
+    raise AssertionError(descriptor)
+
+
+def _alignment(dtype: np.dtype) -> int:
+    if dtype.names is not None:
+        return dtype.alignment
+    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+
+
+def _complex(c: Compiler, name: str, dtype: np.dtype, weak: bool) -> Scalar:
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    b: KernelBuilder = c.builder
+    real, imag = b.scalar(f"{name}_real", part), b.scalar(f"{name}_imag", part)
+    return Scalar(b.op("_complex", real, imag, dtype=dtype), weak)
+
+
+# -- to items --------------------------------------------------------------------------------------
+
+_CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
+
+
+def pack(value: Any, dtype: np.dtype) -> int:
+    """A number as the low bytes of a 64-bit item."""
+    code = _CODES.get(dtype.char)
+    if is_bfloat16(dtype):
+        return int(np.asarray(value).astype(dtype).view(np.uint16))
+    if code is None:
+        number = int(value)
+        return number if number < 2**63 else number - 2**64
+    return struct.unpack("<q", struct.pack("<" + code, value))[0]
+
+
+def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
+    """Append the items of an argument that is no array."""
+    match descriptor:
+        case ("scalar", dtype, _):
+            if dtype.kind == "c":
+                part = np.dtype(f"f{dtype.itemsize // 2}")
+                number = complex(value)
+                items.append(pack(number.real, part))
+                items.append(pack(number.imag, part))
+                return
+            items.append(pack(value, dtype))
+        case ("tuple", _, _, parts):
+            found = parts_of(value)
+            assert found is not None
+            for part, item in zip(parts, found[2], strict=True):
+                flatten_numbers(item, part, items)

@@ -1,0 +1,51 @@
+"""`cuda.jit`: Numba's decorator, in weft's terms."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.launch.dispatcher import Kernel, kernel
+
+_REJECTED = {
+    "argtypes": "give a signature",
+    "restype": "give a signature",
+    "bind": "kernels are loaded when they are first launched",
+}
+
+
+def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
+    """Make a kernel, or with ``device=True`` a function that kernels call.
+
+    Parameters
+    ----------
+    func_or_sig : function, or signature(s)
+        As for `weft.kernel`.
+    device : bool
+    **options
+        As for `weft.kernel`; Numba's ``inline``, ``opt``, ``cache``, ``link`` and the like change nothing.
+    """
+    for name, remedy in _REJECTED.items():
+        if name in options:
+            raise KernelTypeError(f"jit has no option {name!r}: {remedy}")
+    if device:
+        if isinstance(func_or_sig, (FunctionType, DeviceFunction, Kernel)):
+            return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, Kernel) else func_or_sig)
+        return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig)
+    if func_or_sig is None or isinstance(func_or_sig, FunctionType):
+        return kernel(func_or_sig, **options)
+    return kernel(func_or_sig, **options)
+
+
+def declare_device(name: str, sig: Any, **options: Any) -> Any:
+    """A function of other GPU code. Not there yet: write it in Python, or as inline PTX."""
+    raise KernelTypeError(
+        f"{name}: functions of other object code cannot be linked; write it as a @weft.device function"
+    )
+
+
+def literal_unroll(container: Any) -> Any:
+    """Loops over tuples are unrolled as they are: the container itself."""
+    return container

@@ -1,0 +1,380 @@
+"""Kernels as Python objects: specialised by the types of their arguments, launched with brackets.
+
+In: a Python function, grid and block, arguments. Out: a launch on the device of the arguments. Always true: what is
+wrong with a launch is said before it; arrays that a kernel writes to are its own, what was recorded before sees the old
+values.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from math import prod
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl.cuda.streams import as_queue
+from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
+from weft.dsl.kernel.language.errors import KernelError, KernelTypeError, LaunchError
+from weft.dsl.kernel.language.source import source_of
+from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
+from weft.dsl.kernel.language.types import Signature, Type, as_signatures
+from weft.dsl.kernel.launch import arguments as args
+from weft.dsl.kernel.launch.inspection import Inspection, type_of
+from weft.dsl.kernel.launch.kernel_launch import Launch, run_in_python
+from weft.dsl.kernel.launch.ready import Ready, signature_of
+from weft.dsl.kernel.library.intrinsics import NeedsLaunch
+from weft.dsl.kernel.sanitizer.watch import Watch
+from weft.runtime import default_device, setting
+
+MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+LAUNCHERS_LIMIT = 64  # configurations that a kernel keeps
+MAX_SHARED = 227 * 1024  # of a block, of recent GPUs
+Triple = tuple[int, int, int]
+
+
+def triple(what: str, size: Any) -> Triple:
+    """Grid or block as three numbers. Raises LaunchError, and KernelTypeError for what is no integer."""
+    items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    if not 1 <= len(items) <= 3:
+        raise LaunchError(f"a {what} has 1 to 3 numbers, not {len(items)}: {size!r}")
+    numbers = []
+    for item in items:
+        if isinstance(item, (bool, np.bool_, np.ndarray)) or not hasattr(item, "__index__"):
+            raise KernelTypeError(f"a {what} is made of integers, not of {item!r}")
+        numbers.append(int(item.__index__()))
+    limits = MAX_BLOCK if what == "block" else MAX_GRID
+    for axis, number, limit in zip("xyz", numbers, limits, strict=False):
+        given = f"the {what} has {number} {'threads' if what == 'block' else 'blocks'} along {axis}"
+        if number < 1:
+            raise LaunchError(f"{given}: it needs at least 1")
+        if number > limit:
+            raise LaunchError(f"{given}; the limit is {limit}")
+    whole_size = (*numbers, 1, 1)[:3]
+    if what == "block" and prod(whole_size) > MAX_THREADS:
+        raise LaunchError(f"a block of {prod(whole_size)} threads {tuple(numbers)} is over the limit of {MAX_THREADS}")
+    return whole_size  # type: ignore[return-value]
+
+
+class Launcher:
+    """A kernel with its grid and block: call it with the arguments."""
+
+    __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
+
+    def __init__(self, kernel: Kernel, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.block = block
+        self.stream = stream
+        self.shared_bytes = shared_bytes
+        self.ready: dict[Any, Ready] = {}  # launches that came before, by the signature of their arguments
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+        try:
+            self.kernel.launch(self, arguments, keywords)
+        except KernelError as error:
+            # the message has the place in the kernel: how the compiler got there says nothing to its user
+            raise error.with_traceback(None) from None
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel!r} with grid {self.grid}, block {self.block}>"
+
+
+class Kernel(KernelFunction, Inspection):
+    """A function that runs on every thread of a grid. Made by `weft.kernel`.
+
+    ``k[grid, block](...)``, ``k[grid, block, stream, shared_bytes](...)`` launch it; ``k.forall(n)(...)`` chooses the grid
+    for n threads.
+    """
+
+    def __init__(
+        self, function: FunctionType, signatures: Sequence[Signature] = (), options: Options | None = None
+    ) -> None:
+        if isinstance(function, (Kernel, DeviceFunction)):
+            function = function.py_func
+        if not isinstance(function, FunctionType):
+            raise TypeError(f"a kernel is made of a Python function, not of {type(function).__name__}")
+        self.py_func: Any = function
+        self.options = options or Options()
+        self._found: dict[Any, Specialisation] = {}
+        self._by_block: set[Any] = set()
+        self.specializations: dict[Any, Kernel] = {}
+        self.generation = 0  # counts recompilations
+        self._launchers: dict[Any, Launcher] = {}
+        self._compiling = True
+        functools.update_wrapper(self, function)
+        self.source = source_of(function)
+        self._signature = _signature_of(self, function)
+        self._plain = all(
+            p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and p.default is inspect.Parameter.empty
+            for p in self._signature.parameters.values()
+        )
+        self._count = len(self._signature.parameters)
+        for signature in signatures:
+            self.compile(signature)
+        self._compiling = not signatures
+
+    def __repr__(self) -> str:
+        return f"<weft kernel {self.__name__}>"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise LaunchError(
+            f"{self.__name__} is a kernel: give it a grid and a block, {self.__name__}[blocks, threads](...), or "
+            f"{self.__name__}.forall(n)(...)"
+        )
+
+    def __getitem__(self, configuration: Any) -> Launcher:
+        if type(configuration) is tuple and tuple(map(type, configuration)) == (int, int):
+            found = self._launchers.get(configuration)
+            if found is None:
+                if len(self._launchers) >= LAUNCHERS_LIMIT:
+                    self._launchers.clear()
+                found = self._launchers[configuration] = self.configure(*configuration)
+            return found
+        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
+            raise LaunchError(
+                f"a kernel takes [grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes] in its brackets, "
+                f"not {configuration!r}"
+            )
+        return self.configure(*configuration)
+
+    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Launcher:
+        """The kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
+        if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
+            raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
+        shared = int(sharedmem)
+        if not 0 <= shared <= MAX_SHARED:
+            raise LaunchError(f"{shared} bytes of shared memory for a block: it has 0 to {MAX_SHARED}")
+        threads = triple("block", blockdim)
+        if self.options.launch_bounds and prod(threads) > self.options.launch_bounds[0]:
+            raise LaunchError(
+                f"a block of {prod(threads)} threads; {self.__name__} was made for at most {self.options.launch_bounds[0]} "
+                "(launch_bounds)"
+            )
+        if stream is None:
+            raise LaunchError("the stream is 0 for the default one, or what cuda.stream() makes; it cannot be None")
+        try:
+            queue = as_queue(stream)
+        except TypeError as error:
+            raise LaunchError(str(error)) from None
+        return Launcher(self, triple("grid", griddim), threads, queue, shared)
+
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Launcher:
+        """The kernel with so many blocks that there is a thread for each of `ntasks`."""
+        if int(ntasks) < 0:
+            raise LaunchError(f"forall of {ntasks} tasks")
+        threads = int(tpb) or 256
+        return self.configure(max(-(-int(ntasks) // threads), 1), threads, stream, sharedmem)
+
+    # -- compiling ----------------------------------------------------------------------------
+
+    def compile(self, signature: Any) -> Specialisation:
+        """Compile ahead for a signature, such as ``"void(float32[:], int32)"``."""
+        (found,) = as_signatures(signature)
+        if found.result not in (None,) and type(found.result).__name__ != "NoneType":
+            raise KernelTypeError(f"a kernel returns nothing, but the signature says {found.result}")
+        if len(found.arguments) != self._count:
+            raise KernelTypeError(
+                f"{self.__name__} takes {self._count} arguments, but the signature has {len(found.arguments)}"
+            )
+        descriptors = tuple(args.from_type(kind) for kind in found.arguments)
+        device = default_device()
+        return self.specialisation(descriptors, device.target, np.dtype(np.int32), None)
+
+    def specialisation(
+        self,
+        descriptors: tuple[Any, ...],
+        target: Any,
+        index: np.dtype,
+        block: Triple | None,
+        watched: bool = False,
+    ) -> Specialisation:
+        """The kernel for arguments of these types; `watched`: the sanitizer's form of it.
+
+        Raises KernelTypeError where the kernel was compiled ahead, for other types.
+        """
+        if not self._compiling:
+            descriptors = self._ahead(descriptors)
+        key = (descriptors, index, target.kind, "watched" if watched else setting("checked"))
+        if key in self._by_block:
+            key = (*key, block)  # type: ignore[assignment]
+        found = self._found.get(key)
+        if found is None:
+            try:
+                found = self._specialise(
+                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, watched
+                )
+            except NeedsLaunch as needed:
+                if block is None:
+                    raise KernelTypeError(
+                        "this shape depends on the launch: it is known once the kernel is launched with a block",
+                        needed.args[0],
+                    ) from None
+                self._by_block.add(key)
+                return self.specialisation(descriptors, target, index, block, watched)
+            self._found[key] = found
+        return found
+
+    def _ahead(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The signature that arguments of these types are passed as."""
+        known = list(dict.fromkeys(key[0] for key in self._found))
+        if descriptors in known:
+            return descriptors
+        for fits in (args.loses_nothing, args.can_pass):
+            for signature in known:
+                if all(fits(given, wanted) for given, wanted in zip(descriptors, signature, strict=True)):
+                    return signature
+        shown = ", ".join(str(type_of(d)) for d in descriptors)
+        have = "; ".join(f"({', '.join(str(type_of(d)) for d in k)})" for k in known)
+        raise KernelTypeError(f"{self.__name__} was compiled for {have}, not for ({shown})")
+
+    def specialize(self, *arguments: Any) -> Kernel:
+        """The kernel for the types of these arguments, or for these types, alone; the same one for the same types.
+
+        Raises RuntimeError where the kernel is for certain types already.
+        """
+        if not self._compiling:
+            raise RuntimeError(f"{self.__name__} is already specialized: it was compiled for its types alone")
+        if arguments and all(isinstance(kind, Type) for kind in arguments):
+            device, values = default_device(), tuple(map(args.from_type, arguments))
+        else:
+            device, values = self.described(arguments)
+        found = self.specializations.get((values, device.target))
+        if found is None:
+            found = self.specializations[values, device.target] = Kernel(self.py_func, options=self.options)
+            found.specialisation(values, device.target, np.dtype(np.int32), None)
+            found._compiling = False
+        return found
+
+    def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """The device that arguments lie on, and their descriptors."""
+        launch = Launch(self, Launcher(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
+        return launch.device, launch.describe()
+
+    def recompile(self) -> None:
+        """Compile everything again: what the kernel finds outside, by name, may have changed."""
+        self.generation += 1
+        keys = [key for key in self._found if key[3] != "watched"]
+        self._found.clear()
+        for key in keys:
+            self.specialisation(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
+
+    def _specialise(
+        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, watched: bool
+    ) -> Specialisation:
+        watch = Watch() if watched else None
+        return specialise(
+            self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
+        )
+
+    # -- launching ----------------------------------------------------------------------------
+
+    def launch(self, launcher: Launcher, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Launch with these arguments."""
+        if not (self._plain and not keywords and len(given) == self._count):
+            given = self._bound(given, keywords)
+        if setting("kernel_python"):
+            run_in_python(self.py_func, launcher, given)
+        elif setting("sanitize"):
+            face.WatchedLaunch(self, launcher, given).run()
+        else:
+            signature = signature_of(launcher, given)
+            ready = launcher.ready.get(signature) if signature is not None else None
+            if ready is not None:
+                ready.launch(launcher, given)
+            else:
+                Launch(self, launcher, given).run(signature)
+
+    def _bound(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            bound = self._signature.bind(*given, **keywords)
+        except TypeError as error:
+            raise KernelTypeError(f"{self.__name__}{self._signature}: {error}") from None
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+
+def _signature_of(kernel: Kernel, function: FunctionType) -> inspect.Signature:
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            raise KernelTypeError(
+                f"a kernel has a fixed number of parameters: {parameter} cannot be one; pass a tuple",
+                kernel.source.place(kernel.source.tree),
+            )
+    return signature
+
+
+def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
+    """Make a Python function a kernel: ``@weft.kernel``.
+
+    Parameters
+    ----------
+    function : function, or signature(s)
+        The function; or a signature (text or type object) or a list of them, to compile ahead.
+    debug : bool
+        Check every index and every divisor; IndexError and ZeroDivisionError name block and thread.
+    fastmath : bool
+        Fused multiply-add, approximate division and square root.
+    max_registers : int
+        Registers a thread may have at most.
+    launch_bounds : int or tuple of int
+        Threads a block at most, blocks a multiprocessor at least.
+    lineinfo : bool
+        Line numbers in the GPU's code, for profilers.
+
+    Returns
+    -------
+    Kernel, or a decorator that makes one
+    """
+    if isinstance(function, FunctionType):
+        return Kernel(function, options=make_options(options))
+    found = () if function is None else as_signatures(function if not signatures else [function, *signatures])
+    return lambda inner: Kernel(inner, found, make_options(options))
+
+
+_KNOWN = ("debug", "fastmath", "lineinfo", "max_registers", "launch_bounds")
+# Numba's options that say nothing here: everything is inlined, optimised, cached and linked as it is.
+_IGNORED = (
+    "opt",
+    "inline",
+    "forceinline",
+    "link",
+    "cache",
+    "lto",
+    "shared_memory_carveout",
+    "extensions",
+    "fastmath",
+    "boundscheck",
+    "nopython",
+)
+
+
+def make_options(given: dict[str, Any]) -> Options:
+    """The options of a decorator. Raises KernelTypeError for those that are unknown."""
+    if given.get("link"):
+        raise KernelTypeError(
+            "other object code cannot be linked to a kernel: write what it does in Python, or as inline PTX"
+        )
+    unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
+    if unknown:
+        raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")
+    bounds = given.get("launch_bounds") or ()
+    bounds = tuple(bounds) if isinstance(bounds, (tuple, list)) else (int(bounds),)
+    if len(bounds) > 3:
+        raise LaunchError(
+            f"launch_bounds are threads a block, blocks a multiprocessor and blocks a cluster, not {bounds}"
+        )
+    return Options(
+        debug=bool(given.get("debug") or given.get("boundscheck")),
+        fastmath=bool(given.get("fastmath")),
+        lineinfo=bool(given.get("lineinfo")),
+        max_registers=int(given.get("max_registers") or 0),
+        launch_bounds=bounds,
+    )

@@ -1,0 +1,179 @@
+"""What can be asked of a kernel: its code in every stage, its resources, its signatures.
+
+Always true: no GPU is needed. The GPU's code is made for the device's architecture, or another one that is named; what
+the assembler knows (registers, memory) needs nvJitLink.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import resolve_target
+from weft.dsl.kernel.language import types
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.types import Signature, as_signature
+from weft.dsl.kernel.launch.arguments import Descriptor, from_type
+from weft.dsl.plans import CompiledKernel
+from weft.runtime import default_device
+
+DEFAULT_ARCHITECTURE = "sm_75"
+
+
+def architecture(cc: Any = None) -> str:
+    """The architecture that code is made for: ``(8, 0)`` is sm_80; without one the GPU's own, or sm_75."""
+    if cc is None:
+        target = default_device().target
+        return target.name if target.kind == "cuda" else DEFAULT_ARCHITECTURE
+    if isinstance(cc, str):
+        return cc if cc.startswith("sm_") else f"sm_{cc.replace('.', '')}"
+    major, minor = cc[:2]
+    return f"sm_{major}{minor}"
+
+
+def type_of(descriptor: Descriptor) -> types.Type:
+    """The type that a descriptor stands for, as signatures show it."""
+    match descriptor:
+        case ("scalar", dtype, _):
+            return types.from_dtype(dtype)
+        case ("array", dtype, ndim, packed, _):
+            return types.ArrayType(types.from_dtype(dtype), ndim, "C" if packed else "A")
+        case ("record", dtype):
+            return types.from_dtype(dtype)
+        case ("tuple", maker, _, parts) if maker is None:
+            return types.Tuple(tuple(type_of(part) for part in parts))
+        case ("tuple", maker, _, parts):
+            return types.NamedTuple(tuple(type_of(part) for part in parts), maker)
+    return types.none
+
+
+class Inspection:
+    """The inspecting methods of kernels."""
+
+    __name__: str
+    _found: dict[Any, Any]
+    _compiling: bool
+
+    def specialisation(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
+        """Of `Kernel`."""
+        raise NotImplementedError
+
+    # -- signatures ---------------------------------------------------------------------------
+
+    @property
+    def overloads(self) -> dict[tuple[types.Type, ...], Any]:
+        """The specialisations there are, by argument types."""
+        return {tuple(type_of(d) for d in key[0]): found for key, found in self._found.items()}
+
+    @property
+    def signatures(self) -> list[tuple[types.Type, ...]]:
+        """The argument types that the kernel was compiled for."""
+        return list(self.overloads)
+
+    @property
+    def specialized(self) -> bool:
+        """Whether the kernel was compiled ahead for its signatures and takes no others."""
+        return not self._compiling
+
+    def disable_compile(self, flag: bool = True) -> None:
+        """Take no other argument types than those compiled so far."""
+        self._compiling = not flag
+
+    # -- code -----------------------------------------------------------------------------------
+
+    def compiled(self, signature: Any = None, cc: Any = None) -> dict[tuple[types.Type, ...], CompiledKernel]:
+        """The kernel for a GPU, by argument types: all that were used, or one signature.
+
+        Parameters
+        ----------
+        signature : Signature, str or tuple of types, optional
+        cc : tuple of int or str, optional
+            Compute capability, ``(9, 0)``, or architecture, ``"sm_90"``; ``"host"`` for this machine's CPU.
+        """
+        target = resolve_target("host") if cc == "host" else resolve_target(architecture(cc))
+        keys = list(self._found)
+        if signature is not None:
+            wanted: Signature = as_signature(signature)
+            descriptors = tuple(from_type(kind) for kind in wanted.arguments)
+            named = [key for key in keys if tuple(type_of(d) for d in key[0]) == tuple(wanted.arguments)]
+            keys = named or [(descriptors, np.dtype(np.int32), target.kind, False)]
+        if not keys:
+            raise KernelTypeError(
+                f"{self.__name__} was not compiled for any arguments yet: launch it, or give a signature"
+            )
+        made = {}
+        for key in keys:
+            block = key[4] if len(key) > 4 else None
+            found = self.specialisation(key[0], target, key[1], block)
+            made[tuple(type_of(d) for d in key[0])] = CompiledKernel(found.kernel, target)
+        return made
+
+    def _asked(self, signature: Any, cc: Any, what: Any) -> Any:
+        found = {key: what(kernel) for key, kernel in self.compiled(signature, cc).items()}
+        return found if signature is None else next(iter(found.values()))
+
+    def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
+        """The text of a stage, ``kernel``, ``llvm``, ``asm`` or ``sass``, of one specialisation."""
+        return next(iter(self.compiled(signature, cc).values())).stage(name)
+
+    def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
+        """LLVM IR: of one signature, or a dict of all."""
+        return self._asked(signature, cc, lambda kernel: kernel.llvm_ir)
+
+    def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
+        """PTX: of one signature, or a dict of all."""
+        return self._asked(signature, cc, lambda kernel: kernel.asm)
+
+    inspect_ptx = inspect_asm
+
+    def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
+        """Machine instructions: of one signature, or a dict of all. Needs nvJitLink and nvdisasm or cuobjdump."""
+        return self._asked(signature, cc, lambda kernel: kernel.sass)
+
+    def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
+        """As `inspect_sass`."""
+        return self.inspect_sass(signature, cc)
+
+    def inspect_types(self, file: Any = None) -> None:
+        """Print the kernel IR of every specialisation, whose values show their types."""
+        for kernel in self.compiled(cc="host").values():
+            print(kernel.kernel_ir, file=file or sys.stdout)
+
+    # -- resources --------------------------------------------------------------------------------
+
+    def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
+        """A number; of all signatures a dict, unless the kernel is made for one alone."""
+        found = self._asked(signature, cc, what)
+        alone = signature is None and self.specialized and len(found) == 1
+        return next(iter(found.values())) if alone else found
+
+    def get_regs_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
+        """Registers that a thread takes."""
+        return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
+
+    def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
+        """Bytes of shared memory that a block takes, without the launch's own."""
+        return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
+
+    def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
+        """Bytes of local memory that a thread takes."""
+        return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
+
+    def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
+        """Bytes of constant memory, its tables."""
+        return self._resource(signature, cc, _constant_bytes)
+
+    def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
+        """Threads that a block may have: fewer than 1024 where registers run out."""
+
+        def most(kernel: CompiledKernel) -> int:
+            registers = max(kernel.resources["registers"], 1)
+            return min(1024, 65536 // (-(-registers // 8) * 8) // 32 * 32)
+
+        return self._resource(signature, cc, most)
+
+
+def _constant_bytes(kernel: CompiledKernel) -> int:
+    return sum(o.attributes["values"].nbytes for o in kernel.kernel.walk() if o.opcode == "table")

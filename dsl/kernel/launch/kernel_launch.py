@@ -1,0 +1,328 @@
+"""One launch of a kernel: its arguments as 64-bit items, copies of host arrays, and what the kernel reports.
+
+Always true: arrays that the kernel writes to are its own, so that what was recorded before sees the old values; a host
+array without a hint is copied both ways, on the CPU it is used where it lies.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import nullcontext
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.codegen import choose_index_dtype, obtain_function
+from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.cuda.arrays import as_cuda_array, device_array_like, is_cuda_array, to_device
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.launch import arguments as args
+from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
+from weft.dsl.kernel.launch.ready import LIMIT, Ready
+from weft.fusion import contiguous_strides, exclusive, realise
+from weft.runtime import (
+    Buffer,
+    Device,
+    LaunchNote,
+    Listening,
+    PerformanceWarning,
+    default_device,
+    launch_heard,
+    show_file,
+    warn_user,
+)
+from weft.runtime import device as use_device
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.language.specialise import Specialisation
+    from weft.dsl.kernel.launch.dispatcher import Kernel, Launcher
+    from weft.fusion import Storage
+
+
+class Launch:
+    """One launch: its arguments as items, and what happens to them afterwards."""
+
+    watched = False  # whether the sanitizer's form of the kernel is launched
+
+    def __init__(self, kernel: Kernel, launcher: Launcher, given: tuple[Any, ...]) -> None:
+        self.kernel = kernel
+        self.launcher = launcher
+        self.device = self.choose_device(given)
+        self.spans: list[int] = []
+        self.extents: list[int] = []
+        self.copies: list[tuple[Any, np.ndarray, int]] = []  # device array, host array, number of the argument
+        self.number = 0
+        self.given = []
+        for self.number, value in enumerate(given):
+            self.given.append(self._prepare(value))
+
+    def run(self, signature: Any = None) -> None:
+        """Specialise, pass the arguments, launch, and look for what the kernel reports.
+
+        What later launches of the same `signature` need is left with the launcher.
+        """
+        launcher = self.launcher
+        descriptors = self.describe()
+        found = self.kernel.specialisation(
+            descriptors, self.device.target, self.choose_index(), launcher.block, self.watched
+        )
+        items: list[int] = []
+        # an array that is passed twice gets its own memory before the kernel is told where it lies
+        for k in found.written:
+            if isinstance(self.given[k], LazyArray):
+                self.memory(self.given[k]._storage, True)
+        for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
+            self._items(value, descriptor, k in found.written, items)
+        record = self._hidden(found, items)
+        function = found.functions.get(self.device)
+        if function is None:
+            function = found.functions[self.device] = obtain_function(self.device, found.kernel)
+            if hasattr(function, "origin"):
+                function.origin = self.kernel.py_func.__code__, 0  # for messages
+        for _, host, number in self.copies:
+            if number in found.written and not host.flags.writeable:
+                raise KernelTypeError(
+                    f"{self.kernel.__name__} writes to argument {number}, a read-only array: pass a copy"
+                )
+        self.start(found, function, items)
+        if signature is not None and not found.hidden:
+            if len(launcher.ready) >= LIMIT:
+                launcher.ready.clear()
+            launcher.ready[signature] = Ready(launcher, found, function, tuple(self.given), items)
+        for copy, host, number in self.copies:
+            if number in found.written:
+                copy.copy_to_host(host)
+        if record is not None:
+            _report(self.device, record, found)
+
+    def choose_device(self, given: tuple[Any, ...]) -> Device:
+        """The device of the arguments."""
+        return _device_of(given)
+
+    def choose_index(self) -> np.dtype:
+        """As narrow as the arguments and the grid allow."""
+        launcher = self.launcher
+        threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
+        return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
+
+    def memory(self, storage: Storage, written: bool) -> Buffer:
+        """The memory of an argument, its own if the kernel writes to it."""
+        buffer = exclusive(storage) if written else realise(storage)
+        if self.device.streaming:
+            self.device.claim(buffer, self.launcher.stream, written)
+        return buffer
+
+    def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
+        """Start the kernel."""
+        launcher = self.launcher
+        start = partial(
+            self.device.launch_grid,
+            function,
+            launcher.grid,
+            launcher.block,
+            launcher.shared_bytes,
+            array("q", items),
+            launcher.stream,
+        )
+        if Listening.listeners:
+            code = self.kernel.py_func.__code__
+            place = f"{show_file(code.co_filename)}:{code.co_firstlineno}"
+            note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place)
+            # in the kernel's stream, for who listens by events
+            with self.device.working_in(launcher.stream) if launcher.stream is not None else nullcontext():
+                launch_heard(self.device, note, start)
+        else:
+            start()
+
+    def describe(self) -> tuple[Any, ...]:
+        """The descriptors of all arguments."""
+        return tuple(self._describe(value) for value in self.given)
+
+    def _prepare(self, value: Any) -> Any:
+        """An argument ready for the device: host arrays copied there, unless they can be used where they lie."""
+        if isinstance(value, (LazyArray, int, float)) or hasattr(value, "kernel_type"):
+            return value
+        hint = value if isinstance(value, ArgHint) else None
+        if hint is not None:
+            value = hint.value
+        view = getattr(value, "device_view", None)
+        if view is not None:
+            return view
+        if isinstance(value, np.void):
+            value = np.asarray(value).reshape(())
+        if not isinstance(value, (np.ndarray, np.generic, tuple)):
+            value = _foreign(value)
+        return self._copied(value, hint) if isinstance(value, np.ndarray) else value
+
+    def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
+        """A host array on the device."""
+        args.describe_array(value.dtype, value.ndim, True)  # raises for what kernels do not take
+        if self.device.name == "cpu":
+            # a kernel that writes to what is copied in only writes to a copy
+            return np.array(value) if isinstance(hint, In) and not isinstance(hint, InOut) else value
+        if hint is None:
+            warn_user(
+                f"a NumPy array is passed to {self.kernel.__name__}: it is copied to {self.device.name} and back; make it a "
+                "device array with cuda.to_device, or say which way it goes with cuda.In, cuda.Out or cuda.InOut",
+                PerformanceWarning,
+            )
+        there = hint is None or hint.copies_in
+        with use_device(self.device):  # of the arrays beside it, which may not be the default
+            copy = to_device(value) if there else device_array_like(value)
+        if hint is None or hint.copies_out:
+            self.copies.append((copy, value, self.number))
+        return copy
+
+    def _describe(self, value: Any) -> Any:
+        if isinstance(value, LazyArray):
+            storage = value._storage
+            self.spans.append(prod(storage.shape) * storage.dtype.itemsize)
+            self.extents.extend(value.shape)
+            return args.describe_lazy(value)
+        if isinstance(value, np.ndarray):
+            self.spans.append(
+                sum((n - 1) * abs(s) for n, s in zip(value.shape, value.strides, strict=True)) + value.itemsize
+                if value.size
+                else 0
+            )
+            self.extents.extend(value.shape)
+            if not value.shape and value.dtype.names is not None:
+                return ("record", value.dtype)
+            packed = args.is_packed(value.shape, value.strides, value.itemsize)
+            return args.describe_array(value.dtype, value.ndim, packed, value.flags.writeable)
+        if hasattr(value, "kernel_type"):
+            self.spans.append(prod(value.storage.shape))
+            self.extents.extend(value.shape)
+            if not value.shape and value.dtype.names is not None:
+                return ("record", value.dtype)
+            return args.describe_array(
+                value.dtype, value.ndim, args.is_packed(value.shape, value.strides, value.dtype.itemsize)
+            )
+        parts = args.parts_of(value)
+        if parts is not None:
+            maker, names, items = parts
+            return ("tuple", maker, names, tuple(self._describe(self._prepare(item)) for item in items))
+        return args.describe(value)
+
+    def _items(self, value: Any, descriptor: Any, written: bool, items: list[int]) -> None:
+        if isinstance(value, LazyArray):
+            self._array_items(value, descriptor, written, items)
+        elif isinstance(value, np.ndarray):
+            items.append(value.ctypes.data)
+            if descriptor[0] == "array":
+                items.extend(value.shape)
+                self._strides(value.shape, value.strides, value.itemsize, descriptor, items)
+        elif hasattr(value, "kernel_type"):
+            buffer = self.memory(value.storage, written)
+            items.append(buffer.address + value.offset)
+            if descriptor[0] == "array":
+                items.extend(value.shape)
+                self._strides(value.shape, value.strides, value.dtype.itemsize, descriptor, items)
+        elif descriptor[0] == "tuple":
+            for part, item in zip(descriptor[3], args.parts_of(value)[2], strict=True):  # type: ignore[index]
+                self._items(self._prepare(item), part, written, items)
+        else:
+            args.flatten_numbers(value, descriptor, items)
+
+    def _strides(self, shape: Any, strides: Any, itemsize: int, descriptor: Any, items: list[int]) -> None:
+        if descriptor[3]:
+            return
+        dtype = descriptor[1]
+        if dtype.names is not None:
+            items.extend(strides)
+            return
+        if any(s % itemsize for s, n in zip(strides, shape, strict=True) if n > 1):
+            raise KernelTypeError(
+                f"an array whose strides {strides} are no multiples of its itemsize {itemsize}: copy it first"
+            )
+        items.extend(s // itemsize for s in strides)
+
+    def _array_items(self, value: LazyArray, descriptor: Any, written: bool, items: list[int]) -> None:
+        storage = value._storage
+        if storage.device is not self.device:
+            raise KernelTypeError(
+                f"arrays on {self.device.name} and {storage.device.name} in one launch: move one with .to({self.device.name!r})"
+            )
+        buffer = self.memory(storage, written)
+        window = value._view
+        if window is None:
+            items.append(buffer.address)
+            items.extend(storage.shape)
+            if not descriptor[3]:  # a signature that leaves the strides open
+                items.extend(contiguous_strides(storage.shape))
+            return
+        shape, strides, offset = window
+        items.append(buffer.address + offset * storage.dtype.itemsize)
+        items.extend(shape)
+        if not descriptor[3]:
+            items.extend(strides)
+
+    def _hidden(self, found: Specialisation, items: list[int]) -> Any:
+        record = None
+        for what in found.hidden:
+            match what[0]:
+                case "errors":
+                    record = self.device.upload(np.zeros(16, np.int64))
+                    items.append(record.address)
+                case "array":
+                    items.append(self.memory(what[1]._storage, True).address)
+                case "dynamic_bytes":
+                    items.append(self.launcher.shared_bytes)
+        return record
+
+
+def _device_of(given: tuple[Any, ...]) -> Device:
+    for value in given:
+        if isinstance(value, LazyArray):
+            return value._storage.device
+        if hasattr(value, "kernel_type"):
+            return value.device
+    return default_device()
+
+
+def _foreign(value: Any) -> Any:
+    """An array of another library, by its protocol."""
+    if is_cuda_array(value):
+        return as_cuda_array(value)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
+        return np.from_dlpack(value)
+    return value
+
+
+def _report(device: Device, record: Any, found: Specialisation) -> None:
+    """Raise what a thread reported."""
+    words = np.array(device.download(record, np.dtype(np.int64), (16,)))
+    if not words[0]:
+        return
+    error, message, kinds, place = found.sites[int(words[1])]
+    values = [
+        words[8 + k : 9 + k].view(np.float64)[0].item() if kind.startswith("float") else int(words[8 + k])
+        for k, kind in enumerate(kinds[:8])
+    ]
+    text = message.format(*values) if "{" in message else message
+    where = f"in block {tuple(int(w) for w in words[2:5])}, thread {tuple(int(w) for w in words[5:8])}"
+    text = f"{text} {where}" if text else where
+    shown = f"{text}\n{place.show()}" if place is not None else text
+    if isinstance(error, BaseException):
+        error.add_note(shown)
+        raise error
+    raise error(shown)
+
+
+def run_in_python(function: Any, launcher: Launcher, given: tuple[Any, ...]) -> None:
+    """Every thread as plain Python, on host copies of what lies on a device."""
+    hosts: list[Any] = []
+    back: list[tuple[Any, Any]] = []
+    for value in given:
+        value = value.value if isinstance(value, ArgHint) else value
+        if isinstance(value, LazyArray) or hasattr(value, "kernel_type"):
+            host = np.array(value.copy_to_host())
+            back.append((value, host))
+            value = host
+        hosts.append(value)
+    face.run_python(function, launcher.grid, launcher.block, launcher.shared_bytes, hosts)
+    for value, host in back:
+        value.copy_to_device(host)

@@ -1,0 +1,107 @@
+"""Launches that came before: the same kernel, grid and block, with arguments of the same types and shapes.
+
+In: the arguments of a launch. Out: its 64-bit items, where only addresses and numbers are new. Always true: what a
+specialisation depends on is in the signature, so that a launch found by it is specialised alike; arguments that are not
+whole arrays, views of them or plain numbers have no signature, and are launched the long way.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from weft.dsl.arrays.array import Array
+from weft.dsl.kernel.launch.arguments import flatten_numbers
+from weft.fusion import exclusive, realise
+from weft.runtime import Listening, setting
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.language.specialise import Specialisation
+    from weft.dsl.kernel.launch.dispatcher import Launcher
+
+LIMIT = 256  # signatures of one launcher
+
+
+def signature_of(launcher: Launcher, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What a launch is found by, or None where it has to go the long way."""
+    parts: list[Any] = [launcher.kernel.generation, setting("checked")]
+    device = None
+    for value in given:
+        kind = type(value)
+        if kind is Array:
+            storage = value._storage
+            if storage.device is not device:
+                if device is not None:
+                    return None
+                device = storage.device
+            parts.append((storage.dtype, storage.shape, value._view))
+        elif kind is float or (kind is int and -(2**63) <= value < 2**63):
+            parts.append(kind)
+        else:
+            return None
+    if device is None or device.streaming or Listening.listeners:
+        return None
+    parts.append(device)
+    return tuple(parts)
+
+
+class Ready:
+    """One launch, ready but for addresses and numbers.
+
+    Parameters
+    ----------
+    launcher : Launcher
+    found : Specialisation
+    function
+        What the device loaded.
+    given : tuple
+        The arguments that it was launched with.
+    items : list of int
+        Their items.
+    """
+
+    __slots__ = ("_arrays", "_function", "_items", "_numbers", "_owned", "_prepared")
+
+    def __init__(
+        self, launcher: Launcher, found: Specialisation, function: Any, given: tuple[Any, ...], items: list[int]
+    ) -> None:
+        self._function = function
+        prepare = getattr(_device_of(given), "prepare_grid", None)
+        self._prepared = prepare and prepare(function, launcher.grid, launcher.block, launcher.shared_bytes, len(items))
+        self._items = items
+        # shared and local arrays are written too, and are no arguments
+        self._owned = sorted(k for k in found.written if k >= 0)
+        self._arrays: list[tuple[int, int, int]] = []  # argument, item, offset in bytes
+        self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
+        at = 0
+        for k, (value, descriptor) in enumerate(zip(given, found.descriptors, strict=True)):
+            if type(value) is Array:
+                offset = 0 if value._view is None else value._view[2] * value._storage.dtype.itemsize
+                self._arrays.append((k, at, offset))
+                at += 1 + descriptor[2] * (1 if descriptor[3] else 2)  # address, shape, strides where they are open
+            else:
+                self._numbers.append((k, at, descriptor))
+                at += 2 if descriptor[1].kind == "c" else 1
+
+    def launch(self, launcher: Launcher, given: tuple[Any, ...]) -> None:
+        """Launch with these arguments."""
+        for k in self._owned:
+            exclusive(given[k]._storage)
+        items = self._items[:]
+        for k, at, offset in self._arrays:
+            storage = given[k]._storage
+            items[at] = realise(storage).address + offset
+        for k, at, descriptor in self._numbers:
+            number: list[int] = []
+            flatten_numbers(given[k], descriptor, number)
+            items[at : at + len(number)] = number
+        if self._prepared is not None:
+            self._prepared.run(items, launcher.stream)
+        else:
+            storage.device.launch_grid(
+                self._function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
+            )
+
+
+def _device_of(given: tuple[Any, ...]) -> Any:
+    return next(value._storage.device for value in given if type(value) is Array)

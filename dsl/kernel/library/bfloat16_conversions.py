@@ -1,0 +1,114 @@
+"""Conversions between bfloat16 and other numbers, in the kernel language, under Numba CUDA's names.
+
+In: numbers of any dtype, cast to the one that a name begins with. Out: numbers of the other. Always true: a number is
+rounded once, in the direction that the name ends with (``rn`` to nearest, ``rz`` to zero, ``rd`` down, ``ru`` up); integers
+saturate, and NaN becomes 0. Loads ml_dtypes, whose dtype this is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from weft.dsl.kernel.language import types
+from weft.dsl.kernel.library.half_floats import float_to_brain, round_to_odd
+
+_INTEGERS = (types.int16, types.uint16, types.int32, types.uint32, types.int64, types.uint64)
+_WAYS = ("rn", "rz", "rd", "ru")
+_ROUNDED: dict[str, Callable[..., Any]] = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
+
+
+def _narrow(x: Any, way: str) -> Any:
+    """A float64 as bfloat16."""
+    odd = round_to_odd(x)  # inexact numbers stay so
+    bits = np.uint16(0x7FFF)
+    if way == "rn":
+        bits = float_to_brain(odd)
+    elif x == x:
+        held = odd.view(np.uint32)
+        if (way == "rd" and x < 0) or (way == "ru" and x > 0):
+            held += np.uint32(0xFFFF)
+        bits = np.uint16(held >> 16)
+    return bits.view(bfloat16)
+
+
+def _exact(x: Any) -> Any:
+    """An integer as a float64 that rounds to what the integer rounds to: what it loses is left as an odd last bit."""
+    found = np.float64(x)
+    high = x >> 12
+    if high > 1 << 40 or high < -(1 << 40):
+        if x & 4095 != 0:
+            high |= 1
+        found = np.float64(high) * 4096.0
+    return found
+
+
+def _from_number(kind: types.ScalarType, way: str) -> Callable[..., Any]:
+    def convert(x: Any) -> Any:
+        return _narrow(np.float64(kind(x)), way)
+
+    return convert
+
+
+def _from_long(kind: types.ScalarType, way: str) -> Callable[..., Any]:
+    def convert(x: Any) -> Any:
+        return _narrow(_exact(kind(x)), way)
+
+    return convert
+
+
+def _to_integer(kind: types.ScalarType, way: str) -> Callable[..., Any]:
+    rounded = _ROUNDED[way]
+
+    def convert(x: Any) -> Any:
+        return kind(rounded(np.float32(bfloat16(x))))
+
+    return convert
+
+
+def bfloat16_to_float32(x: Any) -> Any:
+    """A bfloat16 as float32."""
+    return np.float32(bfloat16(x))
+
+
+def bfloat16_as_int16(x: Any) -> Any:
+    """The bits of a bfloat16."""
+    return bfloat16(x).view(np.int16)
+
+
+def bfloat16_as_uint16(x: Any) -> Any:
+    """The bits of a bfloat16."""
+    return bfloat16(x).view(np.uint16)
+
+
+def int16_as_bfloat16(x: Any) -> Any:
+    """The bfloat16 with these bits."""
+    return np.int16(x).view(bfloat16)
+
+
+def uint16_as_bfloat16(x: Any) -> Any:
+    """The bfloat16 with these bits."""
+    return np.uint16(x).view(bfloat16)
+
+
+def _table() -> dict[str, Callable[..., Any]]:
+    made: dict[str, Callable[..., Any]] = {
+        f.__name__: f
+        for f in (bfloat16_to_float32, bfloat16_as_int16, bfloat16_as_uint16, int16_as_bfloat16, uint16_as_bfloat16)
+    }
+    made |= {f"bfloat16_to_{kind.name}_rz": _to_integer(kind, "rz") for kind in (types.int8, types.uint8)}
+    for way in _WAYS:
+        made[f"float32_to_bfloat16_{way}"] = _from_number(types.float32, way)
+        for kind in _INTEGERS:
+            make = _from_long if kind in (types.int64, types.uint64) else _from_number
+            made[f"{kind.name}_to_bfloat16_{way}"] = make(kind, way)
+            made[f"bfloat16_to_{kind.name}_{way}"] = _to_integer(kind, way)
+    for kind in (types.float32, types.float64):
+        made[f"{kind.name}_to_bfloat16"] = _from_number(kind, "rn")
+    return made
+
+
+CONVERSIONS = _table()

@@ -1,0 +1,382 @@
+"""Functions of Python, operator and NumPy on collections and arrays, and those of libraries, inside kernels.
+
+In: a call and its arguments as values. Out: a value.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, is_bfloat16
+from weft.dsl.kernel.language import arrays, methods
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.expressions import subscript, unpack
+from weft.dsl.kernel.language.generators import each_item
+from weft.dsl.kernel.language.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.iteration import length_of, make_range
+from weft.dsl.kernel.language.known import compute, known
+from weft.dsl.kernel.language.members import attribute, thread_number
+from weft.dsl.kernel.language.names import ThreadNumbers
+from weft.dsl.kernel.language.operators import binary, compare, negate
+from weft.dsl.kernel.language.types import ScalarType, Type
+from weft.dsl.kernel.language.values import (
+    Array,
+    Constant,
+    Generator,
+    Record,
+    Reversed,
+    Scalar,
+    Text,
+    Tuple,
+    Zipped,
+    beside,
+    describe,
+    is_number,
+)
+from weft.dsl.kernel.library import number_functions
+from weft.dsl.kernel.library.library_functions import LibraryFunction
+
+_registered = number_functions  # whose handlers stand in the same table
+
+
+# -- collections ---------------------------------------------------------------------------------
+
+
+@handles(len)
+def _len(call: Call, value: Any) -> Any:
+    if isinstance(value, Constant) and isinstance(value.value, str):
+        return Constant(len(value.value))
+    if isinstance(value, (Scalar, Record)) or (isinstance(value, Array) and not value.ndim):
+        call.c.fail(f"{describe(value)} has no length")
+    return length_of(call.c, value)
+
+
+@handles(range)
+def _range(call: Call, *arguments: Any) -> Any:
+    return make_range(call.c, list(arguments))
+
+
+@handles(zip)
+def _zip(call: Call, *parts: Any, strict: Any = None) -> Any:
+    if not parts:
+        return Tuple(())
+    return Zipped(tuple(parts))
+
+
+@handles(enumerate)
+def _enumerate(call: Call, value: Any, start: Any = None) -> Any:
+    if start is None or (isinstance(start, Constant) and start.value == 0):
+        return Zipped((None, value))
+    stop = call.c.apply("add", start, length_of(call.c, value))
+    return Zipped((make_range(call.c, [start, stop]), value))
+
+
+@handles(reversed)
+def _reversed(call: Call, value: Any) -> Any:
+    length_of(call.c, value)
+    return Reversed(value)
+
+
+@handles(tuple, list)
+def _tuple(call: Call, value: Any = None) -> Any:
+    return Tuple(()) if value is None else Tuple(unpack(call.frame, value))
+
+
+@handles(sum)
+def _sum(call: Call, value: Any, start: Any = None) -> Any:
+    c = call.c
+    total = Constant(0) if start is None else start
+    if isinstance(value, Array):
+        return c.apply("add", total, methods.call_method(call, value, "sum", [], {}))
+    if isinstance(value, Generator):
+        return _accumulated(call, value, total, lambda old, item: binary(c, ast.Add, old, item))
+    for item in unpack(call.frame, value):
+        total = binary(c, ast.Add, total, item)
+    return total
+
+
+def _accumulated(call: Call, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
+    """Go through a generator expression with a variable that each item changes."""
+    c = call.c
+    total = c.variable(
+        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+    )
+    c.assign(total, start)
+    each_item(generator, lambda item: c.assign(total, step(c.load(total), item)))
+    return c.load(total)
+
+
+@handles(any)
+def _any(call: Call, value: Any) -> Any:
+    return _quantified(call, value, "any")
+
+
+@handles(all)
+def _all(call: Call, value: Any) -> Any:
+    return _quantified(call, value, "all")
+
+
+def _quantified(call: Call, value: Any, name: str) -> Any:
+    c = call.c
+    if isinstance(value, Array):
+        return methods.call_method(call, value, name, [], {})
+    row = "bitwise_and" if name == "all" else "bitwise_or"
+    if isinstance(value, Generator):
+
+        def step(old: Any, item: Any) -> Any:
+            return c.apply(row, old, Scalar(truth_value(c, item), True))
+
+        return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
+    found: Any = Constant(name == "all")
+    for item in unpack(call.frame, value):
+        truth = c.truth(item)
+        if isinstance(truth, bool):
+            if truth == (name == "any"):
+                return Constant(truth)
+            continue
+        one = Scalar(truth, True)
+        found = (
+            one
+            if isinstance(found, Constant)
+            else c.apply("bitwise_and" if name == "all" else "bitwise_or", found, one)
+        )
+    return found
+
+
+@handles(np.iinfo, np.finfo)
+def _limits(call: Call, kind: Any) -> Any:
+    dtype = dtype_of(call.c, kind)
+    return compute(call.c, f"the limits of {dtype}", np.iinfo if dtype.kind in "iu" else np.finfo, dtype)
+
+
+@handles(np.dtype)
+def _dtype(call: Call, kind: Any) -> Any:
+    return Constant(dtype_of(call.c, kind))
+
+
+@handles(dataclasses.replace)
+def _replace(call: Call, value: Any, **changes: Any) -> Any:
+    if not isinstance(value, Tuple) or not value.names:
+        call.c.fail(f"replace takes a dataclass, not {describe(value)}")
+    return methods.replaced(call.c, value, changes)
+
+
+@handles(isinstance)
+def _isinstance(call: Call, value: Any, classes: Any) -> Any:
+    wanted = [item.value for item in classes.items] if isinstance(classes, Tuple) else [classes.value]
+    return Constant(any(_is_instance(call.c, value, w) for w in wanted))
+
+
+def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
+    match value:
+        case Array():
+            return wanted is np.ndarray
+        case Tuple(maker=maker):
+            return (
+                wanted is tuple and not getattr(maker, "lanes", 0)
+                if maker is None or wanted is tuple
+                else maker is wanted
+            )
+        case Scalar() | Constant() if isinstance(value, Scalar) or is_number(value.value):
+            kind = c.kind(value)
+            if isinstance(kind, type):
+                return wanted is kind or (wanted is int and kind is bool)
+            if isinstance(wanted, Type):
+                return getattr(wanted, "dtype", None) == kind
+            groups = {int: "iu", float: "f", complex: "c", bool: "b"}
+            if wanted in groups:
+                return dtype_kind(kind) in groups[wanted]
+            return isinstance(wanted, type) and issubclass(kind.type, wanted)
+        case Constant(value=held):
+            return isinstance(wanted, type) and isinstance(held, wanted)
+    return False
+
+
+@handles(getattr)
+def _getattr(call: Call, value: Any, name: Any, default: Any = None) -> Any:
+    word = known(call.c, name, "the name of an attribute")
+    if not isinstance(word, str):
+        call.c.fail(f"the name of an attribute is a text, not {describe(name)}")
+    return attribute(call.c, value, word)
+
+
+@handles(type)
+def _type(call: Call, value: Any) -> Any:
+    number = call.c.number(value)
+    kind = call.c.kind(number)
+    return Constant(kind if isinstance(kind, type) else kind.type)
+
+
+@handles(print)
+def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
+    c = call.c
+    space = " " if sep is None else str(known(c, sep, "the separator"))
+    tail = "\n" if end is None else str(known(c, end, "the end"))
+    pieces, shown, formats = [""], [], []
+
+    def show(value: Any, spec: str = "") -> None:
+        match value:
+            case Text(pieces=texts, values=inner):
+                pieces[-1] += texts[0]
+                for text, part, own in zip(texts[1:], inner, value.formats, strict=True):
+                    show(part, own)
+                    pieces[-1] += text
+            case Tuple(items=items):
+                pieces[-1] += "("
+                for k, item in enumerate(items):
+                    pieces[-1] += ", " if k else ""
+                    show(item)
+                pieces[-1] += ",)" if len(items) == 1 else ")"
+            case Constant(value=ThreadNumbers(path=path)):
+                show(Tuple(tuple(thread_number(c, path, axis) for axis in range(3))))
+            case Constant(value=held):
+                pieces[-1] += str(held)
+            case _:
+                number = c.scalar(c.number(value, "a number or text to print"))
+                shown.append(number.ir)
+                formats.append(_conversion(c, number, spec))
+                pieces.append("")
+
+    for k, value in enumerate(values):
+        pieces[-1] += space if k else ""
+        show(value)
+    pieces[-1] += tail
+    given: dict[str, Any] = {"formats": tuple(formats)} if any(formats) else {}
+    c.builder.emit("print", shown, (), pieces=tuple(pieces), **given)
+    return Constant(None)
+
+
+def _conversion(c: Compiler, number: Scalar, spec: str) -> str:
+    """Python's format of a number as C's printf writes it."""
+    if not spec:
+        return ""
+    floating = dtype_kind(number.dtype) in "fc"
+    if spec[-1].isalpha() and (spec[-1] in "eEfFgG") != floating:
+        c.fail(f"the format {spec!r} does not fit {describe(number)}")
+    return spec if spec[-1].isalpha() else spec + ("g" if floating else "d")
+
+
+def _operators() -> None:
+    names = {
+        "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div, "floordiv": ast.FloorDiv, "mod": ast.Mod,
+        "pow": ast.Pow, "lshift": ast.LShift, "rshift": ast.RShift, "and_": ast.BitAnd, "or_": ast.BitOr, "xor": ast.BitXor,
+    }  # fmt: skip
+    for name, kind in names.items():
+        TABLE[getattr(operator, name)] = lambda call, x, y, _kind=kind: binary(call.c, _kind, x, y)
+        TABLE[getattr(operator, "i" + name.rstrip("_"))] = lambda call, x, y, _kind=kind: binary(call.c, _kind, x, y)
+    comparisons = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}
+    for name, test in comparisons.items():
+        TABLE[getattr(operator, name)] = lambda call, x, y, _t=test: compare(call.frame, call.node, _t(), x, y)
+    for name, row in {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}.items():
+        TABLE[getattr(operator, name)] = lambda call, x, _row=row: elementwise(call, _row, x)
+    TABLE[operator.not_] = lambda call, x: negate(call.c, call.c.truth(x))
+    TABLE[operator.getitem] = lambda call, x, k: subscript(call.frame, call.node, x, k)
+
+
+_operators()
+
+
+# -- arrays --------------------------------------------------------------------------------------
+
+
+def _filled(value: Any) -> Handler:
+    def handler(call: Call, shape: Any, dtype: Any = None) -> Any:
+        c = call.c
+        made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
+        if value is not None:
+            arrays.assign_view(c, made, Constant(value))
+        return made
+
+    return handler
+
+
+@handles(np.dtype)
+def _np_dtype(call: Call, dtype: Any) -> Any:
+    held = dtype.value if isinstance(dtype, Constant) else None
+    return Constant(np.dtype(held.dtype if isinstance(held, ScalarType) else held))
+
+
+TABLE[np.zeros] = _filled(0)
+TABLE[np.ones] = _filled(1)
+TABLE[np.empty] = _filled(None)
+
+
+def _reductions() -> None:
+    for name in ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "amin", "amax"):
+        method = {"amin": "min", "amax": "max"}.get(name, name)
+        TABLE[getattr(np, name)] = lambda call, a, _m=method: methods.call_method(call, a, _m, [], {})
+    TABLE[np.dot] = lambda call, a, b: methods.call_method(call, a, "dot", [b], {})
+    TABLE[np.ravel] = lambda call, a: methods.call_method(call, a, "ravel", [], {})
+    TABLE[np.transpose] = lambda call, a: attribute(call.c, a, "T")
+    TABLE[np.size] = lambda call, a: attribute(call.c, a, "size")
+    TABLE[np.shape] = lambda call, a: attribute(call.c, a, "shape")
+    TABLE[np.ndim] = lambda call, a: attribute(call.c, a, "ndim")
+
+
+_reductions()
+
+
+# -- libraries and vectors -----------------------------------------------------------------------
+
+
+def call_library(call: Call, function: LibraryFunction, arguments: list[Any]) -> Any:
+    """A function of libdevice or of float16 and bfloat16."""
+    c = call.c
+    if len(arguments) != len(function.arguments):
+        c.fail(f"{function.name} takes {len(function.arguments)} arguments, but {len(arguments)} were given")
+    numbers = [c.number(a) for a in arguments]
+    brain = next((k for n in numbers if isinstance(k := c.kind(n), np.dtype) and is_bfloat16(k)), None)
+    if brain is not None and function.name.startswith("bf16."):
+        return _on_brains(call, function, numbers, brain)
+    values = [c.cast(n, d) for n, d in zip(numbers, function.arguments, strict=True)]
+    if function.symbol and c.target is not None and c.target.kind == "cuda":
+        return _external(c, function, values)
+    if isinstance(function.host, str):
+        found = c.apply(function.host, *values)
+    else:
+        found = c.call(call.frame, call.node, Constant(function.host), values, {})
+    items = found.items if isinstance(found, Tuple) else (found,)
+    made = tuple(c.cast(item, d) for item, d in zip(items, function.results, strict=True))
+    return made[0] if len(made) == 1 else Tuple(made)
+
+
+def _on_brains(call: Call, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
+    """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
+    c = call.c
+    bits = []
+    for number, dtype in zip(numbers, function.arguments, strict=True):
+        (kind,) = beside([brain, c.kind(number)])[1:]
+        same = dtype == np.uint16 and kind == brain
+        bits.append(methods.bit_cast(c, c.scalar(c.cast(number, brain)), dtype) if same else number)
+    found = call_library(call, function, bits)
+    return methods.bit_cast(c, c.scalar(found), brain) if function.results[0] == np.uint16 else found
+
+
+def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
+    operands = [c.ir(v, d) for v, d in zip(values, function.arguments, strict=True)]
+    written = function.results if function.by_pointer else function.results[1:]
+    with c.at_top():
+        places = [c.builder.local(d) for d in written]
+    given = [] if function.by_pointer else [function.results[0]]
+    results = list(c.builder.emit("external", [*operands, *places], given, symbol=function.symbol))
+    results += [c.builder.load(place, c.builder.constant(0)) for place in places]
+    made = tuple(Scalar(v) for v in results)
+    return made[0] if len(made) == 1 else Tuple(made)
+
+
+def make_vector(call: Call, maker: Any, arguments: list[Any]) -> Tuple:
+    """``float4(x, y, z, w)``, also of shorter vectors."""
+    c = call.c
+    parts: list[Any] = []
+    for argument in arguments:
+        parts.extend(argument.items if isinstance(argument, Tuple) else (argument,))
+    if len(parts) != maker.lanes:
+        c.fail(f"{maker.__name__} takes {maker.lanes} components, not {len(parts)}")
+    return Tuple(tuple(c.cast(p, maker.dtype) for p in parts), maker, ("x", "y", "z", "w")[: maker.lanes])

@@ -1,0 +1,210 @@
+"""Functions of parts of arrays: `weft.guvectorize`, a kernel with a thread for each element of the outer axes.
+
+In: a Python function of arrays and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: recorded inputs evaluated, one launch,
+new arrays (or those given). Always true: core axes come last; the others broadcast.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, convert
+from weft.dsl.functions.creation import empty
+from weft.dsl.functions.manipulation import broadcast_to, reshape
+from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.types import ArrayType, NoneType, Signature, as_signatures
+from weft.dsl.kernel.launch.dispatcher import Kernel, make_options
+
+Layout = tuple[tuple[str, ...], ...]
+
+
+def parse_layout(text: str) -> tuple[Layout, Layout]:
+    """The core axes of inputs and outputs. Raises KernelTypeError."""
+    group = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
+    if not re.fullmatch(rf"\s*{group}(\s*,\s*{group})*\s*->\s*({group}(\s*,\s*{group})*)?\s*", text):
+        raise KernelTypeError(f"a layout reads as '(m,n),(n)->(m)', not {text!r}")
+    sides = [
+        tuple(tuple(re.findall(r"\w+", part)) for part in re.findall(r"\(([^)]*)\)", side)) for side in text.split("->")
+    ]
+    unknown = {name for part in sides[1] for name in part} - {name for part in sides[0] for name in part}
+    if unknown:
+        raise KernelTypeError(f"layout {text!r}: the length of {sorted(unknown)[0]} is known from no input")
+    return sides[0], sides[1]
+
+
+class GeneralizedFunction:
+    """A function of core arrays applied over the other axes. Made by `weft.guvectorize`."""
+
+    def __init__(self, function: FunctionType, layout: str, signatures: Any = (), options: Any = None) -> None:
+        self.function = function.function if isinstance(function, DeviceFunction) else function
+        self.layout = layout
+        self.inputs, self.outputs = parse_layout(layout)
+        self.signatures = tuple(signatures)
+        self.__name__ = self.function.__name__
+        self.__doc__ = self.function.__doc__
+        count = self.function.__code__.co_argcount
+        if count != len(self.inputs) + len(self.outputs):
+            raise KernelTypeError(
+                f"{self.__name__} takes {count} arguments, but the layout {layout!r} has {len(self.inputs) + len(self.outputs)}"
+            )
+        for signature in self.signatures:
+            if signature.result is not None and not isinstance(signature.result, NoneType):
+                raise KernelTypeError(
+                    f"a guvectorized function returns nothing, but the signature {signature} says {signature.result}"
+                )
+        self.kernel = Kernel(_over_outer_axes(self.function), options=options or make_options({}))
+
+    def __repr__(self) -> str:
+        return f"<weft generalized function {self.__name__} {self.layout}>"
+
+    def __call__(self, *operands: Any, out: Any = None, stream: Any = 0, **ignored: Any) -> Any:
+        """Apply to arrays.
+
+        Parameters
+        ----------
+        *operands : array_like
+            The inputs, and the outputs too if they are to be written in place.
+        out : array or tuple of arrays, optional
+
+        Returns
+        -------
+        Array, or a tuple of them where the layout has several outputs
+        """
+        count = len(self.inputs)
+        given = operands[count:]
+        if len(operands) < count or len(operands) > count + len(self.outputs):
+            raise KernelTypeError(f"{self.__name__}() takes {count} inputs, but {len(operands)} arguments were given")
+        if out is not None and given:
+            raise ValueError(f"outputs of {self.__name__} are given behind the inputs and as out")
+        if out is not None:
+            given = out if isinstance(out, tuple) else (out,)
+        given = tuple(convert(t) if hasattr(t, "__cuda_array_interface__") else t for t in given)
+        arrays = [value if isinstance(value, Array) else convert(value) for value in operands[:count]]
+        dtypes_in, dtypes_out, signature = self._dtypes(arrays, given)
+        arrays = [a if d is None or a.dtype == d else a.astype(d) for a, d in zip(arrays, dtypes_in, strict=True)]
+        sizes, outer = self._sizes(arrays)
+        shapes = [outer + tuple(sizes[name] for name in core) for core in self.outputs]
+        results = [empty(shape, dtype) for shape, dtype in zip(shapes, dtypes_out, strict=True)]
+        for k, target in enumerate(given):
+            if tuple(target.shape) != shapes[k]:
+                raise ValueError(f"output {k} of {self.__name__} has shape {shapes[k]}, not {tuple(target.shape)}")
+            if "->" in self.layout and target is not None:
+                results[k] = target if isinstance(target, Array) else convert(target)
+        self._launch(arrays, results, outer, sizes, signature, stream)
+        for target, result in zip(given, results, strict=False):
+            if isinstance(target, np.ndarray):
+                np.copyto(target, result.numpy())
+        returned = [
+            t if isinstance(t, np.ndarray) else r
+            for t, r in zip([*given, *results[len(given) :]], results, strict=True)
+        ]
+        return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
+        """Dtypes of inputs and outputs, and the signature that they are from."""
+        count = len(arrays)
+        for signature in self.signatures:
+            dtypes = [
+                kind.dtype if isinstance(kind.dtype, np.dtype) else kind.dtype.dtype for kind in signature.arguments
+            ]
+            if all(np.can_cast(a.dtype, d, "same_kind") for a, d in zip(arrays, dtypes, strict=False)):
+                return dtypes[:count], dtypes[count:], signature
+        if self.signatures:
+            kinds = ", ".join(str(a.dtype) for a in arrays)
+            raise KernelTypeError(f"{self.__name__}: no signature takes ({kinds})")
+        if given:
+            return [None] * count, [t.dtype for t in given], None
+        common = np.result_type(*(a.dtype for a in arrays)) if arrays else np.dtype(float)
+        return [None] * count, [common] * len(self.outputs), None
+
+    def _sizes(self, arrays: list[Array]) -> tuple[dict[str, int], tuple[int, ...]]:
+        sizes: dict[str, int] = {}
+        outer: list[tuple[int, ...]] = []
+        for k, (array, core) in enumerate(zip(arrays, self.inputs, strict=True)):
+            if array.ndim < len(core):
+                raise ValueError(
+                    f"input {k} of {self.__name__} needs the core axes ({','.join(core)}), but it has shape {array.shape}"
+                )
+            split = array.ndim - len(core)
+            outer.append(array.shape[:split])
+            for name, length in zip(core, array.shape[split:], strict=True):
+                if sizes.setdefault(name, length) != length:
+                    raise ValueError(
+                        f"input {k} of {self.__name__}: axis {name} has length {length}, and {sizes[name]} elsewhere"
+                    )
+        return sizes, np.broadcast_shapes(*outer) if outer else ()
+
+    def _launch(
+        self,
+        arrays: list[Array],
+        results: list[Any],
+        outer: tuple[int, ...],
+        sizes: dict[str, int],
+        signature: Signature | None,
+        stream: Any,
+    ) -> None:
+        count = prod(outer)
+        if not count:
+            return
+        flat = []
+        for k, (array, core) in enumerate(zip(arrays, self.inputs, strict=True)):
+            lengths = tuple(sizes[name] for name in core)
+            # a number that the signature says is an array is one of one element
+            single = not core and signature is not None and isinstance(signature.arguments[k], ArrayType)
+            flat.append(reshape(broadcast_to(array, outer + lengths), (count, *(lengths or (1,) * single))))
+        # a result without core axes is an array of one element to the function
+        written = [
+            reshape(result, (count, *(tuple(sizes[name] for name in core) or (1,))))
+            for result, core in zip(results, self.outputs, strict=True)
+        ]
+        self.kernel.forall(count, stream=stream)(tuple(flat), tuple(written), count)
+        for result, seen in zip(results, written, strict=True):
+            if seen._storage is not result._storage:
+                result[...] = reshape(seen, result.shape)
+
+
+def _over_outer_axes(function: FunctionType) -> Any:
+    """The kernel: one call of the function for each place of the outer axes."""
+
+    def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)
+        if i < count:
+            function(*[part[i] for part in inputs], *[part[i] for part in outputs])
+
+    return over_outer_axes
+
+
+def guvectorize(function: Any = None, layout: Any = None, signature: Any = None, **options: Any) -> Any:
+    """Make a function of small arrays work on stacks of them: ``@weft.guvectorize([...], "(n),(n)->()")``.
+
+    Parameters
+    ----------
+    function : function, or signatures
+        The function takes its inputs, then its outputs, which it writes to; an output without core axes is an array of
+        one element. Or a list of signatures such as ``["void(float32[:], float32[:], float32[:])"]``.
+    layout : str
+        Core axes of inputs and outputs.
+    signature : str, optional
+        The layout under Numba's name.
+
+    Returns
+    -------
+    GeneralizedFunction
+    """
+    text = layout if isinstance(layout, str) else signature
+    if isinstance(function, str) and text is None:
+        function, text = None, function
+    if not isinstance(text, str):
+        raise KernelTypeError("guvectorize takes a layout such as '(n),(n)->()'")
+    chosen = make_options({k: v for k, v in options.items() if k not in ("target", "identity", "writable_args")})
+    if isinstance(function, (FunctionType, DeviceFunction)):
+        return GeneralizedFunction(function, text, (), chosen)  # type: ignore[arg-type]
+    found = () if function is None else as_signatures(function if isinstance(function, (list, str)) else list(function))
+    return lambda inner: GeneralizedFunction(inner, text, found, chosen)

@@ -1,0 +1,303 @@
+"""Cooperative groups: the objects that ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` give.
+
+In: nothing but the intrinsics. Out: plain bundles of numbers with methods, written in the kernel language itself, so
+that the same lines run as Python and compile. Always true: a thread's rank and a lane's bit count from the group's
+own start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.dsl.kernel.language.names import (
+    NAMES,
+    activemask,
+    all_sync,
+    any_sync,
+    ballot_sync,
+    blockDim,
+    blockIdx,
+    gridDim,
+    laneid,
+    lanemask_lt,
+    match_all_sync,
+    match_any_sync,
+    popc,
+    reduce_add_sync,
+    reduce_and_sync,
+    reduce_max_sync,
+    reduce_min_sync,
+    reduce_or_sync,
+    reduce_xor_sync,
+    shfl_down_sync,
+    shfl_sync,
+    shfl_up_sync,
+    shfl_xor_sync,
+    syncthreads,
+    syncwarp,
+    threadIdx,
+)
+
+# The barrier of the whole grid; kernels reach it as `cg.this_grid().sync()`.
+grid_sync = NAMES["cg.grid_sync"]
+
+TILE_SIZES = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class GridGroup:
+    """All threads of the grid."""
+
+    def sync(self) -> None:
+        """Wait for every thread of the grid. All blocks have to fit on the device at once."""
+        grid_sync()
+
+    def is_valid(self) -> bool:
+        """Whether the group can be waited for."""
+        return True
+
+    def size(self) -> int:
+        """Threads of the grid."""
+        return gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z
+
+    def thread_rank(self) -> int:
+        """The thread's number in the grid, block by block."""
+        thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
+        return thread + self.block_rank() * (blockDim.x * blockDim.y * blockDim.z)
+
+    def num_blocks(self) -> int:
+        """Blocks of the grid."""
+        return gridDim.x * gridDim.y * gridDim.z
+
+    def block_rank(self) -> int:
+        """The block's number in the grid, x fastest."""
+        return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadBlock:
+    """The threads of a block."""
+
+    def sync(self) -> None:
+        """Wait for every thread of the block."""
+        syncthreads()
+
+    def size(self) -> int:
+        """Threads of the block."""
+        return blockDim.x * blockDim.y * blockDim.z
+
+    def thread_rank(self) -> int:
+        """The thread's number in its block, x fastest."""
+        return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
+
+    def group_index(self) -> tuple[int, int, int]:
+        """The block's place in the grid."""
+        return blockIdx.x, blockIdx.y, blockIdx.z
+
+    def thread_index(self) -> tuple[int, int, int]:
+        """The thread's place in the block."""
+        return threadIdx.x, threadIdx.y, threadIdx.z
+
+    def dim_threads(self) -> tuple[int, int, int]:
+        """Threads of the block along each axis."""
+        return blockDim.x, blockDim.y, blockDim.z
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`width` neighbouring lanes of a warp, a power of two."""
+
+    width: int
+
+    def start(self) -> int:
+        """The lane that the tile starts at."""
+        return laneid & ~(self.width - 1)
+
+    def mask(self) -> int:
+        """The tile's lanes, as bits of the warp."""
+        return ((1 << self.width) - 1) << self.start()
+
+    def size(self) -> int:
+        """Threads of the tile."""
+        return self.width
+
+    def thread_rank(self) -> int:
+        """The thread's number in the tile."""
+        return laneid & (self.width - 1)
+
+    def meta_group_size(self) -> int:
+        """Tiles of this width in the block."""
+        return (blockDim.x * blockDim.y * blockDim.z + self.width - 1) // self.width
+
+    def meta_group_rank(self) -> int:
+        """The tile's number in the block."""
+        return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) // self.width
+
+    def sync(self) -> None:
+        """Wait for the lanes of the tile."""
+        syncwarp(self.mask())
+
+    def shfl(self, value: Any, rank: int) -> Any:
+        """`value` of the thread with this rank (modulo the size)."""
+        return shfl_sync(self.mask(), value, rank, self.width)
+
+    def shfl_up(self, value: Any, delta: int) -> Any:
+        """`value` of the thread `delta` below; my own where there is none."""
+        return shfl_up_sync(self.mask(), value, delta, self.width)
+
+    def shfl_down(self, value: Any, delta: int) -> Any:
+        """`value` of the thread `delta` above; my own where there is none."""
+        return shfl_down_sync(self.mask(), value, delta, self.width)
+
+    def shfl_xor(self, value: Any, mask: int) -> Any:
+        """`value` of the thread whose rank is mine ^ `mask`."""
+        return shfl_xor_sync(self.mask(), value, mask, self.width)
+
+    def any(self, predicate: Any) -> bool:
+        """Whether `predicate` is true in some thread of the tile."""
+        return any_sync(self.mask(), predicate)
+
+    def all(self, predicate: Any) -> bool:
+        """Whether `predicate` is true in every thread of the tile."""
+        return all_sync(self.mask(), predicate)
+
+    def ballot(self, predicate: Any) -> int:
+        """Bit k is set where `predicate` is true in the thread of rank k."""
+        return ballot_sync(self.mask(), predicate) >> self.start()
+
+    def match_any(self, value: Any) -> int:
+        """The ranks that have my `value`, as bits."""
+        return match_any_sync(self.mask(), value) >> self.start()
+
+    def match_all(self, value: Any) -> tuple[int, bool]:
+        """All ranks, as bits, and True where all have the same `value`; else 0 and False."""
+        found, same = match_all_sync(self.mask(), value)
+        return found >> self.start(), same
+
+    def reduce_add(self, value: Any) -> Any:
+        """The sum of `value` over the tile."""
+        return reduce_add_sync(self.mask(), value)
+
+    def reduce_min(self, value: Any) -> Any:
+        """The least `value` of the tile."""
+        return reduce_min_sync(self.mask(), value)
+
+    def reduce_max(self, value: Any) -> Any:
+        """The greatest `value` of the tile."""
+        return reduce_max_sync(self.mask(), value)
+
+    def reduce_and(self, value: Any) -> Any:
+        """`value` of the tile's threads, folded with &."""
+        return reduce_and_sync(self.mask(), value)
+
+    def reduce_or(self, value: Any) -> Any:
+        """`value` of the tile's threads, folded with |."""
+        return reduce_or_sync(self.mask(), value)
+
+    def reduce_xor(self, value: Any) -> Any:
+        """`value` of the tile's threads, folded with ^."""
+        return reduce_xor_sync(self.mask(), value)
+
+
+@dataclass(frozen=True, slots=True)
+class CoalescedGroup:
+    """The lanes of a warp that ran together where the group was made: `members`, as bits."""
+
+    members: int
+
+    def size(self) -> int:
+        """Threads of the group."""
+        return popc(self.members)
+
+    def thread_rank(self) -> int:
+        """The thread's number in the group."""
+        return popc(self.members & lanemask_lt())
+
+    def lane(self, rank: int) -> int:
+        """The lane of the thread with this rank."""
+        rest = self.members
+        place = 0
+        left = rank
+        while place < 31 and (rest & 1 == 0 or left > 0):
+            left -= int(rest & 1)
+            rest >>= 1
+            place += 1
+        return place
+
+    def sync(self) -> None:
+        """Wait for the lanes of the group."""
+        syncwarp(self.members)
+
+    def shfl(self, value: Any, rank: int) -> Any:
+        """`value` of the thread with this rank."""
+        return shfl_sync(self.members, value, self.lane(rank))
+
+    def any(self, predicate: Any) -> bool:
+        """Whether `predicate` is true in some thread of the group."""
+        return any_sync(self.members, predicate)
+
+    def all(self, predicate: Any) -> bool:
+        """Whether `predicate` is true in every thread of the group."""
+        return all_sync(self.members, predicate)
+
+    def reduce_add(self, value: Any) -> Any:
+        """The sum of `value` over the group."""
+        return reduce_add_sync(self.members, value)
+
+    def reduce_min(self, value: Any) -> Any:
+        """The least `value` of the group."""
+        return reduce_min_sync(self.members, value)
+
+    def reduce_max(self, value: Any) -> Any:
+        """The greatest `value` of the group."""
+        return reduce_max_sync(self.members, value)
+
+
+def this_grid() -> GridGroup:
+    """The group of all threads of the grid."""
+    return GridGroup()
+
+
+def this_thread_block() -> ThreadBlock:
+    """The group of the block's threads."""
+    return ThreadBlock()
+
+
+def coalesced_threads() -> CoalescedGroup:
+    """The group of the lanes that run together here."""
+    return CoalescedGroup(activemask())
+
+
+def tiled_partition(group: Any, size: int) -> Tile:
+    """The tile of `size` lanes that the thread is in.
+
+    Parameters
+    ----------
+    group : ThreadBlock or Tile
+    size : int
+        1, 2, 4, 8, 16 or 32; no wider than `group`, where that is a tile.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For any other group, any other size.
+    """
+    if not isinstance(group, (ThreadBlock, Tile)):
+        raise TypeError(f"cg.tiled_partition divides a block or a tile, not {type(group).__name__}")
+    if size not in TILE_SIZES:
+        raise ValueError(f"a tile has 1, 2, 4, 8, 16 or 32 lanes, not {size}")
+    if isinstance(group, Tile) and size > group.width:
+        raise ValueError(f"a tile of {size} lanes is wider than the one of {group.width} that it divides")
+    return Tile(size)
+
+
+# path -> the function, in the kernel language, that makes the group
+MAKERS: dict[str, Callable[..., Any]] = {
+    "cg.this_grid": this_grid,
+    "cg.this_thread_block": this_thread_block,
+    "cg.this_block": this_thread_block,
+    "cg.tiled_partition": tiled_partition,
+    "cg.coalesced_threads": coalesced_threads,
+}

@@ -1,0 +1,564 @@
+"""The CUDA model inside kernels: one handler a path of `names.TABLE`.
+
+In: a call and its arguments by parameter name. Out: a value. Masks and lanes are uint32; counters and positions are Python
+ints that are not negative.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Pointer, Value, dtype_kind
+from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, place_array, truth_value
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.names import Intrinsic, activemask
+from weft.dsl.kernel.language.values import BOOL, INT, Array, Constant, Extent, Scalar, Tuple, describe
+from weft.dsl.kernel.library import groups
+from weft.dsl.kernel.library.functions import call_library
+from weft.dsl.kernel.library.library_functions import BF16, FP16
+from weft.dsl.kernel.sanitizer.watch import Kind
+
+UINT32 = np.dtype(np.uint32)
+INT32 = np.dtype(np.int32)
+Handler = Callable[..., Any]
+_TABLE: dict[str, Handler] = {}
+
+
+def call_intrinsic(call: Call, intrinsic: Intrinsic, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """Compile a call of a name of the CUDA model."""
+    c = call.c
+    path = intrinsic.path
+    if path.startswith(("fp16.", "bf16.")):
+        space, _, name = path.partition(".")
+        return call_library(call, (FP16 if space == "fp16" else BF16)[name], arguments)
+    if c.watch is not None:
+        c.place = call.frame.place(call.node)
+    handler = _TABLE.get(path)
+    if handler is None:
+        c.fail(f"cuda.{path} is not part of the kernel language yet")
+    try:
+        bound = intrinsic.bind(tuple(arguments), keywords)
+    except TypeError as error:
+        c.fail(str(error))
+    return handler(call, **bound)
+
+
+def handles(*paths: str) -> Callable[[Handler], Handler]:
+    """Register the handler of paths."""
+
+    def register(handler: Handler) -> Handler:
+        for path in paths:
+            _TABLE[path] = handler
+        return handler
+
+    return register
+
+
+# -- where a thread stands -------------------------------------------------------------------------
+
+
+def _place(c: Compiler, axis: int) -> Scalar:
+    b = c.builder
+    numbers = [
+        b.emit(word, (), (c.index_dtype,), axis=axis)[0] for word in ("block_index", "block_size", "thread_index")
+    ]
+    found = b.op("add", b.op("multiply", numbers[0], numbers[1]), numbers[2])
+    return Scalar(b.cast(found, INT), True, True)
+
+
+def _extent(c: Compiler, axis: int) -> Scalar:
+    b = c.builder
+    (blocks,) = b.emit("grid_size", (), (c.index_dtype,), axis=axis)
+    (threads,) = b.emit("block_size", (), (c.index_dtype,), axis=axis)
+    return Scalar(b.cast(b.op("multiply", blocks, threads), INT), True, True)
+
+
+@handles("grid")
+def _grid(call: Call, ndim: Any) -> Any:
+    return _each_axis(call, ndim, _place)
+
+
+@handles("gridsize")
+def _gridsize(call: Call, ndim: Any) -> Any:
+    return _each_axis(call, ndim, _extent)
+
+
+def _each_axis(call: Call, ndim: Any, make: Callable[[Compiler, int], Scalar]) -> Any:
+    known = arrays.known_shape(ndim)
+    if known is None or known[0] not in (1, 2, 3):
+        call.c.fail(f"the number of axes is 1, 2 or 3, known when compiling, not {describe(ndim)}")
+    parts = tuple(make(call.c, axis) for axis in range(known[0]))
+    return parts[0] if len(parts) == 1 else Tuple(parts)
+
+
+def lane(c: Compiler) -> Scalar:
+    """The thread's number in its warp."""
+    (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
+    return Scalar(c.builder.cast(found, INT), True, True)
+
+
+@handles("lanemask_lt")
+def _lanemask(call: Call) -> Any:
+    c = call.c
+    bit = c.apply("left_shift", Constant(np.uint32(1)), lane(c))
+    return c.apply("subtract", bit, Constant(1))
+
+
+# -- barriers, fences --------------------------------------------------------------------------------
+
+
+@handles("syncthreads")
+def _syncthreads(call: Call) -> Any:
+    call.c.builder.emit("barrier")
+    return Constant(None)
+
+
+def _barrier_vote(kind: str) -> Handler:
+    def handler(call: Call, predicate: Any) -> Any:
+        c = call.c
+        (found,) = c.builder.emit("barrier_vote", (truth_value(c, predicate),), (INT32,), kind=kind)
+        return Scalar(c.builder.cast(found, INT), True, True)
+
+    return handler
+
+
+for _kind in ("count", "and", "or"):
+    _TABLE[f"syncthreads_{_kind}"] = _barrier_vote(_kind)
+
+
+@handles("syncwarp")
+def _syncwarp(call: Call, mask: Any) -> Any:
+    call.c.builder.emit("warp_barrier", (bits(call.c, mask),))
+    return Constant(None)
+
+
+for _path, _scope in {"threadfence": "device", "threadfence_block": "block", "threadfence_system": "system"}.items():
+
+    def _fence(call: Call, _scope: str = _scope) -> Any:
+        call.c.builder.emit("fence", scope=_scope)
+        return Constant(None)
+
+    _TABLE[_path] = _fence
+
+
+@handles("cg.grid_sync")
+def _grid_sync(call: Call) -> Any:
+    call.c.builder.emit("grid_barrier")
+    return Constant(None)
+
+
+# -- memory ------------------------------------------------------------------------------------------
+
+
+@handles("shared.array")
+def _shared(call: Call, shape: Any = None, dtype: Any = None, alignment: Any = None) -> Any:
+    c = call.c
+    if shape is None or dtype is None:
+        c.fail("cuda.shared.array takes a shape and a dtype")
+    known = arrays.known_shape(shape)
+    if known is None and c.block is None:
+        raise NeedsLaunch(call.frame.place(call.node))
+    if known is None:
+        c.fail(
+            "the shape of cuda.shared.array has to be known when the kernel is compiled, from constants or the launch's "
+            "blockDim: for one known at the launch only use shared.array(0, dtype) or shared.dynamic, and give the bytes "
+            "in the launch's brackets"
+        )
+    kind = dtype_of(c, dtype)
+    if known == (0,):
+        return _dynamic_array(c, (_dynamic_length(c, kind),), kind, 0)
+    if any(n < 0 for n in known):
+        c.fail(f"the shape of cuda.shared.array cannot be negative: {known}")
+    return place_array(c, "shared", known, kind, "the shared array")
+
+
+class NeedsLaunch(Exception):
+    """A shape depends on the launch: compile for its block size."""
+
+
+def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
+    place = c.hide_scalar("dynamic_bytes")
+    return c.builder.op("floor_divide", place, c.builder.constant(dtype.itemsize))
+
+
+def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offset: Extent) -> Array:
+    with c.at_top():
+        (pointer,) = c.builder.emit("dynamic_shared", (), (Pointer(np.dtype(np.uint8), "shared"),))
+    if not (isinstance(offset, int) and offset == 0):
+        pointer = c.builder.offset(pointer, extents.extent_ir(c, offset))
+    if dtype.names is None and dtype != np.uint8:
+        pointer = c.builder.reinterpret(pointer, dtype)
+    return Array(
+        pointer,
+        dtype,
+        shape,
+        extents.contiguous(c, shape, arrays.unit(dtype)),
+        "shared",
+        True,
+        "the dynamic shared array",
+        True,
+    )
+
+
+@handles("shared.dynamic")
+def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = 0) -> Any:
+    c = call.c
+    items = shape.items if isinstance(shape, Tuple) else (shape,)
+    extents = tuple(int(i.value) if isinstance(i, Constant) else c.index(i, "a length") for i in items)
+    offset = Constant(offset) if isinstance(offset, int) else offset
+    start = int(offset.value) if isinstance(offset, Constant) else c.index(offset, "an offset")
+    made = _dynamic_array(c, extents, dtype_of(c, dtype), start)
+    if c.watch is not None:
+        c.watch.fits(made, c.hide_scalar("dynamic_bytes"), start)
+    return made
+
+
+@handles("local.array")
+def _local(call: Call, shape: Any, dtype: Any, alignment: Any = None) -> Any:
+    if arrays.known_shape(shape) is None and call.c.block is None:
+        raise NeedsLaunch(call.frame.place(call.node))
+    return local_array(call.c, shape, dtype, "cuda.local.array")
+
+
+@handles("const.array_like")
+def _const(call: Call, ary: Any) -> Any:
+    if isinstance(ary, Array) and ary.space == "constant":
+        return ary
+    call.c.fail("cuda.const.array_like takes a NumPy array that stands outside the kernel")
+
+
+# -- warps -------------------------------------------------------------------------------------------
+
+
+def bits(c: Compiler, value: Any) -> Value:
+    """A mask: 32 bits, also of -1."""
+    if not isinstance(value, (Constant, Scalar)):
+        value = Constant(value)
+    if isinstance(value, Constant):
+        return c.builder.constant(np.uint32(int(value.value) & 0xFFFFFFFF), UINT32)
+    return c.ir(value, UINT32)
+
+
+def _shuffle(mode: str, third: str) -> Handler:
+    def handler(call: Call, mask: Any, value: Any, width: Any, **last: Any) -> Any:
+        c = call.c
+        known = arrays.known_shape(width if isinstance(width, Constant) else Constant(width))
+        if known is None or known[0] not in (1, 2, 4, 8, 16, 32):
+            c.fail("the width of a shuffle is 1, 2, 4, 8, 16 or 32, known when compiling")
+        number = c.scalar(value)
+        operands = (bits(c, mask), number.ir, c.ir(last[third], INT32))
+        (found,) = c.builder.emit("shuffle", operands, (number.dtype,), mode=mode, width=known[0])
+        return Scalar(found, number.weak, number.natural)
+
+    return handler
+
+
+_TABLE["shfl_sync"] = _shuffle("idx", "src_lane")
+_TABLE["shfl_up_sync"] = _shuffle("up", "delta")
+_TABLE["shfl_down_sync"] = _shuffle("down", "delta")
+_TABLE["shfl_xor_sync"] = _shuffle("xor", "lane_mask")
+
+
+def _vote(kind: str) -> Handler:
+    def handler(call: Call, mask: Any, predicate: Any) -> Any:
+        c = call.c
+        result = UINT32 if kind == "ballot" else BOOL
+        (found,) = c.builder.emit("vote", (bits(c, mask), truth_value(c, predicate)), (result,), kind=kind)
+        return Scalar(found, kind != "ballot")
+
+    return handler
+
+
+for _kind in ("all", "any", "eq", "ballot"):
+    _TABLE[f"{_kind}_sync"] = _vote(_kind)
+
+
+@handles("match_any_sync")
+def _match_any(call: Call, mask: Any, value: Any) -> Any:
+    c = call.c
+    return Scalar(c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32,), kind="any")[0])
+
+
+@handles("match_all_sync")
+def _match_all(call: Call, mask: Any, value: Any) -> Any:
+    c = call.c
+    found, same = c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32, BOOL), kind="all")
+    return Tuple((Scalar(found), Scalar(same, True)))
+
+
+@handles("activemask")
+def _activemask(call: Call) -> Any:
+    return Scalar(call.c.builder.emit("active_mask", (), (UINT32,))[0])
+
+
+def _warp_reduce(kind: str) -> Handler:
+    def handler(call: Call, mask: Any, value: Any) -> Any:
+        c = call.c
+        number = c.scalar(value)
+        sort = dtype_kind(number.dtype)
+        if sort not in "iuf" or (sort == "f" and kind.startswith("bitwise")):
+            c.fail(f"{kind} across a warp cannot be computed of {describe(number)}")
+        (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
+        return Scalar(found, number.weak)
+
+    return handler
+
+
+for _name, _kind in {
+    "add": "add",
+    "min": "minimum",
+    "max": "maximum",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}.items():
+    _TABLE[f"reduce_{_name}_sync"] = _warp_reduce(_kind)
+
+
+# -- atomics -----------------------------------------------------------------------------------------
+
+# Which dtype kinds and sizes each takes.
+_ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "add": ("add", "iuf", (2, 4, 8)),
+    "sub": ("subtract", "iuf", (2, 4, 8)),
+    "min": ("minimum", "iuf", (4, 8)),
+    "max": ("maximum", "iuf", (4, 8)),
+    "nanmin": ("fmin", "iuf", (4, 8)),
+    "nanmax": ("fmax", "iuf", (4, 8)),
+    "and_": ("bitwise_and", "iu", (4, 8)),
+    "or_": ("bitwise_or", "iu", (4, 8)),
+    "xor": ("bitwise_xor", "iu", (4, 8)),
+    "exch": ("exchange", "iuf", (4, 8)),
+    "inc": ("increment", "u", (4, 8)),
+    "dec": ("decrement", "u", (4, 8)),
+}
+
+
+def _element(call: Call, name: str, ary: Any, idx: Any, reads: bool = False) -> Array:
+    """The one element that an atomic works on."""
+    c = call.c
+    if not isinstance(ary, Array):
+        c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")
+    view = arrays.view_of(c, ary, idx)
+    if view.ndim:
+        c.fail(f"cuda.atomic.{name} needs an index for each of the {ary.ndim} axes")
+    if not reads:
+        if not view.writable or view.space == "constant":
+            c.fail(f"{view.label or 'the array'} is read-only here")
+        c.written.add(view.origin)
+    if c.watch is not None:
+        c.watch.access(view, Kind.ATOMIC, compares=name == "cas")
+    return view
+
+
+def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tuple[int, ...]) -> None:
+    good = dtype.kind in kinds and dtype.itemsize in sizes
+    if dtype.itemsize == 2 and dtype.kind != "f":
+        good = False
+    if not good:
+        words = {"i": "integers", "u": "unsigned integers", "f": "floats"}
+        takes = ", ".join(words[k] for k in kinds)
+        c.fail(f"cuda.atomic.{name} takes {takes} of {' or '.join(str(8 * s) for s in sizes)} bits, not {dtype}")
+
+
+def _atomic(name: str) -> Handler:
+    kind, kinds, sizes = _ATOMICS[name]
+
+    def handler(call: Call, ary: Any, idx: Any, val: Any) -> Any:
+        c = call.c
+        view = _element(call, name, ary, idx)
+        _check_atomic(c, name, view.dtype, kinds, sizes)
+        value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps
+        row = kind
+        if view.dtype.kind != "f" and row in ("fmin", "fmax"):
+            row = {"fmin": "minimum", "fmax": "maximum"}[row]
+        if name in ("min", "max") and view.dtype.kind == "f":
+            # a NaN is neither less nor greater: it changes nothing
+            neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
+            value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
+        (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
+        return Scalar(old)
+
+    return handler
+
+
+for _name in _ATOMICS:
+    _TABLE[f"atomic.{_name}"] = _atomic(_name)
+
+
+@handles("atomic.load")
+def _atomic_load(call: Call, ary: Any, idx: Any) -> Any:
+    view = _element(call, "load", ary, idx, reads=True)
+    _check_atomic(call.c, "load", view.dtype, "iuf", (4, 8))
+    return Scalar(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
+
+
+@handles("atomic.cas")
+def _cas(call: Call, ary: Any, idx: Any, old: Any, val: Any) -> Any:
+    c = call.c
+    view = _element(call, "cas", ary, idx)
+    _check_atomic(c, "cas", view.dtype, "iuf", (4, 8))
+    operands = (view.pointer, c.builder.constant(0), c.ir(old, view.dtype), c.ir(val, view.dtype))
+    return Scalar(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
+
+
+@handles("atomic.compare_and_swap")
+def _compare_and_swap(call: Call, ary: Any, old: Any, val: Any) -> Any:
+    place = Tuple((Constant(0),) * ary.ndim) if isinstance(ary, Array) else Constant(0)
+    return _cas(call, ary, place, old, val)
+
+
+# -- bits, numbers, time -------------------------------------------------------------------------------
+
+
+@handles("popc")
+def _popc(call: Call, x: Any) -> Any:
+    number = _integer(call, "popc", x)  # the row counts the bits of the absolute value, as NumPy does
+    unsigned = call.c.cast(number, np.dtype(f"u{number.dtype.itemsize}"))
+    return call.c.cast(call.c.apply("bitwise_count", unsigned), INT, weak=True)
+
+
+def _integer(call: Call, name: str, x: Any) -> Scalar:
+    number = call.c.scalar(x)
+    if number.dtype.kind not in "biu":
+        call.c.fail(f"cuda.{name} takes an integer, not {describe(number)}")
+    if number.dtype.itemsize < 4:
+        return call.c.scalar(call.c.cast(number, UINT32 if number.dtype.kind != "i" else INT32))
+    return Scalar(number.ir)  # Python's own have 64 bits here
+
+
+def _counted(row: str) -> Handler:
+    def handler(call: Call, x: Any) -> Any:
+        return call.c.cast(call.c.apply(row, _integer(call, row, x)), INT, weak=True)
+
+    return handler
+
+
+_TABLE["clz"] = _counted("clz")
+_TABLE["ffs"] = _counted("ffs")
+
+
+@handles("brev")
+def _brev(call: Call, x: Any) -> Any:
+    return call.c.apply("brev", _integer(call, "brev", x))
+
+
+@handles("fma")
+def _fma(call: Call, a: Any, b: Any, c: Any) -> Any:
+    return elementwise(call, "fma", a, b, c)
+
+
+@handles("cbrt")
+def _cbrt(call: Call, a: Any) -> Any:
+    return elementwise(call, "cbrt", a)
+
+
+@handles("rsqrt")
+def _rsqrt(call: Call, a: Any) -> Any:
+    return elementwise(call, "rsqrt", a)
+
+
+@handles("selp")
+def _selp(call: Call, a: Any, b: Any, c: Any) -> Any:
+    return elementwise(call, "where", Scalar(truth_value(call.c, a), True), b, c)
+
+
+@handles("nanosleep")
+def _nanosleep(call: Call, ns: Any) -> Any:
+    call.c.builder.emit("sleep", (call.c.ir(ns, UINT32),))
+    return Constant(None)
+
+
+@handles("clock", "clock64")
+def _clock(call: Call) -> Any:
+    return Scalar(call.c.builder.emit("clock", (), (INT,))[0], True)
+
+
+# -- loads, stores, PTX --------------------------------------------------------------------------------
+
+
+def _hinted_load(hint: str) -> Handler:
+    def handler(call: Call, array: Any, i: Any) -> Any:
+        view = _viewed(call, array, i)
+        return arrays.element(call.c, view, hint=hint)
+
+    return handler
+
+
+def _hinted_store(hint: str) -> Handler:
+    def handler(call: Call, array: Any, i: Any, value: Any) -> Any:
+        arrays.assign_view(call.c, _viewed(call, array, i), value, hint=hint)
+        return Constant(None)
+
+    return handler
+
+
+def _viewed(call: Call, array: Any, i: Any) -> Array:
+    if not isinstance(array, Array):
+        call.c.fail(f"an array is needed here, not {describe(array)}")
+    view = arrays.view_of(call.c, array, i)
+    if view.ndim or view.dtype.kind == "c":
+        call.c.fail("one element that is a real number is needed here")
+    return view
+
+
+for _hint in ("ca", "cg", "cs", "lu", "cv"):
+    _TABLE[f"ld{_hint}"] = _hinted_load(_hint)
+for _hint in ("cg", "cs", "wb", "wt"):
+    _TABLE[f"st{_hint}"] = _hinted_store(_hint)
+
+_REGISTERS = {"h": np.uint16, "r": np.uint32, "l": np.uint64, "f": np.float32, "d": np.float64}
+
+
+@handles("inline_ptx")
+def _inline_ptx(call: Call, template: Any, constraints: Any, values: Any = ()) -> Any:
+    c = call.c
+    if not (isinstance(template, Constant) and isinstance(constraints, Constant)):
+        c.fail("the template and the constraints of inline_ptx are texts known when compiling")
+    parts = [p.strip() for p in constraints.value.split(",")]
+    written = [p for p in parts if p.startswith("=")]
+    if any(not re.fullmatch(r"=?[hrlfd]|~\{\w+\}", p) for p in parts):
+        c.fail(f"constraints are h, r, l, f and d, with = for results, not {constraints.value!r}")
+    read = [p for p in parts if not p.startswith(("=", "~"))]
+    if len(read) != len(values):
+        c.fail(f"the constraints name {len(read)} operands, but {len(values)} are given")
+    operands = []
+    for part, value in zip(read, values, strict=True):
+        number = c.scalar(value)
+        wanted = np.dtype(_REGISTERS[part])
+        same = number.dtype.kind in "biu" and wanted.kind == "u"
+        operands.append(c.ir(number, wanted) if not same else c.ir(c.cast(number, wanted), wanted))
+    kinds = [np.dtype(_REGISTERS[p[1:]]) for p in written]
+    found = c.builder.emit("assembly", operands, kinds, template=template.value, constraints=constraints.value)
+    made = tuple(Scalar(v) for v in found)
+    return Constant(None) if not made else made[0] if len(made) == 1 else Tuple(made)
+
+
+# -- groups --------------------------------------------------------------------------------------------
+
+
+def _group(make: Any) -> Handler:
+    def handler(call: Call, **arguments: Any) -> Any:
+        return call.c.call(call.frame, call.node, Constant(make), list(arguments.values()), {})
+
+    return handler
+
+
+def _coalesced() -> groups.CoalescedGroup:
+    return groups.CoalescedGroup(activemask())
+
+
+for _path, _maker in {
+    "cg.this_grid": groups.GridGroup,
+    "cg.this_thread_block": groups.ThreadBlock,
+    "cg.this_block": groups.ThreadBlock,
+    "cg.tiled_partition": groups.tiled_partition,
+    "cg.coalesced_threads": _coalesced,
+}.items():
+    _TABLE[_path] = _group(_maker)

@@ -1,0 +1,163 @@
+"""Functions that kernels find in libraries: what they take and give, and what computes them on each target.
+
+In: a row of a table (libdevice's, float16's, bfloat16's). Out: an object that is called on numbers as plain Python and
+that the compiler lowers. Always true: the host form is a row of the op table or a function in the kernel language
+that takes and gives the declared dtypes; with a symbol, a GPU calls libdevice's function instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op, is_bfloat16
+from weft.dsl.kernel.library import half_floats
+from weft.dsl.kernel.python_mode.conversion import convert, fused_multiply_add
+from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen
+
+
+class LibraryFunction:
+    """One function of a library.
+
+    Called on numbers it works as plain Python: arguments are converted as a kernel converts them, results are NumPy
+    scalars.
+
+    Parameters
+    ----------
+    name : str
+    signature : str
+        NumPy's type characters, ``"dd->d"``; several results after the arrow make a tuple.
+    host : str or function
+        What computes it where no libdevice is: the name of a row of the op table, or a function in the kernel language.
+    symbol : str
+        libdevice's name, or empty. Results after the first are written through pointers that follow the arguments;
+        with `by_pointer` the first one too.
+    by_pointer : bool
+    doc : str
+        What it computes, with the bound on the host form's error where that is not exact.
+    python : callable
+        What plain Python runs, where `host` does not serve.
+    """
+
+    __slots__ = ("arguments", "by_pointer", "doc", "host", "name", "python", "results", "symbol")
+
+    def __init__(
+        self,
+        name: str,
+        signature: str,
+        host: str | Callable[..., Any],
+        symbol: str = "",
+        *,
+        by_pointer: bool = False,
+        doc: str = "",
+        python: Callable[..., Any] | None = None,
+    ) -> None:
+        taken, given = signature.split("->")
+        self.name = name
+        # by name, since a type character may stand for another dtype of the same size
+        self.arguments = tuple(np.dtype(np.dtype(c).name) for c in taken)
+        self.results = tuple(np.dtype(np.dtype(c).name) for c in given)
+        self.host = host
+        self.symbol = symbol
+        self.by_pointer = by_pointer
+        self.doc = doc
+        self.python = python or (host if callable(host) else _row_in_python(host))
+
+    def __call__(self, *values: Any) -> Any:
+        """The result for numbers, as plain Python."""
+        if len(values) != len(self.arguments):
+            kinds = ", ".join(d.name for d in self.arguments)
+            raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
+        if self.name.startswith("bf16.") and any(isinstance(seen(v), Brain) for v in values):
+            return self._on_brains(beside_brains(values))
+        with np.errstate(all="ignore"):
+            found = self.python(*(convert(v, d) for v, d in zip(values, self.arguments, strict=True)))
+            items = found if isinstance(found, tuple) else (found,)
+            made = tuple(convert(v, d) for v, d in zip(items, self.results, strict=True))
+        return made if len(made) > 1 else made[0]
+
+    def _on_brains(self, values: tuple[Any, ...]) -> Any:
+        """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
+        brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
+        bits = (
+            v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
+            for v, d in zip(values, self.arguments, strict=True)
+        )
+        found = self(*bits)
+        return seen(found.view(brain)) if self.results[0] == np.uint16 else found
+
+    def __repr__(self) -> str:
+        taken = ", ".join(d.name for d in self.arguments)
+        given = ", ".join(d.name for d in self.results)
+        return f"<library function {self.name}({taken}) -> {given}>"
+
+
+def _row_in_python(name: str) -> Callable[..., Any]:
+    """A row of the op table on NumPy scalars."""
+    row = find_op(name)
+    found = getattr(np, row.ufunc) if row.ufunc else row.reference
+    assert found is not None
+    return found
+
+
+def _table(rows: dict[str, tuple[str, str | Callable[..., Any]]], space: str) -> dict[str, LibraryFunction]:
+    return {name: LibraryFunction(f"{space}.{name}", signature, host) for name, (signature, host) in rows.items()}
+
+
+# One rounding, on every target and in plain Python.
+fma = LibraryFunction("fma", "ddd->d", "fma", "__nv_fma", doc="x * y + z, rounded once.", python=fused_multiply_add)
+fmaf = LibraryFunction("fmaf", "fff->f", "fma", "__nv_fmaf", doc="x * y + z, rounded once.", python=fused_multiply_add)
+
+# float16: arithmetic is float32's, rounded to float16, which is the correctly rounded result for + - * / and sqrt.
+FP16: dict[str, LibraryFunction] = _table(
+    {
+        "hadd": ("ee->e", "add"),
+        "hsub": ("ee->e", "subtract"),
+        "hmul": ("ee->e", "multiply"),
+        "hdiv": ("ee->e", "divide"),
+        "hfma": ("eee->e", half_floats.fused_half),
+        "hneg": ("e->e", "negative"),
+        "habs": ("e->e", "absolute"),
+        "hsin": ("e->e", "sin"),
+        "hcos": ("e->e", "cos"),
+        "htanh": ("e->e", "tanh"),
+        "htanh_approx": ("e->e", "tanh"),
+        "hlog": ("e->e", "log"),
+        "hlog2": ("e->e", "log2"),
+        "hlog10": ("e->e", "log10"),
+        "hexp": ("e->e", "exp"),
+        "hexp2": ("e->e", "exp2"),
+        "hexp10": ("e->e", half_floats.half_exp10),
+        "hfloor": ("e->e", "floor"),
+        "hceil": ("e->e", "ceil"),
+        "hrint": ("e->e", "rint"),
+        "htrunc": ("e->e", "trunc"),
+        "hsqrt": ("e->e", "sqrt"),
+        "hrsqrt": ("e->e", half_floats.half_rsqrt),
+        "hrcp": ("e->e", "reciprocal"),
+        "heq": ("ee->?", "equal"),
+        "hne": ("ee->?", half_floats.half_ordered_not_equal),
+        "hgt": ("ee->?", "greater"),
+        "hge": ("ee->?", "greater_equal"),
+        "hlt": ("ee->?", "less"),
+        "hle": ("ee->?", "less_equal"),
+        "hmax": ("ee->e", "fmax"),
+        "hmin": ("ee->e", "fmin"),
+        "hisnan": ("e->?", "isnan"),
+    },
+    "fp16",
+)
+
+# bfloat16 is held in its 16 bits as uint16: the upper half of a float32.
+BF16: dict[str, LibraryFunction] = _table(
+    {name: (signature.replace("e", "H"), half_floats.BRAIN[name]) for name, signature in half_floats.SIGNATURES.items()}
+    | {
+        "bfloat162float": ("H->f", half_floats.brain_to_float),
+        "float2bfloat16": ("f->H", half_floats.float_to_brain),
+        "float2bfloat16_rn": ("f->H", half_floats.float_to_brain),
+        "double2bfloat16": ("d->H", half_floats.double_to_brain),
+    },
+    "bf16",
+)

@@ -1,0 +1,430 @@
+"""Functions of numbers inside kernels: Python's own, modules math and cmath, and NumPy's that are no rows."""
+
+from __future__ import annotations
+
+import ast
+import cmath
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, find_op
+from weft.dsl.kernel.language import methods
+from weft.dsl.kernel.language.compiler import Compiler, Restart
+from weft.dsl.kernel.language.expressions import unpack
+from weft.dsl.kernel.language.generators import each_item
+from weft.dsl.kernel.language.handlers import TABLE, Handler, elementwise, handles
+from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.known import compute
+from weft.dsl.kernel.language.members import attribute
+from weft.dsl.kernel.language.operators import binary
+from weft.dsl.kernel.language.values import INT, Array, Constant, Generator, Scalar, Tuple
+
+
+def _rows(module: Any, names: dict[str, str]) -> None:
+    for name, row in names.items():
+        function = getattr(module, name, None)
+        if function is not None:
+            TABLE[function] = lambda call, *operands, _row=row: _floating(call, _row, operands)
+
+
+def _floating(call: Call, row: str, operands: tuple[Any, ...]) -> Any:
+    """A function of module math: constants are folded by Python where it can."""
+    c = call.c
+    arity = len(operands)
+    if arity != find_op(row).arity:
+        c.fail(f"{row}() takes {find_op(row).arity} arguments, but {arity} were given")
+    return elementwise(call, row, *operands)
+
+
+_MATH = {
+    name: name
+    for name in (
+        "sqrt exp exp2 expm1 log2 log10 log1p sin cos tan sinh cosh tanh fmod hypot copysign erf erfc gamma lgamma "
+        "isnan isinf isfinite fabs gcd lcm ldexp nextafter cbrt fma"
+    ).split()
+}
+_MATH |= {"pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh"}
+_MATH |= {"asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad"}
+_rows(math, _MATH)
+_CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split()
+_rows(cmath, {name: name for name in _CMATH} | {k: v for k, v in _MATH.items() if k.startswith("a") and k != "atan2"})
+
+
+def _complex(call: Call, value: Any) -> Any:
+    number = call.c.number(value)
+    kind = call.c.kind(number)
+    if kind is complex or (isinstance(kind, np.dtype) and kind.kind == "c"):
+        return number
+    return call.c.cast(number, np.complex64 if kind == np.dtype(np.float32) else np.complex128, isinstance(kind, type))
+
+
+def _complex_row(row: str) -> Handler:
+    return lambda call, z: call.c.apply(row, _complex(call, z))
+
+
+for _name in _CMATH + [k for k in _MATH if k.startswith("a") and k != "atan2"]:
+    _function = getattr(cmath, _name, None)
+    if _function is not None:
+        TABLE[_function] = _complex_row(_MATH.get(_name, _name))
+
+
+@handles(math.log)
+def _log(call: Call, x: Any, base: Any = None) -> Any:
+    c = call.c
+    if base is None:
+        return elementwise(call, "log", x)
+    return c.apply("divide", elementwise(call, "log", x), elementwise(call, "log", base))
+
+
+@handles(cmath.log)
+def _complex_log(call: Call, z: Any, base: Any = None) -> Any:
+    found = call.c.apply("log", _complex(call, z))
+    return found if base is None else call.c.apply("divide", found, call.c.apply("log", _complex(call, base)))
+
+
+@handles(cmath.phase, np.angle)
+def _phase(call: Call, z: Any) -> Any:
+    z = _complex(call, z)
+    return call.c.apply("arctan2", attribute(call.c, z, "imag"), attribute(call.c, z, "real"))
+
+
+@handles(cmath.polar)
+def _polar(call: Call, z: Any) -> Any:
+    return Tuple((call.c.apply("absolute", _complex(call, z)), _phase(call, z)))
+
+
+@handles(cmath.rect)
+def _rect(call: Call, r: Any, phi: Any) -> Any:
+    numbers = [call.c.number(v) for v in (r, phi)]
+    kinds = [call.c.kind(n) for n in numbers]
+    if any(k is int or (isinstance(k, np.dtype) and k.kind in "biu") for k in kinds):
+        numbers = [call.c.cast(n, np.float64, isinstance(k, type)) for n, k in zip(numbers, kinds, strict=True)]
+    real, imag = call.c.call(call.frame, call.node, Constant(_rect_parts), numbers, {}).items
+    return make_complex(call, real, imag)
+
+
+def _rect_parts(r: Any, phi: Any) -> Any:
+    """Compiled into kernels: the parts of ``cmath.rect(r, phi)``, at 0 and infinity as Python has them."""
+    real, imag = r * np.cos(phi), r * np.sin(phi)
+    if r == 0 and not np.isfinite(phi):
+        real, imag = abs(r), abs(r)
+    elif not np.isfinite(r):
+        if phi == 0:
+            real = r
+            imag = np.copysign(phi, phi * np.copysign(1.0, r)) if r == r else abs(phi)
+        elif phi != phi and r == r:
+            real = abs(r)
+    return real, imag
+
+
+def make_complex(call: Call, real: Any, imag: Any) -> Any:
+    """A complex number of its parts."""
+    c = call.c
+    if isinstance(real, Constant) and isinstance(imag, Constant):
+        return compute(c, "complex()", complex, real.value, imag.value)
+    kinds = [c.kind(c.number(v)) for v in (real, imag)]
+    small = all(k == np.dtype(np.float32) or k in (int, float, bool) for k in kinds) and np.dtype(np.float32) in kinds
+    dtype = np.dtype(np.complex64 if small else np.complex128)
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    joined = c.builder.op("_complex", c.ir(real, part), c.ir(imag, part), dtype=dtype)
+    return Scalar(joined, all(isinstance(k, type) for k in kinds))
+
+
+@handles(complex)
+def _python_complex(call: Call, real: Any = None, imag: Any = None) -> Any:
+    real = Constant(0.0) if real is None else real
+    if imag is None:
+        return call.c.cast(call.c.number(real), np.complex128, weak=True)
+    return make_complex(call, real, imag)
+
+
+_WHOLE: dict[str, Any] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "rint": round}
+
+
+def _to_integer(call: Call, row: str, x: Any) -> Any:
+    c = call.c
+    x = c.number(x)
+    if isinstance(x, Constant):
+        return compute(c, f"{row} of {x.value!r}", lambda: int(_WHOLE[row](x.value)))
+    if x.dtype.kind in "biu":
+        return c.cast(x, INT, weak=True)
+    return c.cast(c.apply(row, x), INT, weak=True)
+
+
+@handles(math.floor)
+def _floor(call: Call, x: Any) -> Any:
+    return _to_integer(call, "floor", x)
+
+
+@handles(math.ceil)
+def _ceil(call: Call, x: Any) -> Any:
+    return _to_integer(call, "ceil", x)
+
+
+@handles(math.trunc)
+def _trunc(call: Call, x: Any) -> Any:
+    return _to_integer(call, "trunc", x)
+
+
+@handles(round, np.round, np.around)
+def _round(call: Call, x: Any, ndigits: Any = None, decimals: Any = None) -> Any:
+    c = call.c
+    digits = decimals if ndigits is None else ndigits
+    if digits is None or (isinstance(digits, Constant) and digits.value is None):
+        return _to_integer(call, "rint", x)
+    if not isinstance(digits, Constant):
+        number = c.number(x)
+        if dtype_kind(number_dtype(c, number)) != "f":
+            c.fail("round() of an integer takes a number of digits that is known when compiling")
+        wide = c.cast(number, np.float64)
+        rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
+        return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
+    scale = compute(c, "the number of digits", operator.pow, 10.0, digits.value)
+    return c.apply("divide", c.apply("rint", c.apply("multiply", x, scale)), scale)
+
+
+def number_dtype(c: Compiler, number: Any) -> np.dtype:
+    """The dtype of a number, of Python's own too."""
+    return np.dtype(c.kind(number))
+
+
+def _round_digits(x: float, digits: int) -> float:
+    """Compiled into kernels: ``round(x, digits)``; what is an integer after scaling has no digits to lose."""
+    up = 10.0 ** min(max(digits, 0), 22)
+    beyond = 10.0 ** max(digits - 22, 0)
+    down = 10.0 ** max(-digits, 0)
+    scaled = x * up * beyond / down
+    if not abs(scaled) < 2.0**52:
+        return x
+    return np.rint(scaled) * down / up / beyond
+
+
+@handles(math.isqrt)
+def _isqrt(call: Call, x: Any) -> Any:
+    return _to_integer(call, "floor", call.c.apply("sqrt", call.c.cast(call.c.number(x), np.float64)))
+
+
+@handles(math.modf)
+def _modf(call: Call, x: Any) -> Any:
+    c = call.c
+    x = c.scalar(x)
+    x = x if dtype_kind(x.dtype) == "f" else c.scalar(c.cast(x, np.float64, weak=True))
+    whole = c.apply("trunc", x)
+    infinite = c.apply("isinf", x)
+    rest = c.apply("where", infinite, c.cast(Constant(0.0), x.dtype), c.apply("subtract", x, whole))
+    return Tuple((c.apply("copysign", rest, x), whole))
+
+
+@handles(math.frexp)
+def _frexp(call: Call, x: Any) -> Any:
+    c = call.c
+    x = c.scalar(c.cast(c.number(x), np.float64))
+    # numbers below the normal range are scaled up first
+    small = c.apply("less", c.apply("absolute", x), Constant(2.0**-1022))
+    scaled = c.apply("where", small, c.apply("multiply", x, Constant(2.0**54)), x)
+    bits = methods.bit_cast(c, c.scalar(scaled), np.dtype(np.int64))
+    field = c.apply("bitwise_and", c.apply("right_shift", bits, Constant(52)), Constant(0x7FF))
+    still = c.apply("bitwise_or", c.apply("equal", field, Constant(0x7FF)), c.apply("equal", x, Constant(0.0)))
+    exponent = c.apply("subtract", field, c.apply("where", small, Constant(1022 + 54), Constant(1022)))
+    mantissa = c.apply("bitwise_or", c.apply("bitwise_and", bits, Constant(~(0x7FF << 52))), Constant(1022 << 52))
+    value = methods.bit_cast(c, c.scalar(mantissa), np.dtype(np.float64))
+    return Tuple((c.apply("where", still, x, value), c.apply("where", still, Constant(0), exponent)))
+
+
+@handles(math.remainder)
+def _ieee_remainder(call: Call, x: Any, y: Any) -> Any:
+    c = call.c
+    numbers = [c.number(v) for v in (x, y)]
+    if all(np.dtype(c.kind(v)).kind in "biu" for v in numbers):
+        numbers = [c.cast(v, np.float64) for v in numbers]
+    return c.call(call.frame, call.node, Constant(_exact_remainder), numbers, {})
+
+
+def _exact_remainder(x: float, y: float) -> float:
+    """Compiled into kernels: IEEE 754's remainder; as FreeBSD's msun, by fmod and at most two subtractions."""
+    size = abs(y)
+    rest = math.fmod(abs(x), size + size)
+    if rest + rest > size:
+        rest -= size
+        if rest + rest >= size:
+            rest -= size
+    return math.copysign(1.0, x) * rest
+
+
+@handles(math.dist)
+def _dist(call: Call, p: Any, q: Any) -> Any:
+    c = call.c
+    total: Any = Constant(0.0)
+    for a, b in zip(unpack(call.frame, p), unpack(call.frame, q), strict=True):
+        far = c.apply("subtract", a, b)
+        total = c.apply("add", total, c.apply("multiply", far, far))
+    return c.apply("sqrt", total)
+
+
+@handles(math.comb)
+def _comb(call: Call, n: Any, k: Any) -> Any:
+    if isinstance(n, Constant) and isinstance(k, Constant):
+        return compute(call.c, "math.comb()", math.comb, n.value, k.value)
+    call.c.fail(
+        "math.comb of numbers that are not known when compiling is not part of the kernel language: write the loop"
+    )
+
+
+@handles(math.factorial)
+def _factorial(call: Call, n: Any) -> Any:
+    if isinstance(n, Constant):
+        if isinstance(n.value, int) and n.value > 1000:
+            call.c.fail(f"math.factorial({n.value}) is too large for a number of a kernel")
+        return compute(call.c, "math.factorial()", math.factorial, n.value)
+    call.c.fail("math.factorial of a number that is not known when compiling: write the loop")
+
+
+@handles(abs)
+def _abs(call: Call, x: Any) -> Any:
+    return elementwise(call, "absolute", x)
+
+
+@handles(int)
+def _int(call: Call, x: Any = None) -> Any:
+    c = call.c
+    if x is None:
+        return Constant(0)
+    x = c.number(x)
+    return compute(c, "int()", int, x.value) if isinstance(x, Constant) else c.cast(x, INT, weak=True)
+
+
+@handles(float)
+def _float(call: Call, x: Any = None) -> Any:
+    c = call.c
+    if isinstance(x, Constant) and isinstance(x.value, str):
+        return compute(c, "float()", float, x.value)
+    x = Constant(0.0) if x is None else c.number(x)
+    return compute(c, "float()", float, x.value) if isinstance(x, Constant) else c.cast(x, np.float64, weak=True)
+
+
+@handles(bool)
+def _bool(call: Call, x: Any = None) -> Any:
+    truth = call.c.truth(Constant(False) if x is None else x)
+    return Constant(truth) if isinstance(truth, bool) else Scalar(truth, True)
+
+
+@handles(divmod, np.divmod)
+def _divmod(call: Call, x: Any, y: Any) -> Any:
+    return Tuple((call.c.apply("floor_divide", x, y), call.c.apply("remainder", x, y)))
+
+
+@handles(pow)
+def _pow(call: Call, base: Any, exponent: Any, mod: Any = None) -> Any:
+    if mod is None:
+        return binary(call.c, ast.Pow, base, exponent)
+    values = (base, exponent, mod)
+    if all(isinstance(v, Constant) for v in values):
+        return compute(call.c, "pow()", pow, *(v.value for v in values))
+    return call.c.call(call.frame, call.node, Constant(_modular_power), list(values), {})
+
+
+def _modular_power(base: int, exponent: int, mod: int) -> int:
+    """Compiled into kernels: ``pow(base, exponent, mod)`` for numbers below 2**31."""
+    result = 1 % mod
+    square = base % mod
+    while exponent > 0:
+        if exponent & 1:
+            result = result * square % mod
+        square = square * square % mod
+        exponent >>= 1
+    return result
+
+
+def _extreme_item(call: Call, generator: Generator, row: str, strict: str) -> Any:
+    """The least or greatest item: the first one starts, which a flag tells."""
+    c = call.c
+    key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
+    best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+    c.assign(begun, Scalar(c.builder.constant(False, np.bool_), True))
+
+    def step(item: Any) -> None:
+        item = c.scalar(item)
+        if best.kind is None:
+            c.assign(best, item)
+            raise Restart
+        better = c.apply(strict, item, c.load(best))
+        first = c.apply("bitwise_xor", c.load(begun), Constant(True))
+        with c.builder.if_(c.ir(c.apply("bitwise_or", first, better))):
+            c.assign(best, item)
+        c.assign(begun, Scalar(c.builder.constant(True, np.bool_), True))
+
+    each_item(generator, step)
+    if best.kind is None:
+        c.fail("min and max of nothing")
+    return c.load(best)
+
+
+def _lesser(row: str, strict: str) -> Handler:
+    def handler(call: Call, *values: Any) -> Any:
+        c = call.c
+        if len(values) == 1:
+            if isinstance(values[0], Array):
+                return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
+            if isinstance(values[0], Generator):
+                return _extreme_item(call, values[0], row, strict)
+            values = unpack(call.frame, values[0])
+            if not values:
+                c.fail("min and max of nothing")
+        best = c.number(values[0])
+        for value in values[1:]:
+            value = c.number(value)
+            if isinstance(best, Constant) and isinstance(value, Constant):
+                best = compute(c, row, min if row == "minimum" else max, best.value, value.value)
+                continue
+            if all(_is_integer(c, v) for v in (best, value)):
+                best = c.apply(row, best, value)
+            else:
+                # as Python: the first unless the other is strictly beyond it
+                best = c.apply("where", c.apply(strict, value, best), value, best)
+        return best
+
+    return handler
+
+
+def _is_integer(c: Compiler, value: Any) -> bool:
+    kind = c.kind(value)
+    return kind is int or (isinstance(kind, np.dtype) and kind.kind in "iu")
+
+
+TABLE[min] = _lesser("minimum", "less")
+TABLE[max] = _lesser("maximum", "greater")
+
+
+@handles(np.where)
+def _where(call: Call, condition: Any, x: Any, y: Any) -> Any:
+    truth = call.c.truth(condition)
+    if isinstance(truth, bool):
+        return x if truth else y
+    return elementwise(call, "where", Scalar(truth, True), x, y)
+
+
+@handles(np.clip)
+def _clip(call: Call, a: Any, a_min: Any, a_max: Any) -> Any:
+    c = call.c
+    low = isinstance(a_min, Constant) and a_min.value is None
+    high = isinstance(a_max, Constant) and a_max.value is None
+    a = a if low else c.apply("maximum", a, a_min)
+    return a if high else c.apply("minimum", a, a_max)
+
+
+@handles(np.modf)
+def _np_modf(call: Call, x: Any) -> Any:
+    return _modf(call, x)
+
+
+@handles(np.real)
+def _real(call: Call, z: Any) -> Any:
+    return attribute(call.c, z, "real")
+
+
+@handles(np.imag)
+def _imag(call: Call, z: Any) -> Any:
+    return attribute(call.c, z, "imag")

@@ -1,0 +1,125 @@
+"""Folding an array with a person's function: `weft.reduce`.
+
+Always true: the order of the fold depends on the array's length alone, so the same bits come out each time. The function
+has to be associative and commutative.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, convert
+from weft.dsl.functions.creation import empty
+from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.launch.dispatcher import Kernel
+
+THREADS = 256
+MOST_BLOCKS = 1024
+
+
+class Reduce:
+    """A fold of arrays with a function of two numbers. Made by `weft.reduce`."""
+
+    def __init__(self, functor: Any) -> None:
+        function = functor.function if isinstance(functor, DeviceFunction) else functor
+        if not isinstance(function, FunctionType) or function.__code__.co_argcount != 2:
+            raise KernelTypeError("reduce takes a function of two numbers, such as lambda a, b: a + b")
+        self.function = function
+        self.__name__ = function.__name__
+        self._kernel = Kernel(_fold_blocks(function))
+
+    def __repr__(self) -> str:
+        return f"<weft reduction {self.__name__}>"
+
+    def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
+        """Fold an array of one axis.
+
+        Parameters
+        ----------
+        arr : array_like
+        size : int, optional
+            How many of its elements, from the first.
+        res : Array, optional
+            Where the result is written (element 0); then nothing is returned.
+        init : number
+            What an empty array gives; folded in where it is not 0.
+        stream
+            For Numba's sake: the default stream orders everything.
+
+        Returns
+        -------
+        number, or None where `res` is given
+        """
+        values = arr if isinstance(arr, Array) else convert(arr)
+        if values.ndim != 1:
+            raise KernelTypeError(f"reduce takes an array of one axis, not of shape {values.shape}")
+        count = values.shape[0] if size is None else int(size)
+        if not 0 <= count <= values.shape[0]:
+            raise KernelTypeError(f"{count} elements of an array of {values.shape[0]}")
+        if count == 0:
+            return self._deliver(values.dtype.type(init), res)
+        while count > 1:
+            blocks = min(-(-count // (2 * THREADS)), MOST_BLOCKS)
+            partial = empty(blocks, values.dtype)
+            self._kernel[blocks, THREADS](values, partial, count)
+            values, count = partial, blocks
+        found = values.numpy()[0]
+        if isinstance(init, (int, float, complex, np.generic)) and init != 0:
+            found = values.dtype.type(self.function(found, values.dtype.type(init)))
+        return self._deliver(found, res)
+
+    @staticmethod
+    def _deliver(found: Any, res: Any) -> Any:
+        if res is None:
+            return found
+        res[:1] = found
+        return None
+
+
+def _fold_blocks(function: FunctionType) -> Any:
+    """The kernel: each thread folds elements a grid apart, then the block folds its threads."""
+
+    def fold_blocks(values, partial, count):  # type: ignore[no-untyped-def]
+        folded = cuda.shared.array(THREADS, values.dtype)
+        thread = cuda.threadIdx.x
+        first = cuda.grid(1)
+        step = cuda.gridsize(1)
+        if first < count:
+            mine = values[first]
+            for k in range(first + step, count, step):
+                mine = function(mine, values[k])
+            folded[thread] = mine
+        cuda.syncthreads()
+        # the block's elements that exist: the last block may have fewer
+        held = min(count - cuda.blockIdx.x * THREADS, THREADS)
+        width = THREADS // 2
+        while width > 0:
+            if thread < width and thread + width < held:
+                folded[thread] = function(folded[thread], folded[thread + width])
+            cuda.syncthreads()
+            width //= 2
+        if thread == 0:
+            partial[cuda.blockIdx.x] = folded[0]
+
+    return fold_blocks
+
+
+def reduce(function: Any) -> Reduce:
+    """Make a function of two numbers fold arrays: ``total = weft.reduce(lambda a, b: a + b)``.
+
+    Parameters
+    ----------
+    function : function
+        Associative and commutative.
+
+    Returns
+    -------
+    Reduce
+        ``total(array)`` gives a number.
+    """
+    return Reduce(function)

@@ -1,0 +1,179 @@
+"""Vector types: ``float32x4(1, 2, 3, 4)``, also under CUDA C's names (``float4``).
+
+Owns the 40 classes, 10 number types with 1 to 4 lanes, made from one table. In and out: plain values, so that they work
+on the host and in kernels that run as Python; the compiler knows the classes and reads their `dtype` and `lanes`.
+Always true: a component has its vector's dtype, whatever was assigned.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weft.dsl.kernel.python_mode.conversion import convert
+
+COMPONENTS = "xyzw"
+
+# name of the number -> CUDA C's prefixes
+BASES: dict[str, tuple[str, ...]] = {
+    "int8": ("char",),
+    "int16": ("short",),
+    "int32": ("int",),
+    "int64": ("longlong",),
+    "uint8": ("uchar",),
+    "uint16": ("ushort",),
+    "uint32": ("uint",),
+    "uint64": ("ulonglong",),
+    "float32": ("float",),
+    "float64": ("double",),
+}
+_LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # as wide as the platform's C has it
+
+
+class Vector:
+    """A few numbers of one type: `x`, `y`, `z` and `w`, as many as it has lanes.
+
+    Parameters
+    ----------
+    *parts : scalar or Vector
+        Together as many components as the vector has lanes; each is converted to its dtype.
+
+    Notes
+    -----
+    ``+ - * / // % ** & | ^ << >>`` work by component, with a vector of as many lanes or with a number; dtypes are promoted
+    as NumPy's are, Python's own numbers being weak. ``==`` is one answer: whether all components are equal.
+    """
+
+    __slots__ = ("_values",)
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # a NumPy scalar on the left leaves the operation to the vector
+
+    dtype: ClassVar[np.dtype]
+    lanes: ClassVar[int]
+    aliases: ClassVar[tuple[str, ...]]
+
+    def __init__(self, *parts: Any) -> None:
+        values: list[Any] = []
+        for part in parts:
+            values.extend(part if isinstance(part, Vector) else (part,))
+        if len(values) != self.lanes:
+            raise TypeError(f"{type(self).__name__} takes {self.lanes} components, not {len(values)}")
+        self._values = [_component(self, value) for value in values]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(tuple(self._values))
+
+    def __len__(self) -> int:
+        return self.lanes
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vector) or other.lanes != self.lanes:
+            return NotImplemented
+        return all(bool(a == b) for a, b in zip(self, other, strict=True))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(str(value) for value in self)})"
+
+    def __reduce__(self) -> tuple[Callable[..., Vector], tuple[Any, ...]]:
+        return make_vector, (type(self).__name__, *self._values)
+
+
+def _component(vector: Vector, value: Any) -> Any:
+    if not isinstance(value, (bool, int, float, np.number, np.bool_)) and not hasattr(value, "__index__"):
+        raise TypeError(f"a component of {type(vector).__name__} is a number, not {type(value).__name__}")
+    with np.errstate(all="ignore"):
+        return convert(value, vector.dtype)
+
+
+def _component_property(lane: int) -> property:
+    def read(self: Vector) -> Any:
+        return self._values[lane]
+
+    def write(self: Vector, value: Any) -> None:
+        self._values[lane] = _component(self, value)
+
+    return property(read, write, doc=f"Component {lane}.")
+
+
+def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """An operation by component, in the vector type that its results have."""
+    lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
+    if len(lanes) != 1:
+        raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")
+    (count,) = lanes
+    sides = [side if isinstance(side, Vector) else (side,) * count for side in (left, right)]
+    with np.errstate(all="ignore"):
+        results = [np.asarray(function(a, b))[()] for a, b in zip(*sides, strict=True)]
+    return vector_type(results[0].dtype, count)(*results)
+
+
+def _binary(function: Callable[[Any, Any], Any], reverse: bool) -> Callable[[Vector, Any], Any]:
+    def method(self: Vector, other: Any) -> Any:
+        if not isinstance(other, (Vector, bool, int, float, np.number, np.bool_)):
+            return NotImplemented
+        return _by_component(function, other, self) if reverse else _by_component(function, self, other)
+
+    return method
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[Vector], Any]:
+    def method(self: Vector) -> Any:
+        with np.errstate(all="ignore"):
+            return type(self)(*(function(value) for value in self))
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
+    _function = getattr(operator, _name)
+    setattr(Vector, f"__{_name.rstrip('_')}__", _binary(_function, False))
+    setattr(Vector, f"__r{_name.rstrip('_')}__", _binary(_function, True))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Vector, f"__{_name}__", _unary(getattr(operator, _name)))
+
+
+def _make_types() -> dict[str, type[Vector]]:
+    made: dict[str, type[Vector]] = {}
+    for base, prefixes in BASES.items():
+        for lanes in range(1, 5):
+            prefixes_here = (*prefixes, _LONG[base]) if base in _LONG else prefixes
+            body: dict[str, Any] = {
+                "__slots__": (),
+                "__module__": __name__,
+                "__doc__": f"{lanes} of {base}; {Vector.__doc__}",
+                "dtype": np.dtype(base),
+                "lanes": lanes,
+                "aliases": tuple(f"{prefix}{lanes}" for prefix in prefixes_here),
+            }
+            body |= {COMPONENTS[lane]: _component_property(lane) for lane in range(lanes)}
+            made[f"{base}x{lanes}"] = type(f"{base}x{lanes}", (Vector,), body)
+    return made
+
+
+# name -> class: the 40 types, and CUDA C's names of them.
+VECTOR_TYPES: dict[str, type[Vector]] = _make_types()
+VECTOR_ALIASES: dict[str, type[Vector]] = {alias: kind for kind in VECTOR_TYPES.values() for alias in kind.aliases}
+_BY_SHAPE = {(kind.dtype, kind.lanes): kind for kind in VECTOR_TYPES.values()}
+
+
+def vector_type(dtype: Any, lanes: int) -> type[Vector]:
+    """The vector type of a dtype and a number of lanes. Raises TypeError where there is none."""
+    kind = _BY_SHAPE.get((np.dtype(dtype), lanes))
+    if kind is None:
+        raise TypeError(f"there is no vector type of {lanes} {np.dtype(dtype)}; there are 1 to 4 of {', '.join(BASES)}")
+    return kind
+
+
+def make_vector(name: str, *components: Any) -> Vector:
+    """A vector of the type with this name."""
+    return VECTOR_TYPES[name](*components)
+
+
+def __getattr__(name: str) -> Any:
+    found = VECTOR_TYPES.get(name) or VECTOR_ALIASES.get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

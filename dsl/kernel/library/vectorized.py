@@ -1,0 +1,245 @@
+"""Functions of numbers inside lazy expressions: `weft.vectorize`.
+
+In: a Python function of numbers, arrays. Out: recorded arrays; the function is a row of the op table like any other, and
+is fused with what is around it. Always true: a row's name says all that its code depends on.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import (
+    Kernel,
+    OpDef,
+    add_function_row,
+    dtype_kind,
+    find_op,
+    flatten_branches,
+    print_kernel,
+    resolve_target,
+)
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Function
+from weft.dsl.arrays.array import as_operand, start
+from weft.dsl.arrays.ufunc import deliver
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.specialise import Options, specialise
+from weft.dsl.kernel.language.types import Signature, as_signatures
+from weft.dsl.kernel.launch.dispatcher import make_options
+from weft.fusion import map_
+
+INDEX = np.dtype(np.int32)
+_COST_OF_LOOPS = 200
+
+
+class VectorFunction(DeviceFunction):
+    """A function of numbers applied element by element. Made by `weft.vectorize`.
+
+    Called on arrays (they broadcast) it records a fused operation; inside kernels it is a device function.
+    """
+
+    def __init__(self, function: Any, signatures: Sequence[Signature] = (), options: Options | None = None) -> None:
+        super().__init__(function)
+        self.signatures = tuple(signatures)
+        self.kernel_options = options or Options()
+        self.nin = self.function.__code__.co_argcount
+        self._rows: dict[Any, tuple[OpDef, ...]] = {}
+        for signature in self.signatures:
+            if len(signature.arguments) != self.nin:
+                raise KernelTypeError(
+                    f"{self.__name__} takes {self.nin} arguments, but the signature {signature} has {len(signature.arguments)}"
+                )
+
+    def __repr__(self) -> str:
+        return f"<weft vectorized function {self.__name__}>"
+
+    def __call__(
+        self,
+        *operands: Any,
+        out: Any = None,
+        where: Any = True,
+        casting: str = "same_kind",
+        stream: Any = 0,
+        **ignored: Any,
+    ) -> Any:
+        """Apply to arrays and numbers.
+
+        Parameters
+        ----------
+        *operands : array_like
+            Broadcast against one another.
+        out : array, optional
+            Where the result is written.
+
+        Returns
+        -------
+        Array, or a tuple of them where the function returns a tuple
+        """
+        if len(operands) == self.nin + 1 and out is None:
+            *operands, out = operands  # type: ignore[assignment]
+        if len(operands) != self.nin:
+            raise KernelTypeError(f"{self.__name__}() takes {self.nin} arguments, but {len(operands)} were given")
+        where_from = start()
+        pairs = [as_operand(value) for value in operands]
+        kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
+        rows = self._rows.get(kinds)
+        if rows is None:
+            rows = self._rows[kinds] = self._compile(kinds)
+        nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
+        if len(nodes) > 1:
+            outs = out if isinstance(out, tuple) else (None,) * len(nodes)
+            return tuple(
+                deliver(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
+            )
+        out = out[0] if isinstance(out, tuple) else out
+        return deliver(rows[0].name, nodes[0], out, where, casting)
+
+    def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
+        """Fold an array of one axis with the function."""
+        from weft.dsl.kernel.library.reduction import Reduce
+
+        return Reduce(self.function)(array)
+
+    def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
+        """The rows for operands of these dtypes (or Python types, which are weak), one a result."""
+        descriptors, result = self._typed(kinds)
+        made = specialise(
+            self.function,
+            descriptors,
+            resolve_target("host"),
+            INDEX,
+            self.kernel_options,
+            reporting=False,
+            device=(result, "row"),
+        )
+        body = next(f for f in made.kernel.functions if f.name == made.kernel.attributes["device"])
+        if len(made.kernel.functions) > 1:
+            raise KernelTypeError(f"{self.__name__} calls itself: that cannot be part of an expression; use a kernel")
+        if not body.results:
+            raise KernelTypeError(f"{self.__name__} returns nothing: a vectorized function returns a number")
+        straight = flatten_branches(body, INDEX)
+        return tuple(
+            self._row(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results))
+        )
+
+    def _typed(self, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+        if not self.signatures:
+            found = tuple(
+                ("scalar", np.dtype(kind), True) if isinstance(kind, type) else ("scalar", kind, False)
+                for kind in kinds
+            )
+            return found, None
+        rules = [_takes]
+        if all(isinstance(kind, type) for kind in kinds):  # of Python's numbers alone: their own precision first
+            rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
+        for fits in rules:
+            for signature in self.signatures:
+                dtypes = [kind.dtype for kind in signature.arguments]
+                if all(fits(k, d) for k, d in zip(kinds, dtypes, strict=True)):
+                    returned = getattr(signature.result, "dtype", None)
+                    return tuple(("scalar", d, False) for d in dtypes), returned
+        names = ", ".join(k.__name__ if isinstance(k, type) else str(k) for k in kinds)
+        raise KernelTypeError(
+            f"{self.__name__}: no signature takes ({names}); there are {', '.join(map(str, self.signatures))}"
+        )
+
+    def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
+        """Result number `k` as a row."""
+        text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
+        digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]
+        name = f"{_identifier(self.__name__)}_{digest}" + (f"_{k}" if len(body.results) > 1 else "")
+        single = body if len(body.results) == 1 else _only(body, k)
+        taken = "".join(v.type.char for v in body.parameters)  # type: ignore[union-attr]
+        given = body.results[k].char  # type: ignore[union-attr]
+        cost = sum(_cost(o.opcode) for o in Kernel("row", [], body.body, INDEX).walk())
+        return add_function_row(
+            OpDef(
+                name,
+                self.nin,
+                self.__doc__ or f"The function {self.__name__}.",
+                loops=(f"{taken}->{given}",),
+                reference=_reference(self.function, k if len(body.results) > 1 else None, body.results[k]),  # type: ignore[arg-type]
+                cost=cost if straight else _COST_OF_LOOPS + cost,
+                ulp=4,
+                body=single,
+                straight=straight,
+            )
+        )
+
+
+def _takes(kind: Any, dtype: np.dtype) -> bool:
+    """Whether a signature's dtype takes an operand: safely, or where it is Python's number, of the same sort at least."""
+    if not isinstance(kind, type):
+        return bool(np.can_cast(kind, dtype, "safe"))
+    return dtype_kind(dtype) in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
+
+
+def _only(body: Function, k: int) -> Function:
+    """The function with one of its results."""
+    from weft.codegen.kernel_ir.operation import Block, Operation
+
+    *inside, last = body.body.operations
+    block = Block(body.body.parameters)
+    block.operations = [*inside, Operation("yield", (last.operands[k],))]
+    return Function(body.name, body.parameters, block, (body.results[k],))
+
+
+def _identifier(name: str) -> str:
+    return "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name) or "function"
+
+
+def _cost(opcode: str) -> int:
+    return 0 if opcode in STRUCTURAL else find_op(opcode).cost
+
+
+def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
+    """The function on NumPy arrays, number by number."""
+
+    def run(*operands: Any) -> Any:
+        def one(*values: Any) -> Any:
+            found = function(*values)
+            return found if part is None else found[part]
+
+        return np.vectorize(one, otypes=[dtype])(*operands)
+
+    return functools.wraps(function)(run)
+
+
+def vectorize(
+    function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
+) -> Any:
+    """Make a function of numbers work on arrays, element by element: ``@weft.vectorize``.
+
+    Parameters
+    ----------
+    function : function, or signatures
+        A function of numbers that returns a number or a tuple of them; or a list of signatures such as
+        ``["float32(float32, float32)"]``, of which the first that fits is used. Without signatures the dtypes follow
+        from the arguments.
+    signatures : list, optional
+        Signatures where the function comes first.
+    target, identity
+        Numba's options: they are accepted and change nothing.
+
+    Returns
+    -------
+    VectorFunction
+
+    Notes
+    -----
+    Functions without loops become straight code: both sides of an `if` are computed, and the right one is taken.
+    """
+    chosen = make_options(options)
+    if isinstance(function, (FunctionType, DeviceFunction)):
+        return VectorFunction(function, () if signatures is None else as_signatures(signatures), chosen)
+    given = function if function is not None else signatures
+    if given is not None and not isinstance(given, (str, Signature, list, tuple)):
+        raise KernelTypeError(f"vectorize takes a function of numbers, or signatures, not {given!r}")
+    found = () if given is None else as_signatures(list(given) if not isinstance(given, (str, Signature)) else given)
+    return lambda inner: VectorFunction(inner, found, chosen)

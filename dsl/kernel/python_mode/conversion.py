@@ -1,0 +1,85 @@
+"""Scalars as compiled kernels convert them, for kernels that run as plain Python.
+
+In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Always true: integers wrap, a float
+out of an integer's range saturates and NaN gives 0, the same as a `cast` of the kernel IR.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language.types import as_type
+from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
+
+
+def element_dtype(kind: Any) -> np.dtype:
+    """The dtype that a type, NumPy dtype or scalar class names. Raises TypeError where elements have none."""
+    found = as_type(kind)
+    dtype = getattr(found, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        raise TypeError(f"{kind!r} is no type of array elements; give a dtype such as float32")
+    return dtype
+
+
+def convert(value: Any, dtype: np.dtype) -> Any:
+    """A scalar in another dtype, by the rules of the kernel IR's `cast`."""
+    value = wide(value)
+    if dtype.names is not None:
+        return np.asarray(value, dtype)[()]
+    if hasattr(value, "__index__") and not isinstance(value, (np.generic, np.ndarray)):
+        value = int(value) if not isinstance(value, bool) else value
+    if isinstance(value, (complex, np.complexfloating)) and dtype.kind not in "cb":
+        value = value.real
+    if dtype.kind not in "iu":
+        return np.asarray(value).astype(dtype)[()]
+    limits = np.iinfo(dtype)
+    if isinstance(value, (float, np.floating)):
+        if math.isnan(value):
+            return dtype.type(0)
+        if math.isinf(value):
+            return dtype.type(limits.max if value > 0 else limits.min)
+        return dtype.type(min(max(int(value), limits.min), limits.max))
+    return dtype.type((int(value) - limits.min) % (1 << limits.bits) + limits.min)
+
+
+def common_dtype(*values: Any) -> np.dtype:
+    """The dtype that an operation on scalars has; Python's own are weak."""
+    numbers = beside_brains(values)
+    numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)
+    return np.result_type(*numbers)
+
+
+def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` in the operands' common float dtype, rounded once."""
+    dtype = common_dtype(a, b, c)
+    if dtype.kind != "f":
+        return convert(a, dtype) * convert(b, dtype) + convert(c, dtype)
+    a, b, c = (convert(v, dtype) for v in (a, b, c))
+    if not (np.isfinite(a) and np.isfinite(b)):
+        return a * b + c
+    if not np.isfinite(c):
+        return c
+    if a == 0 or b == 0:
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if exact == 0:
+        return dtype.type(0.0)
+    return round_fraction(exact, dtype)
+
+
+def round_fraction(exact: Fraction, dtype: np.dtype) -> Any:
+    """The float of a dtype that is nearest to a rational number, ties to even."""
+    info = np.finfo(dtype)
+    sign, size = (-1, -exact) if exact < 0 else (1, exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if size < Fraction(2) ** exponent:
+        exponent -= 1
+    step = Fraction(2) ** (max(exponent, int(info.minexp)) - int(info.nmant))
+    rounded = round(size / step) * step  # Python rounds ties to even
+    if rounded > Fraction(float(info.max)):
+        return dtype.type(sign * math.inf)
+    return dtype.type(sign * float(rounded)) if rounded else dtype.type(math.copysign(0.0, sign))

@@ -1,0 +1,53 @@
+"""Arrays of kernels that run as plain Python: NumPy's, with the conversions that kernels make.
+
+In: NumPy arrays. Out: views of them. Always true: what is written into an element is converted as compiled kernels
+convert (integers wrap, floats saturate), records have their fields as attributes too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_bfloat16
+from weft.dsl.kernel.python_mode.conversion import convert
+from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
+
+
+class KernelArray(np.ndarray):
+    """An array as a kernel sees it."""
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
+            value = convert(value, self.dtype)
+        super().__setitem__(index, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if self.dtype.names is None or name not in self.dtype.names:
+            raise AttributeError(f"an array of {self.dtype} has no attribute {name!r}")
+        return self[name]
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar else super().__array_wrap__(array, context, return_scalar)
+
+
+class BrainArray(KernelArray):
+    """An array of bfloat16 as a kernel sees it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return seen(super().__getitem__(index))
+
+
+def as_kernel_array(array: np.ndarray) -> KernelArray:
+    """The same memory as a kernel sees it."""
+    if array.dtype.names is not None:
+        array = array.view(np.dtype((np.record, array.dtype)))
+    return array.view(BrainArray if is_bfloat16(array.dtype) else KernelArray)
+
+
+def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
+    """An array whose contents are undefined: NaN for floats, -1 or the greatest for integers."""
+    made = np.empty(shape, dtype)
+    made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
+    return as_kernel_array(made)

@@ -1,0 +1,223 @@
+"""Names outside the language's own that mean something else in a kernel, for kernels that run as plain Python.
+
+In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and do not
+raise, number types convert as kernels do (integers wrap, floats saturate), and NumPy's and weft's functions of numbers
+give scalars. Always true: the code object is the user's own, so breakpoints hold; a function that reaches no such name is
+returned as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, find_op
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.kernel.language.device_function import DeviceFunction
+from weft.dsl.kernel.language.types import ScalarType
+from weft.dsl.kernel.python_mode.conversion import common_dtype, convert
+from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
+
+# math's name -> the row that says what comes out where Python raises
+ROWS = {
+    **{
+        name: name
+        for name in (
+            "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fmod hypot copysign erf erfc gamma lgamma "
+            "fabs ldexp cbrt nextafter"
+        ).split()
+    },
+    "pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh",
+    "asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad", "remainder": "remainder",
+}  # fmt: skip
+
+
+def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
+    """The dtype of a float function's result; None where all are Python's own numbers, whose result is one too."""
+    if not any(isinstance(value, (np.generic, Brain)) for value in values):
+        return None
+    found = common_dtype(*values)
+    return found if dtype_kind(found) == "f" else np.result_type(found, np.float16)
+
+
+def _kernel_function(name: str) -> Callable[..., Any]:
+    """A function of math with the operand's dtype, and without exceptions."""
+    function = getattr(math, name)
+    row = find_op(ROWS[name])
+    reference: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
+
+    def call(*values: Any) -> Any:
+        dtype = _float_dtype(values)
+        if name == "nextafter" and dtype is not None:
+            return np.nextafter(*(convert(value, dtype) for value in values))
+        plain = [value.item() if isinstance(value, (np.generic, Brain)) else value for value in values]
+        try:
+            found = function(*plain)
+        except (ValueError, OverflowError):
+            with np.errstate(all="ignore"):
+                found = _raised(name, reference, plain)
+        return found if dtype is None else seen(dtype.type(found))
+
+    call.__name__ = name
+    return call
+
+
+def _raised(name: str, reference: Any, plain: list[Any]) -> float:
+    """What comes out where Python raises, in float64; a logarithm to a base is a quotient."""
+    numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
+    match name:
+        case "lgamma":  # a pole, or too large
+            return math.inf
+        case "gamma" if numbers[0] == 0:
+            return math.copysign(math.inf, numbers[0])
+        case "gamma":  # too large; on the other side the poles
+            return math.inf if numbers[0] > 0 else math.nan
+        case "log" if len(numbers) == 2:
+            return float(np.log(numbers[0]) / np.log(numbers[1]))
+    return float(reference(*numbers))
+
+
+class _Cast(type):
+    """The class of number types as kernels know them: they convert, and stand for the real type everywhere else."""
+
+    real: type
+
+    def __call__(cls, value: Any = 0, *rest: Any) -> Any:
+        if rest or isinstance(value, (str, np.ndarray)):
+            return cls.real(value, *rest)
+        if cls.real is not int:
+            return seen(convert(value, np.dtype(cls.real)))
+        value = wide(value)
+        return int(convert(value, np.dtype(np.int64)) if isinstance(value, (float, np.floating)) else value)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.real)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.real, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.real
+
+    def __hash__(cls) -> int:
+        return hash(cls.real)
+
+
+def _cast(kind: type) -> type:
+    """The type as kernels know it. NumPy takes it as a dtype, by its attribute."""
+    return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return seen(
+        np.where(condition, *beside_brains((x, y)))[()]
+    )  # NumPy's own result is an array, which assignments with += would share
+
+
+_BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
+_CASTS = {kind: _cast(kind) for kind in (int, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
+_REPLACED: Mapping[Any, Any] = {**{getattr(math, n): f for n, f in _BY_NAME.items()}, **_CASTS, np.where: _where}
+_VIEWED = ("math", "numpy", "weft", "weft.dsl.kernel.language.types")
+_FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
+
+
+class _View:
+    """Stands for a module: what kernels know differently, and everything else its own."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        other = replacement(found)
+        setattr(self, name, found if other is None else other)  # found without this function the next time
+        return found if other is None else other
+
+
+def replacement(held: Any) -> Any:
+    """What stands for an object in a kernel; None where it is the object itself."""
+    match held:
+        case ModuleType(__name__=name) if name in _VIEWED:
+            return _View(held)
+        case UFunc():
+            return _row_function(held.row.name)
+        case ScalarType():
+            return replacement(held.dtype.type)
+        case type(__name__="bfloat16") if issubclass(held, np.generic):
+            return _CASTS.setdefault(held, _cast(held))
+        case _:
+            try:
+                return _REPLACED.get(held)
+            except TypeError:  # what cannot be hashed is none of these
+                return None
+
+
+def _row_function(name: str) -> Callable[..., Any]:
+    row = find_op(name)
+    found: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
+    return lambda *operands: seen(np.asarray(found(*operands))[()])
+
+
+class _Forms:
+    """The functions that one function reaches, each over globals with the replacements."""
+
+    def __init__(self) -> None:
+        self.replaced = False
+        self._made: dict[FunctionType, FunctionType] = {}
+        self._globals: dict[int, dict[str, Any]] = {}
+
+    def function(self, function: FunctionType) -> FunctionType:
+        """The same code over other globals."""
+        if function in self._made:
+            return self._made[function]
+        own = function.__globals__
+        world = self._globals.setdefault(id(own), dict(own))
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        made = FunctionType(function.__code__, world, function.__name__, function.__defaults__, cells or None)
+        made.__kwdefaults__ = function.__kwdefaults__
+        made.__qualname__ = function.__qualname__
+        self._made[function] = made
+        for name in _names(function.__code__):
+            if name in own:
+                world[name] = self.value(own[name])
+            elif name == "int":
+                world[name] = self.value(int)
+        for cell, held in zip(cells, function.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = self.value(held.cell_contents)
+            except ValueError:  # a name that has no value yet keeps none
+                continue
+        return made
+
+    def value(self, held: Any) -> Any:
+        """What a name stands for."""
+        if isinstance(held, DeviceFunction):
+            return self.function(held.function)
+        if isinstance(held, FunctionType):
+            foreign = (held.__module__ or "").partition(".")[0] in _FOREIGN
+            return held if foreign else self.function(held)
+        found = replacement(held)
+        self.replaced = self.replaced or found is not None
+        return held if found is None else found
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a function and those inside it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it runs in kernels; `function` itself where it reaches no such name."""
+    if not isinstance(function, FunctionType):
+        return function
+    forms = _Forms()
+    made = forms.function(function)
+    return made if forms.replaced else function

@@ -1,0 +1,391 @@
+"""What each intrinsic does where a kernel runs as plain Python.
+
+Owns one table, path -> function of the simulated thread and the arguments. Always true: every path of `names.TABLE`
+has its row; results are what CUDA gives, or NumPy's error where CUDA would be undefined; numbers that CUDA has no dtype
+for (positions, counts) are Python's own, hence weak; masks are uint32.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import time
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind
+from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.language.names import FULL_MASK
+from weft.dsl.kernel.library import groups
+from weft.dsl.kernel.python_mode.conversion import common_dtype, convert, element_dtype, fused_multiply_add
+from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array, make_array
+from weft.dsl.kernel.python_mode.simulate_threads import WARP, Scope, Thread, call_frames
+
+Action = Callable[..., Any]
+
+
+# -- where a thread stands ------------------------------------------------------------------------
+
+
+def _by_axes(value: Callable[[Thread, str], int]) -> Action:
+    def action(thread: Thread, ndim: int) -> int | tuple[int, ...]:
+        if ndim not in (1, 2, 3):
+            raise ValueError(f"a grid has 1, 2 or 3 axes, not {ndim}")
+        found = tuple(value(thread, axis) for axis in "xyz"[:ndim])
+        return found if ndim > 1 else found[0]
+
+    return action
+
+
+def _grid(thread: Thread, axis: str) -> int:
+    number = thread.number
+    return number(f"threadIdx.{axis}") + number(f"blockIdx.{axis}") * number(f"blockDim.{axis}")
+
+
+def _gridsize(thread: Thread, axis: str) -> int:
+    return thread.number(f"blockDim.{axis}") * thread.number(f"gridDim.{axis}")
+
+
+# -- meetings ----------------------------------------------------------------------------------
+
+
+def _same_for_all(fold: Callable[[list[Any]], Any]) -> Callable[[dict[int, Any]], dict[int, Any]]:
+    def answer(brought: dict[int, Any]) -> dict[int, Any]:
+        return dict.fromkeys(brought, fold(list(brought.values())))
+
+    return answer
+
+
+def _block_vote(path: str, fold: Callable[[list[bool]], int]) -> Action:
+    folded = _same_for_all(fold)
+    return lambda thread, predicate: thread.meet("block", path, bool(predicate), folded)
+
+
+def _barrier(path: str, scope: Scope) -> Action:
+    return lambda thread: thread.meet(scope, path, None, _same_for_all(lambda _: None))
+
+
+def _warp_meet(thread: Thread, path: str, mask: Any, value: Any, fold: Callable[..., Any]) -> Any:
+    lanes = int(mask) & FULL_MASK
+    if not lanes >> thread.lane & 1:
+        raise KernelError(
+            f"cuda.{path}: lane {thread.lane} calls it, but its mask {lanes:#010x} does not name that lane"
+        )
+    return thread.meet("warp", path, value, fold, lanes)
+
+
+def _syncwarp(thread: Thread, mask: int = FULL_MASK) -> None:
+    _warp_meet(thread, "syncwarp", mask, None, _same_for_all(lambda _: None))
+
+
+def _check_width(width: int) -> int:
+    if width not in (1, 2, 4, 8, 16, 32):
+        raise ValueError(f"the width of a shuffle is 1, 2, 4, 8, 16 or 32, not {width}")
+    return int(width)
+
+
+def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
+    """A shuffle from the lane that ``source(lane, operand, width)`` names."""
+
+    def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
+        return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
+
+    def action(thread: Thread, mask: int, value: Any, operand: int, width: int = WARP) -> Any:
+        place = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware looks at five bits
+        return _warp_meet(thread, path, mask, (value, place), exchange)
+
+    return action
+
+
+def _shuffle_up(lane: int, delta: int, width: int) -> int:
+    return lane - delta if lane % width >= delta else lane
+
+
+def _shuffle_down(lane: int, delta: int, width: int) -> int:
+    return lane + delta if lane % width + delta < width else lane
+
+
+def _shuffle_xor(lane: int, mask: int, width: int) -> int:
+    place = lane ^ mask
+    return place if place < lane - lane % width + width else lane
+
+
+def _vote(path: str, fold: Callable[[list[bool]], Any]) -> Action:
+    folded = _same_for_all(fold)
+    return lambda thread, mask, predicate: _warp_meet(thread, path, mask, bool(predicate), folded)
+
+
+def _lanes(lanes: Iterable[int]) -> np.uint32:
+    return np.uint32(sum(1 << lane for lane in lanes))
+
+
+def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
+    return dict.fromkeys(brought, _lanes(lane for lane, true in brought.items() if true))
+
+
+def _match_any(thread: Thread, mask: int, value: Any) -> np.uint32:
+    def fold(brought: dict[int, bytes]) -> dict[int, np.uint32]:
+        return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
+
+    return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), fold)
+
+
+def _match_all(thread: Thread, mask: int, value: Any) -> tuple[np.uint32, bool]:
+    def fold(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
+        same = len(set(brought.values())) == 1
+        return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
+
+    return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), fold)
+
+
+def _active(thread: Thread) -> np.uint32:
+    return thread.meet("active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought)))
+
+
+def _warp_reduce(path: str, fold: Callable[[Any, Any], Any]) -> Action:
+    folded = _same_for_all(lambda values: functools.reduce(fold, values))
+    return lambda thread, mask, value: _warp_meet(thread, path, mask, value, folded)
+
+
+def _least(a: Any, b: Any) -> Any:
+    return a if a < b or a != a else b  # NaN wins
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    return a if a > b or a != a else b
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    axes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple(operator.index(axis) for axis in axes)
+
+
+def _shared_array(thread: Thread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
+    axes, kind = _shape(shape), element_dtype(dtype)
+    if prod(axes) == 0:
+        return _shared_dynamic(thread, len(thread.block.dynamic) // kind.itemsize, kind)
+    frame = call_frames()[0]
+    site = (frame.f_code, frame.f_lasti, axes, kind)
+    if site not in thread.block.shared:
+        thread.block.shared[site] = make_array(axes, kind)
+    return thread.block.shared[site]
+
+
+def _shared_dynamic(thread: Thread, shape: Any, dtype: Any, offset: int = 0) -> np.ndarray:
+    axes, kind = _shape(shape), element_dtype(dtype)
+    start, end = int(offset), int(offset) + prod(axes) * kind.itemsize
+    held = thread.block.dynamic
+    if start < 0 or end > len(held):
+        raise KernelError(
+            f"cuda.shared.dynamic: bytes {start} to {end} of dynamic shared memory, but the launch asked for "
+            f"{len(held)}: kernel[grid, block, stream, bytes]"
+        )
+    if start % kind.alignment:
+        raise KernelError(f"cuda.shared.dynamic: offset {start} is no multiple of {kind.alignment}, as {kind} needs")
+    return as_kernel_array(held[start:end].view(kind).reshape(axes))
+
+
+def _local_array(thread: Thread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
+    axes, kind = _shape(shape), element_dtype(dtype)
+    site = (*((frame.f_code, frame.f_lasti) for frame in call_frames()), axes, kind)
+    if site not in thread.local:
+        thread.local[site] = make_array(axes, kind)
+    return thread.local[site]
+
+
+def _const_array(thread: Thread, ary: Any) -> np.ndarray:
+    made = as_kernel_array(np.array(ary))
+    made.flags.writeable = False
+    return made
+
+
+def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
+    """The array, the index and the element that an atomic is about."""
+    if not isinstance(ary, np.ndarray):
+        raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
+    place = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
+    old = ary[place]
+    if isinstance(old, np.ndarray) or ary.dtype.names is not None:
+        raise TypeError(f"cuda.{path} needs one index for each of {ary.ndim} axes, of numbers")
+    return ary, place, old
+
+
+def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
+    """An atomic: `new` takes the old element and the value, in the array's dtype, to what is written."""
+    path = f"atomic.{name}"
+
+    def action(thread: Thread, ary: Any, idx: Any, val: Any) -> Any:
+        array, place, old = _element(path, ary, idx)
+        if array.dtype.kind not in kinds:
+            raise TypeError(f"cuda.{path} does not work on {array.dtype}")
+        array[place] = new(old, convert(val, array.dtype))
+        return old
+
+    return action
+
+
+def _increment(old: Any, limit: Any) -> Any:
+    return 0 if old >= limit else int(old) + 1
+
+
+def _decrement(old: Any, limit: Any) -> Any:
+    return limit if old == 0 or old > limit else int(old) - 1
+
+
+def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda old, value: value if old != old else better(old, value)
+
+
+def _cas(thread: Thread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
+    array, place, found = _element("atomic.cas", ary, idx)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"cuda.atomic.cas does not work on {array.dtype}")
+    if found.tobytes() == convert(old, array.dtype).tobytes():
+        array[place] = val
+    return found
+
+
+def _compare_and_swap(thread: Thread, ary: Any, old: Any, val: Any) -> Any:
+    return _cas(thread, ary, (0,) * np.ndim(ary), old, val)
+
+
+def _load(thread: Thread, array: Any, i: Any) -> Any:
+    return array[i]
+
+
+def _store(thread: Thread, array: Any, i: Any, value: Any) -> None:
+    array[i] = value
+
+
+# -- bits, numbers, time -----------------------------------------------------------------------
+
+
+def _bits(x: Any) -> tuple[int, int]:
+    """An integer's bits and how many it has: 32, or 64 for 64-bit dtypes and Python's own."""
+    if isinstance(x, (bool, np.bool_)):
+        return int(x), 32
+    if isinstance(x, (float, complex, np.inexact)):
+        raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
+    width = 32 if isinstance(x, np.integer) and x.dtype.itemsize < 8 else 64
+    return operator.index(x) & ((1 << width) - 1), width
+
+
+def _popc(thread: Thread, x: Any) -> int:
+    return _bits(x)[0].bit_count()
+
+
+def _clz(thread: Thread, x: Any) -> int:
+    bits, width = _bits(x)
+    return width - bits.bit_length()
+
+
+def _ffs(thread: Thread, x: Any) -> int:
+    bits = _bits(x)[0]
+    return (bits & -bits).bit_length()
+
+
+def _brev(thread: Thread, x: Any) -> Any:
+    bits, width = _bits(x)
+    signed = not isinstance(x, (bool, np.bool_, np.unsignedinteger))
+    return convert(int(f"{bits:0{width}b}"[::-1], 2), np.dtype(f"{'i' if signed else 'u'}{width // 8}"))
+
+
+def _float_function(function: Callable[[Any], Any]) -> Action:
+    """A function of one number, in the number's dtype where that is a float's; float64 else."""
+
+    def action(thread: Thread, a: Any) -> Any:
+        dtype = common_dtype(a)
+        return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
+
+    return action
+
+
+def _rsqrt(x: Any) -> Any:
+    return (1.0 / np.sqrt(np.float64(x))).astype(x.dtype)
+
+
+def _selp(thread: Thread, a: Any, b: Any, c: Any) -> Any:
+    return b if a else c
+
+
+def _gpu_only(thread: Thread, template: str, constraints: str, *values: Any) -> Any:
+    raise KernelError("cuda.inline_ptx is PTX, which needs a GPU; in Python mode guard it by a test of the device")
+
+
+def _make_group(maker: Callable[..., Any]) -> Action:
+    return lambda thread, *arguments: maker(*arguments)
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+ACTIONS: Mapping[str, Action] = {
+    "grid": _by_axes(_grid),
+    "gridsize": _by_axes(_gridsize),
+    "syncthreads": _barrier("syncthreads", "block"),
+    "syncthreads_count": _block_vote("syncthreads_count", sum),
+    "syncthreads_and": _block_vote("syncthreads_and", lambda votes: int(all(votes))),
+    "syncthreads_or": _block_vote("syncthreads_or", lambda votes: int(any(votes))),
+    "syncwarp": _syncwarp,
+    "threadfence": lambda thread: None,
+    "threadfence_block": lambda thread: None,
+    "threadfence_system": lambda thread: None,
+    "shared.array": _shared_array,
+    "shared.dynamic": _shared_dynamic,
+    "local.array": _local_array,
+    "const.array_like": _const_array,
+    "shfl_sync": _shuffle("shfl_sync", lambda lane, source, width: lane - lane % width + source % width),
+    "shfl_up_sync": _shuffle("shfl_up_sync", _shuffle_up),
+    "shfl_down_sync": _shuffle("shfl_down_sync", _shuffle_down),
+    "shfl_xor_sync": _shuffle("shfl_xor_sync", _shuffle_xor),
+    "all_sync": _vote("all_sync", all),
+    "any_sync": _vote("any_sync", any),
+    "eq_sync": _vote("eq_sync", lambda votes: len(set(votes)) == 1),
+    "ballot_sync": lambda thread, mask, predicate: _warp_meet(thread, "ballot_sync", mask, bool(predicate), _ballot),
+    "match_any_sync": _match_any,
+    "match_all_sync": _match_all,
+    "activemask": _active,
+    "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
+    "reduce_add_sync": _warp_reduce("reduce_add_sync", operator.add),
+    "reduce_min_sync": _warp_reduce("reduce_min_sync", _least),
+    "reduce_max_sync": _warp_reduce("reduce_max_sync", _greatest),
+    "reduce_and_sync": _warp_reduce("reduce_and_sync", operator.and_),
+    "reduce_or_sync": _warp_reduce("reduce_or_sync", operator.or_),
+    "reduce_xor_sync": _warp_reduce("reduce_xor_sync", operator.xor),
+    "atomic.load": lambda thread, ary, idx: _element("atomic.load", ary, idx)[2],
+    "atomic.add": _atomic("add", operator.add, "iufc"),
+    "atomic.sub": _atomic("sub", operator.sub, "iufc"),
+    "atomic.min": _atomic("min", lambda old, value: value if value < old else old),
+    "atomic.max": _atomic("max", lambda old, value: value if value > old else old),
+    "atomic.nanmin": _atomic("nanmin", _number_wins(lambda old, value: value if value < old else old)),
+    "atomic.nanmax": _atomic("nanmax", _number_wins(lambda old, value: value if value > old else old)),
+    "atomic.and_": _atomic("and_", operator.and_, "iu"),
+    "atomic.or_": _atomic("or_", operator.or_, "iu"),
+    "atomic.xor": _atomic("xor", operator.xor, "iu"),
+    "atomic.exch": _atomic("exch", lambda old, value: value),
+    "atomic.inc": _atomic("inc", _increment, "u"),
+    "atomic.dec": _atomic("dec", _decrement, "u"),
+    "atomic.cas": _cas,
+    "atomic.compare_and_swap": _compare_and_swap,
+    "popc": _popc,
+    "clz": _clz,
+    "ffs": _ffs,
+    "brev": _brev,
+    "fma": lambda thread, a, b, c: fused_multiply_add(a, b, c),
+    "cbrt": _float_function(np.cbrt),
+    "rsqrt": _float_function(_rsqrt),
+    "selp": _selp,
+    "nanosleep": lambda thread, ns: thread.nap(),
+    "clock": lambda thread: time.perf_counter_ns() & 0x7FFFFFFF,
+    "clock64": lambda thread: time.perf_counter_ns(),
+    **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), _load),
+    **dict.fromkeys(("stcg", "stcs", "stwb", "stwt"), _store),
+    "inline_ptx": _gpu_only,
+    "cg.grid_sync": _barrier("cg.grid_sync", "grid"),
+    **{path: _make_group(maker) for path, maker in groups.MAKERS.items()},
+}

@@ -1,0 +1,467 @@
+"""Threads of a kernel that runs as plain Python: who runs, who waits, who meets whom.
+
+In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
+thread. Always true: exactly one simulated thread runs at a time, in an order that depends on the program alone. A
+thread that never waits runs in the calling OS thread; one that waits keeps its stack asleep, and the others go on
+in another OS thread. Nothing here knows what an intrinsic does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.language.names import NAMES, Intrinsic, running
+from weft.runtime import show_cell
+
+WARP = 32
+_NAPS = 1000  # rounds in which all threads only sleep, before the next block may start beside them
+
+Triple = tuple[int, int, int]
+Scope = Literal["block", "grid", "warp", "active"]
+Site = tuple[tuple[int, int], ...]  # calls from the kernel inwards: identity of the code, place in it
+Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
+
+
+class DivergenceError(KernelError, RuntimeError):
+    """Threads wait for one another at different places, and nobody can go on."""
+
+
+class Abandoned(BaseException):
+    """Unwinds the stack of a thread whose launch has ended by another's error."""
+
+
+@dataclass(slots=True)
+class Wait:
+    """What a thread waits for, and what it brings. Those with the same `key` can meet.
+
+    `fold` takes what each thread brought, by its number (lane for a warp, rank in the block else), to what each gets.
+    """
+
+    scope: Scope
+    path: str
+    site: Site
+    line: str
+    lanes: int
+    value: Any
+    fold: Fold
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.scope, self.path, self.site, self.lanes
+
+    def __str__(self) -> str:
+        mask = f"mask={self.lanes:#010x}" if self.scope == "warp" else ""
+        return f"cuda.{self.path}({mask}) at {self.line}"
+
+
+class Block:
+    """One block that has started: its threads and its shared memory."""
+
+    def __init__(self, launch: Launch, index: Triple) -> None:
+        self.index = index
+        self.shared: dict[Any, np.ndarray] = {}
+        self.dynamic: np.ndarray = np.full(launch.shared_bytes, 0xFF, np.uint8)
+        self.arrived: Counter[tuple[Any, ...]] = Counter()
+        places = product(*(range(n) for n in reversed(launch.block)))
+        self.threads = [Thread(launch, self, place[::-1], rank) for rank, place in enumerate(places)]  # type: ignore[arg-type]
+        self.live = len(self.threads)
+
+    def warp(self, number: int) -> list[Thread]:
+        """The threads of a warp, by lane."""
+        return self.threads[number * WARP : (number + 1) * WARP]
+
+    def waiting(self) -> list[Thread]:
+        """The threads that wait for others."""
+        return [thread for thread in self.threads if thread.wait is not None]
+
+
+class Thread:
+    """One simulated thread: where it stands, and what it waits for."""
+
+    __slots__ = (
+        "answer",
+        "block",
+        "ended",
+        "index",
+        "lane",
+        "launch",
+        "local",
+        "numbers",
+        "rank",
+        "stack",
+        "wait",
+        "warp",
+    )
+
+    def __init__(self, launch: Launch, block: Block, index: Triple, rank: int) -> None:
+        self.launch = launch
+        self.block = block
+        self.index = index
+        self.rank = rank
+        self.warp, self.lane = divmod(rank, WARP)
+        self.local: dict[Any, np.ndarray] = {}
+        self.numbers: dict[str, int] = {}
+        self.stack: Stack | None = None
+        self.wait: Wait | None = None
+        self.answer: Any = None
+        self.ended = False
+
+    def number(self, path: str) -> int:
+        """The value of ``threadIdx.x``, ``laneid`` ..."""
+        if not self.numbers:
+            triples = {
+                "threadIdx": self.index,
+                "blockIdx": self.block.index,
+                "blockDim": self.launch.block,
+                "gridDim": self.launch.grid,
+            }
+            self.numbers = {f"{n}.{axis}": v for n, t in triples.items() for axis, v in zip("xyz", t, strict=True)}
+            self.numbers["laneid"] = self.lane
+        return self.numbers[path]
+
+    def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Do what the intrinsic at `path` does in this thread."""
+        if self.launch.over:
+            raise Abandoned
+        action = self.launch.actions[path]
+        if keywords:
+            arguments = tuple(NAMES[path].bind(arguments, keywords).values())
+        try:
+            return action(self, *arguments)
+        except TypeError:
+            NAMES[path].bind(arguments, {})  # where the arguments do not fit, this error says it better
+            raise
+
+    def meet(self, scope: Scope, path: str, value: Any, fold: Fold, lanes: int = 0) -> Any:
+        """Wait for the others; what `fold` gives this thread of what all brought."""
+        frames = call_frames()
+        site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
+        self.wait = Wait(scope, path, site, user_line(frames), lanes, value, fold)
+        self.launch.arrive(self)
+        assert self.stack is not None
+        self.stack.suspend(self)
+        return self.answer
+
+    def nap(self) -> None:
+        """Let the others go first."""
+        self.launch.sleepers.append(self)
+        assert self.stack is not None
+        self.stack.suspend(self)
+
+    def __str__(self) -> str:
+        return str(self.index)
+
+
+def call_frames() -> list[FrameType]:
+    """The frames between the intrinsic that runs here and the kernel's own, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
+        frame = frame.f_back
+    frames = []
+    frame = frame.f_back if frame is not None else None
+    while frame is not None and frame.f_code is not Stack.carry.__code__:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def user_line(frames: Sequence[FrameType]) -> str:
+    """File and line of the innermost frame that is the user's."""
+    package = str(Path(__file__).parents[1])
+    frame = next((f for f in frames if not f.f_code.co_filename.startswith(package)), frames[0])
+    path = frame.f_code.co_filename
+    return f"{show_cell(path) or path}:{frame.f_lineno}"
+
+
+class Stack:
+    """An OS thread that carries simulated threads, one after another. It runs only while it has the baton."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._baton = threading.Lock()
+        self._baton.acquire()
+        self._next: Thread | None = None
+        self._carrier: threading.Thread | None = None
+
+    def start(self, thread: Thread) -> None:
+        """Give the baton to an OS thread of its own, and a simulated thread to carry."""
+        trace = sys.gettrace()  # a debugger's, of the thread that starts this one
+
+        def run() -> None:
+            if trace is not None and sys.gettrace() is None:
+                sys.settrace(trace)
+            with suppress(Abandoned):
+                self.carry(thread)
+
+        self._carrier = threading.Thread(target=run, name="weft kernel", daemon=True)
+        self._launch.stacks.append(self)
+        try:
+            self._carrier.start()
+        except RuntimeError as error:
+            raise KernelError(
+                f"{error}: threads of a kernel that wait for one another each need an OS thread in Python mode "
+                f"({len(self._launch.stacks) - 1} run); launch fewer or smaller blocks"
+            ) from None
+
+    def resume(self, thread: Thread | None = None) -> None:
+        """Give this sleeping stack the baton, and where it is idle a simulated thread to carry."""
+        self._next = thread
+        self._baton.release()
+
+    def abandon(self, at_once: bool) -> None:
+        """Unwind what the stack carries, and wait for its end; `at_once` also where it runs and asks for nothing."""
+        carrier = self._carrier
+        if carrier is None or not carrier.is_alive():
+            return
+        if at_once and carrier.ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(carrier.ident), ctypes.py_object(Abandoned))
+        self.resume()
+        carrier.join()
+
+    def carry(self, thread: Thread | None) -> None:
+        """Run simulated threads to their ends as long as this stack gets any."""
+        launch = self._launch
+        before = running.thread
+        try:
+            with np.errstate(all="ignore"):
+                while thread is not None and not launch.over:
+                    thread.stack = self
+                    running.thread = thread
+                    try:
+                        launch.function(*launch.arguments)
+                    except Abandoned:
+                        return
+                    except BaseException as error:
+                        launch.fail(error, thread)
+                    launch.end(thread)
+                    thread = self._take()
+        finally:
+            running.thread = before
+
+    def _take(self) -> Thread | None:
+        """The next simulated thread that this stack can carry; hands the baton on while others have their turn."""
+        launch = self._launch
+        thread = launch.choose()
+        if thread is None:
+            launch.finish(self)
+            return None
+        if thread.stack is None:
+            return thread
+        launch.idle.append(self)
+        thread.stack.resume()
+        self._baton.acquire()
+        return None if launch.over else self._next
+
+    def suspend(self, thread: Thread) -> None:
+        """Let others run until the simulated thread, which this stack carries, has its turn again."""
+        launch = self._launch
+        other = launch.choose()
+        if other is thread:
+            return
+        if other is None:
+            if launch.finish(self):
+                raise Abandoned
+        elif other.stack is not None:
+            other.stack.resume()
+        elif launch.idle:
+            launch.idle.pop().resume(other)
+        else:
+            Stack(launch).start(other)
+        self._baton.acquire()
+        if launch.over:
+            raise Abandoned
+
+
+@dataclass(eq=False)
+class Launch:
+    """One run of a kernel: its blocks, and who has a turn.
+
+    Turns: threads that others have let go; threads of the newest block that have not started; threads that sleep. Where
+    none is left, lanes at an `activemask` go on; then, if all wait for the grid, the next block starts.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    grid: Triple
+    block: Triple
+    shared_bytes: int
+    actions: Mapping[str, Callable[..., Any]]
+    over: bool = False
+    failure: BaseException | None = None
+    stacks: list[Stack] = field(default_factory=list)
+    idle: list[Stack] = field(default_factory=list)
+    sleepers: deque[Thread] = field(default_factory=deque)
+    _ready: deque[Thread] = field(default_factory=deque)
+    _blocks: list[Block] = field(default_factory=list)
+    _naps: int = 0
+
+    def __post_init__(self) -> None:
+        self._fresh: Iterator[Thread] = iter(())
+        self._indices = product(*(range(n) for n in reversed(self.grid)))
+        self._main = Stack(self)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", "kernel")
+
+    def run(self) -> None:
+        """Run every thread. Raises what a thread raised, or DivergenceError."""
+        self._main.carry(self.choose())
+        self.over = True
+        for stack in self.stacks:  # one after another, since each may run the user's `finally`
+            stack.abandon(isinstance(self.failure, KeyboardInterrupt))
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+
+    # -- who has a turn --
+
+    def choose(self) -> Thread | None:
+        """The thread to run now; None at the end, or after a failure."""
+        while self.failure is None:
+            if self._ready:
+                return self._ready.popleft()
+            thread = next(self._fresh, None)
+            if thread is not None:
+                return thread
+            if self.sleepers:
+                self._naps += 1
+                if self._naps < _NAPS * len(self.sleepers) or not self._open_block():
+                    return self.sleepers.popleft()
+            elif not (self._release_active() or self._report_stuck() or self._open_block() or self._release_grid()):
+                return None
+        return None
+
+    def finish(self, stack: Stack) -> bool:
+        """End the launch; whether `stack` is the calling thread's. Else that one has the baton now."""
+        self.over = True
+        if stack is not self._main:
+            self._main.resume()
+        return stack is self._main
+
+    def fail(self, error: BaseException, thread: Thread) -> None:
+        """Keep the first error, saying whose it is."""
+        if self.failure is None:
+            error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
+            self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
+
+    def _open_block(self) -> bool:
+        index = next(self._indices, None)
+        if index is None:
+            return False
+        block = Block(self, index[::-1])  # type: ignore[arg-type]
+        self._blocks = [b for b in self._blocks if b.live]
+        self._blocks.append(block)
+        self._fresh = iter(block.threads)
+        self._naps = 0
+        return True
+
+    # -- who meets whom --
+
+    def arrive(self, thread: Thread) -> None:
+        """A thread waits now: let its group go if it was the last."""
+        assert thread.wait is not None
+        key = thread.wait.key
+        thread.block.arrived[key] += 1
+        if thread.wait.scope == "block":
+            self._try_block(thread.block, key)
+        elif thread.wait.scope == "warp":
+            self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
+
+    def end(self, thread: Thread) -> None:
+        """A thread has ended: nobody waits for it any more."""
+        thread.ended = True
+        block = thread.block
+        block.live -= 1
+        for key in [key for key in block.arrived if key[0] == "block"]:
+            self._try_block(block, key)
+        if block.arrived:
+            warp = block.warp(thread.warp)
+            for wait in {t.wait.key: t.wait for t in warp if t.wait is not None and t.wait.scope == "warp"}.values():
+                self._try_warp(warp, wait.key, wait.lanes)
+
+    def _try_block(self, block: Block, key: tuple[Any, ...]) -> None:
+        if block.live and block.arrived[key] == block.live:
+            self._release([thread for thread in block.threads if not thread.ended])
+
+    def _try_warp(self, warp: list[Thread], key: tuple[Any, ...], lanes: int) -> None:
+        members = [thread for thread in warp if lanes >> thread.lane & 1 and not thread.ended]
+        if all(thread.wait is not None and thread.wait.key == key for thread in members):
+            self._release(members)
+
+    def _release(self, group: list[Thread]) -> None:
+        """Let a group go on, each with its answer."""
+        first = group[0].wait
+        assert first is not None
+        by_lane = first.scope in ("warp", "active")
+        brought = {t.lane if by_lane else t.rank: t.wait.value for t in group if t.wait is not None}
+        answers = first.fold(brought) if first.scope != "grid" else {}
+        for thread in group:
+            arrived = thread.block.arrived
+            arrived[first.key] -= 1
+            if not arrived[first.key]:
+                del arrived[first.key]
+            thread.answer = answers.get(thread.lane if by_lane else thread.rank)
+            thread.wait = None
+        self._ready.extend(group)
+
+    def _release_active(self) -> bool:
+        """Let the lanes of one warp go that wait at the same `activemask`."""
+        for block in self._blocks:
+            if not any(key[0] == "active" for key in block.arrived):
+                continue
+            at = [t for t in block.waiting() if t.wait is not None and t.wait.scope == "active"]
+            first = at[0]
+            self._release(
+                [t for t in at if t.warp == first.warp and t.wait and first.wait and t.wait.key == first.wait.key]
+            )
+            return True
+        return False
+
+    def _release_grid(self) -> bool:
+        group = [thread for block in self._blocks for thread in block.waiting()]
+        if not group:
+            return False
+        if len({thread.wait.key for thread in group if thread.wait is not None}) > 1:
+            return self._diverge(group, "the grid")
+        self._release(group)
+        return True
+
+    def _report_stuck(self) -> bool:
+        """Nobody can run: fail where threads of a block wait for one another in vain."""
+        for block in self._blocks:
+            if any(key[0] != "grid" for key in block.arrived):
+                return self._diverge(block.threads, f"block {block.index}")
+        return False
+
+    def _diverge(self, threads: list[Thread], where: str) -> bool:
+        groups: dict[str, list[Thread]] = {}
+        for thread in threads:
+            at = "have ended" if thread.wait is None else f"wait at {thread.wait}"
+            groups.setdefault(at, []).append(thread)
+        lines = [f"\n  {_name_threads(group)} {at}" for at, group in groups.items()]
+        self.failure = DivergenceError(
+            f"kernel {self.name}: threads of {where} wait for one another at different places:{''.join(lines)}\n"
+            "every thread that a barrier or mask names has to come to the same call"
+        )
+        return True
+
+
+def _name_threads(threads: list[Thread]) -> str:
+    """A few of the threads by name, and how many more."""
+    names = [str(thread) for thread in threads[:4]]
+    rest = len(threads) - len(names)
+    return ("threads " if len(threads) > 1 else "thread ") + ", ".join(names) + (f" and {rest} more" if rest else "")

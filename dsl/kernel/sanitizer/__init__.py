@@ -1,0 +1,1 @@
+"""Kernels watched: out-of-bounds accesses, races, barriers in divergent flow."""

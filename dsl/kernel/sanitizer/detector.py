@@ -1,0 +1,450 @@
+"""The sanitizer's judgement: from the events of a launch to reports.
+
+In: events in the order in which they came, and the sites that they name. Out: findings. Two accesses of different
+threads to the same bytes race if one of them writes, not both are atomic, not both write the same value (what a kernel does
+does not depend on which comes last), and nothing orders them:
+
+- a barrier orders all threads of a block, a barrier of the grid all threads;
+- a warp's operations (also its shuffles and votes) order the lanes that meet in them;
+- an atomic orders what its thread did before its last fence, and knew of, before what a thread does that finds the
+  atomic's result by another one at the same place.
+
+A reading is as good as atomic where the next that its thread does there is a compare and swap, which notices a change.
+
+Always true: an access that is ordered behind all others at its place stands for them; memory that is read before anybody
+writes it is told of at the end (of the block where it is shared memory), since the writer may be a thread that comes late,
+and then it is a race.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.dsl.kernel.sanitizer.watch import Kind, Site
+
+READ, WRITE, ATOMIC = Kind.READ, Kind.WRITE, Kind.ATOMIC
+FINDINGS = 100  # of different places that are kept
+KEPT = 64  # threads that are remembered for one place since it was last written
+
+Row = Sequence[int]
+# A block, a thread or a block again -> how far the thread that knows it has heard of it.
+Known = dict[Any, int]
+
+
+@dataclass(slots=True)
+class Unwritten:
+    """Memory from `start` to below `stop` of which a byte that nobody has written is 1 in `fresh`."""
+
+    start: int
+    stop: int
+    fresh: bytearray
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. The other party's row is known for nothing but its site and thread."""
+
+    kind: str
+    site: Site
+    block: int
+    thread: int
+    index: tuple[int, ...]
+    other: Site | None = None
+    other_block: int = 0
+    other_thread: int = 0
+
+
+class Thread:
+    """A thread: how many barriers it has passed, what it knows of others, who it waits with.
+
+    `now` is what an access of this moment is remembered by: the thread, its barriers, those of the grid, its clock.
+    """
+
+    __slots__ = ("block", "clock", "epoch", "grid", "group", "known", "now", "number", "released", "seen", "written")
+
+    def __init__(self, block: Block, number: int) -> None:
+        self.block = block
+        self.number = number
+        self.epoch = self.grid = self.clock = 0
+        self.known: Known | None = None
+        self.released: Known | None = None
+        self.group: tuple[Any, list[Thread]] | None = None
+        self.written: set[int] = set()  # of its own memory
+        self.move_on()
+
+    def move_on(self) -> None:
+        """A new moment: after a meeting or a fence."""
+        self.now = (self, self.epoch, self.grid, self.clock)
+        self.seen: dict[Site, Access] = {}
+
+    def forget(self) -> None:
+        """The thread has ended: nothing goes round in circles any more, so that memory is given back at once."""
+        self.seen.clear()
+        self.group = self.known = self.released = None
+        del self.now
+
+
+Now = tuple[Thread, int, int, int]
+Access = tuple[Now, Site, "int | None"]  # the last one is the value that is written, where it is known
+
+
+class Cell:
+    """What is remembered of a few bytes that more than one thread has come to."""
+
+    __slots__ = ("atomics", "reads", "released", "writes")
+
+    def __init__(self) -> None:
+        self.writes: dict[Thread, Access] = {}  # the last one, and others of the same value
+        self.reads: dict[Thread, Access] = {}
+        self.atomics: dict[Thread, Access] = {}
+        self.released: Known | None = None  # by fences before atomics here
+
+    def add(self, access: Access) -> None:
+        """Remember an access that is in order."""
+        thread, kind = access[0][0], access[1].kind
+        kept = self.reads if kind is READ else self.atomics
+        if kind is WRITE:
+            kept = self.writes
+            for one in [one for one, earlier in kept.items() if ordered(earlier[0], thread)]:
+                del kept[one]
+            self.reads.clear()
+            self.atomics.clear()
+        if len(kept) < KEPT or thread in kept:
+            kept[thread] = access
+
+    def conflict(self, new: Access) -> Access | None:
+        """An earlier access that a new one races with."""
+        thread, kind, value = new[0][0], new[1].kind, new[2]
+        for access in self.writes.values():
+            if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
+                return access
+        for kept, harmless in ((self.reads, READ), (self.atomics, ATOMIC)):
+            if kind is not harmless:
+                for access in kept.values():
+                    if not ordered(access[0], thread):
+                        return access
+        return None
+
+
+Memory = dict[int, "Access | Cell"]
+
+
+class Block:
+    """A block: its threads, its shared memory, who came to which barrier."""
+
+    __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.threads: list[Thread | None] = [None] * size
+        self.shared: Memory = {}
+        self.fresh: dict[int, tuple[Site, Thread, Row]] = {}  # read, and never written so far
+        self.guesses: dict[tuple[int, Thread], tuple[Site, Row, Access]] = {}  # races unless a compare and swap follows
+        self.barriers: list[tuple[Site, Thread]] = []  # who came first to each
+        self.arrived: list[int] = []
+        self.groups: dict[Any, list[Thread]] = {}
+        self.stopped = False  # whether a thread ended because of a finding
+
+
+def ordered(before: Now, thread: Thread) -> bool:
+    """Whether an access that was made comes before what `thread` does now."""
+    other, epoch, grid, clock = before
+    if other is thread or grid < thread.grid:
+        return True
+    known = thread.known
+    if other.block is thread.block and epoch < thread.epoch:
+        return True
+    return known is not None and (known.get(other, -1) >= clock or known.get(other.block, -1) > epoch)
+
+
+def together(parts: Sequence[Known | None]) -> Known | None:
+    """All that somebody knows."""
+    different = list({id(known): known for known in parts if known is not None}.values())
+    if len(different) <= 1:
+        return different[0] if different else None
+    largest = max(different, key=len)
+    merged = dict(largest)
+    for known in different:
+        for key, value in known.items():
+            if merged.get(key, -1) < value:
+                merged[key] = value
+    return merged
+
+
+class Detector:
+    """Judges the events of one launch.
+
+    Parameters
+    ----------
+    sites : sequence of Site
+    blocks, size : int
+        Blocks of the grid, threads of a block.
+    unwritten : sequence of Unwritten
+        Memory of the device that starts without values; what is written is noted there.
+    at_once : bool
+        Whether blocks take turns (cooperative launches); else one comes after the other.
+    """
+
+    def __init__(
+        self, sites: Sequence[Site], size: int, unwritten: Sequence[Unwritten] = (), at_once: bool = False
+    ) -> None:
+        self.sites = sites
+        self.size = size
+        self.unwritten = unwritten
+        self.at_once = at_once
+        self.findings: list[Finding] = []
+        self.counts: Counter[tuple[Any, ...]] = Counter()
+        self.memory: Memory = {}
+        self.fresh: dict[int, tuple[Site, Thread, Row]] = {}
+        self.blocks: dict[int, Block] = {}
+        self.block = Block(-1, 0)
+        self.meeting: list[Thread] = []  # of the grid
+        units = [s.size & -s.size for s in sites if s.kind <= ATOMIC] + [s.align for s in sites if s.kind <= ATOMIC]
+        self.unit = min(units, default=1)
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Judge events."""
+        sites, unit, block = self.sites, self.unit, self.block
+        threads = block.threads
+        for row in rows:
+            if row[1] != block.number:
+                block = self.enter(row[1])
+                threads = block.threads
+            number = row[0] >> 32
+            thread = threads[number]
+            if thread is None:
+                thread = threads[number] = Thread(block, number)
+            elif thread.group is not None:
+                self.part(thread)
+            site = sites[row[0] & 0xFFFFFFFF]
+            if site.kind > ATOMIC:
+                self.event(thread, site, row)
+                continue
+            address = row[2]
+            if address % site.align:
+                self.tell("misaligned", site, thread, row)
+                block.stopped = True
+                continue
+            access = thread.seen.get(site)
+            value = row[3 + site.numbers] if site.valued else None
+            if access is None or access[2] != value:
+                access = thread.seen[site] = thread.now, site, value
+            if site.space == "global":
+                if self.unwritten:
+                    self.use_global(thread, site, row)
+                memory = self.memory
+            elif site.space == "shared":
+                memory = block.shared
+            else:
+                self.use_own(thread, site, row)
+                continue
+            for place in (address,) if site.size == unit else range(address, address + site.size, unit):
+                held = memory.get(place)
+                if held is None and site.kind is not ATOMIC:
+                    memory[place] = access
+                    if site.kind is READ and memory is block.shared:
+                        block.fresh[place] = site, thread, row
+                elif held is not access:
+                    self.meet(memory, place, held, access, row)
+
+    def enter(self, number: int) -> Block:
+        """The block that the events are from now."""
+        if not self.at_once:
+            self.leave()
+            self.block = Block(number, self.size)
+        else:
+            found = self.blocks.get(number)
+            if found is None:
+                found = self.blocks[number] = Block(number, self.size)
+            self.block = found
+        return self.block
+
+    def finish(self, stuck: bool = False) -> list[Finding]:
+        """All findings. `stuck`: the launch ended because its threads waited for each other."""
+        for block in list(self.blocks.values()) if self.at_once else [self.block]:
+            self.block = block
+            if stuck:
+                self.tell_stuck()
+            self.leave()
+        self.tell_fresh(self.fresh)
+        return self.findings
+
+    # -- accesses ---------------------------------------------------------------------------------
+
+    def meet(self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row) -> None:
+        """An access to bytes where there has been one before, or an atomic."""
+        now, site, _ = access
+        thread = now[0]
+        if isinstance(held, tuple):
+            before, first, _ = held
+            if before[0] is thread and site.kind is not ATOMIC and first.kind is not ATOMIC:
+                if site.kind is WRITE or first.kind is READ:
+                    memory[place] = access
+                    return
+                if before is now:
+                    return  # what races with the reading of its own value races with the writing of it
+            cell = memory[place] = Cell()
+            cell.add(held)
+        elif held is None:
+            cell = memory[place] = Cell()
+            if memory is not self.memory:
+                self.block.fresh[place] = site, thread, row
+        else:
+            cell = held
+        if site.kind is ATOMIC:
+            if site.compares:
+                cell.reads.pop(thread, None)
+                thread.block.guesses.pop((place, thread), None)
+            if cell.released is not None:
+                thread.known = together((thread.known, cell.released))
+            if thread.released is not None:
+                cell.released = together((cell.released, thread.released))
+        other = cell.conflict(access)
+        if other is not None and site.kind is READ and other[1].kind is ATOMIC:
+            thread.block.guesses.setdefault((place, thread), (site, row, other))
+        elif other is not None:
+            self.tell("race", site, thread, row, other)
+            (self.fresh if memory is self.memory else self.block.fresh).pop(place, None)
+            cell.writes.clear()
+            cell.reads.clear()
+            cell.atomics.clear()
+        cell.add(access)
+
+    def use_own(self, thread: Thread, site: Site, row: Row) -> None:
+        """An access to memory of the thread's own."""
+        places = range(row[2], row[2] + site.size, self.unit)
+        if site.kind is not WRITE and not thread.written.issuperset(places):
+            self.tell("uninitialised", site, thread, row)
+        thread.written.update(places)
+
+    def use_global(self, thread: Thread, site: Site, row: Row) -> None:
+        """An access to memory of the device that may have no values yet."""
+        address = row[2]
+        for region in self.unwritten:
+            if region.start <= address < region.stop:
+                first = address - region.start
+                if site.kind is not WRITE and region.fresh.find(1, first, first + site.size) >= 0:
+                    self.fresh.setdefault(address, (site, thread, row))
+                if site.kind is not READ:
+                    region.fresh[first : first + site.size] = bytes(site.size)
+                return
+
+    # -- meetings ---------------------------------------------------------------------------------
+
+    def event(self, thread: Thread, site: Site, row: Row) -> None:
+        """What is no access."""
+        block = thread.block
+        match site.kind:
+            case Kind.OUTSIDE:
+                self.tell("out of bounds", site, thread, row)
+                block.stopped = True
+            case Kind.FENCE:
+                thread.released = {**(thread.known or {}), thread: thread.clock, block: thread.epoch}
+                thread.clock += 1
+                thread.move_on()
+            case Kind.BARRIER | Kind.GRID:
+                self.arrive(thread, site, row)
+                thread.epoch += 1
+                if site.kind is Kind.GRID:
+                    self.meeting.append(thread)
+                    thread.group = Kind.GRID, self.meeting
+                else:
+                    self.join(thread, Kind.BARRIER)
+            case _:
+                mask = row[3] & 0xFFFFFFFF if site.numbers else 0xFFFFFFFF
+                self.join(thread, (site, mask, thread.number // 32))
+
+    def join(self, thread: Thread, key: Any) -> None:
+        """The thread waits with all that come to the same meeting."""
+        group = thread.block.groups.setdefault(key, [])
+        group.append(thread)
+        thread.group = key, group
+
+    def part(self, thread: Thread) -> None:
+        """A thread goes on, so all who were to meet have met: they know what each of them knew."""
+        assert thread.group is not None
+        key, group = thread.group
+        known = together([one.known for one in group])
+        if key is Kind.GRID:
+            self.meeting = []
+            known = None  # all that was is behind them
+        else:
+            del thread.block.groups[key]
+        if key is Kind.BARRIER and known is not None:
+            own = thread.block
+            known = {k: v for k, v in known.items() if (k if isinstance(k, Block) else k.block) is not own} or None
+        if isinstance(key, tuple):
+            known = {**(known or {}), **{one: one.clock for one in group}}
+        for one in group:
+            one.group = None
+            one.known = known
+            one.clock += 1
+            if key is Kind.GRID:
+                one.grid += 1
+            one.move_on()
+
+    def arrive(self, thread: Thread, site: Site, row: Row) -> None:
+        """A thread comes to a barrier: the others of its block have to come to the same one."""
+        block, turn = thread.block, thread.epoch
+        if turn == len(block.barriers):
+            block.barriers.append((site, thread))
+            block.arrived.append(0)
+        block.arrived[turn] += 1
+        first, other = block.barriers[turn]
+        if first is not site and not block.stopped:
+            block.stopped = True
+            self.tell("divergent barrier", site, thread, row, (other.now, first, None))
+
+    def leave(self) -> None:
+        """A block has ended."""
+        block = self.block
+        for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
+            if arrived < self.size and not block.stopped:
+                block.stopped = True
+                self.tell("divergent barrier", site, thread, ())
+        for (_, reader), (site, row, access) in block.guesses.items():
+            self.tell("race", site, reader, row, access)
+        self.tell_fresh(block.fresh)
+        for one in block.threads:
+            if one is not None:
+                one.forget()
+        block.threads = []
+
+    def tell_stuck(self) -> None:
+        """Who waits for others of its warp for ever."""
+        for key, group in self.block.groups.items():
+            if isinstance(key, tuple) and not self.block.stopped:
+                self.block.stopped = True
+                self.tell("divergent barrier", key[0], group[0], ())
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def tell_fresh(self, fresh: dict[int, tuple[Site, Thread, Row]]) -> None:
+        """What was read and never written by another thread."""
+        for site, thread, row in fresh.values():
+            self.tell("uninitialised", site, thread, row)
+        fresh.clear()
+
+    def tell(self, kind: str, site: Site, thread: Thread, row: Row, other: Access | None = None) -> None:
+        """Note a finding, once for each pair of places."""
+        key = kind, site, other and other[1]
+        self.counts[key] += 1
+        if self.counts[key] > 1 or len(self.findings) >= FINDINGS:
+            return
+        index = tuple(row[3 : 3 + site.numbers]) if site.kind <= Kind.OUTSIDE else ()
+        party = other[0][0] if other is not None else None
+        self.findings.append(
+            Finding(
+                kind,
+                site,
+                thread.block.number,
+                thread.number,
+                index,
+                other[1] if other is not None else None,
+                party.block.number if party is not None else 0,
+                party.number if party is not None else 0,
+            )
+        )

@@ -1,0 +1,47 @@
+"""The sanitizer for fused kernels: device ``simt::watched`` runs the schedules that a GPU would, and this judges them.
+
+In: a fused kernel that was compiled with its threads watched, and the events of a launch. Out: nothing where it is clean, else
+a `SanitizerError`, whose places are operations of the kernel's IR (line 1 is the first that is watched).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.sanitizer.detector import Detector
+from weft.dsl.kernel.sanitizer.watch import Kind, Site
+from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError, make_report, no_collector
+from weft.runtime import KernelFault
+
+_KINDS = {kind.name.lower(): kind for kind in Kind}
+_GRID = (1 << 31, 1, 1)  # more blocks than there are, in one row: a block's number is its place
+
+
+def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
+    kind, text, array, space, size, align, numbers, valued, compares = facts
+    place = Place(f"kernel {name}", number + 1, 0, len(text), text)
+    return Site(_KINDS[kind], place, array, space, size, align, numbers, valued, compares)
+
+
+@contextmanager
+def judge(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
+    """Judge a launch of a watched kernel inside the ``with``, which gives the reader of its events."""
+    sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.watched)]
+    detector = Detector(sites, function.schedule.threads)
+    stuck: KernelFault | None = None
+    try:
+        with no_collector():
+            yield detector.take
+    except KernelFault as fault:
+        stuck = fault
+    findings = detector.finish(stuck is not None)
+    if findings:
+        block = (function.schedule.threads, 1, 1)
+        counts = [detector.counts[f.kind, f.site, f.other] for f in findings]
+        reports = [make_report(f, n, _GRID, block) for f, n in zip(findings, counts, strict=True)]
+        raise SanitizerError(function.name, reports) from stuck
+    if stuck is not None:
+        raise stuck

@@ -1,0 +1,214 @@
+"""What the compiler does for the sanitizer: every access and meeting of threads is preceded by a `watch`.
+
+In: accesses and indices as they are compiled. Out: `watch` operations, and a `Site` for each. Always true: an index is
+looked at before the address is made of it, and an address before it is used, so that a thread ends instead of reaching
+outside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, Type, Value
+from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.language.values import BOOL, Array, Constant, Extent, Sliced
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.language.compiler import Compiler
+
+BYTE = np.dtype(np.uint8)
+
+
+class Kind(IntEnum):
+    """What a thread does at a site. Accesses come first."""
+
+    READ = 0
+    WRITE = 1
+    ATOMIC = 2
+    OUTSIDE = 3  # an index is out of bounds: the access is not made
+    BARRIER = 4
+    GRID = 5
+    WARP = 6  # its number is the mask
+    ACTIVE = 7
+    FENCE = 8
+
+
+# Where threads meet, or order their accesses.
+_KINDS = {
+    "barrier": Kind.BARRIER,
+    "barrier_vote": Kind.BARRIER,
+    "grid_barrier": Kind.GRID,
+    "active_mask": Kind.ACTIVE,
+    "fence": Kind.FENCE,
+    "shuffle_xor": Kind.WARP,
+}
+_MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})  # the first operand is the mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A place in the kernel where threads are watched.
+
+    `array` is the name that the array has there, `space` its memory, `size` the bytes of an access, `align` what its
+    address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them. `compares`: a compare and swap.
+    """
+
+    kind: Kind
+    place: Place
+    array: str = ""
+    space: str = ""
+    size: int = 0
+    align: int = 1
+    numbers: int = 0
+    valued: bool = False
+    compares: bool = False
+
+
+class WatchingBuilder(KernelBuilder):
+    """A builder that puts a `watch` before every operation that makes threads meet."""
+
+    def __init__(self, watch: Watch, name: str, index_dtype: np.dtype) -> None:
+        super().__init__(name, index_dtype)
+        self._watch = watch
+
+    def emit(
+        self,
+        opcode: str,
+        operands: Sequence[Value] = (),
+        types: Sequence[Type] = (),
+        regions: Any = (),
+        **attributes: Any,
+    ) -> tuple[Value, ...]:
+        """Append any operation and return its results."""
+        if opcode in _KINDS:
+            self._watch.event(Site(_KINDS[opcode], self._watch.place), ())
+        elif opcode in _MASKED:
+            mask = self.cast(operands[0], self.kernel.index_dtype)
+            self._watch.event(Site(Kind.WARP, self._watch.place, numbers=1), (mask,))
+        return super().emit(opcode, operands, types, regions, **attributes)
+
+
+class Watch:
+    """What is watched in one compilation."""
+
+    def __init__(self) -> None:
+        self.sites: list[Site] = []
+        self._named: dict[tuple[int, str], tuple[Array, Array]] = {}
+
+    def begin(self, c: Compiler, name: str) -> KernelBuilder:
+        """Start a run: the builder that is to be used."""
+        self.sites = []
+        self._named = {}
+        self.c = c
+        return WatchingBuilder(self, name, c.index_dtype)
+
+    @property
+    def width(self) -> int:
+        """Words of an event."""
+        return 3 + max((site.numbers + site.valued for site in self.sites), default=0)
+
+    @property
+    def place(self) -> Place:
+        """Where in the user's source the compiler is."""
+        found = self.c.place
+        assert found is not None
+        return found
+
+    def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
+        """Append a `watch`; whether the address is aligned."""
+        self.sites.append(site)
+        return self.c.builder.emit("watch", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
+
+    def named(self, array: Array, name: str) -> Array:
+        """An array as the variable that holds it: this is what it is called from here on, unless it is a part of one."""
+        if array.label.startswith(f"{name}_"):
+            return array
+        found = self._named.get((id(array), name))
+        if found is None:
+            found = self._named[id(array), name] = array, dataclasses.replace(array, label=name, index=())
+        return found[1]
+
+    # -- indices ----------------------------------------------------------------------------------
+
+    def bounds(
+        self, array: Array, parts: Sequence[Any], asked: list[tuple[Any, Extent, Extent]]
+    ) -> tuple[str, tuple[Value, ...]]:
+        """Watch an index. `asked`: its numbers, each with the position it means and the length of its axis.
+
+        Returns what the chosen part is called, and its index in the array of that name.
+        """
+        c, b = self.c, self.c.builder
+        index = tuple(c.index(part) for part, _, _ in asked)
+        outside: Value | None = None
+        unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
+        for _, position, extent in asked:
+            if isinstance(position, int) and isinstance(extent, int):
+                continue  # was checked when compiling
+            sides = [b.cast(b.constant(n) if isinstance(n, int) else n, unsigned) for n in (position, extent)]
+            found = b.op("greater_equal", *sides, dtype=BOOL)
+            outside = found if outside is None else b.op("bitwise_or", outside, found)
+        whole = (*array.index, *index)
+        if outside is not None:
+            self.refuse(outside, array, whole)
+        first = parts[: len(asked)]
+        if any(isinstance(p, Sliced) or (isinstance(p, Constant) and p.value is None) for p in first) or not all(
+            isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts[len(asked) :]
+        ):
+            # a place in a slice has no index in the whole
+            return f"{array.label}[...]", ()
+        return array.label, whole
+
+    def refuse(self, outside: Value, array: Array, index: tuple[Value, ...]) -> None:
+        """Where `outside` holds, the thread says so and ends."""
+        with self.c.builder.if_(outside):
+            name = array.label or "the array"
+            self.event(Site(Kind.OUTSIDE, self.place, name, array.space, numbers=len(index)), index)
+            self.c.builder.leave(self.c.exit)
+
+    def fits(self, array: Array, bytes_held: Value, start: Extent) -> None:
+        """Watch that an array lies within the dynamic shared memory."""
+        b = self.c.builder
+        behind: Value = b.constant(array.dtype.itemsize)
+        extents = [b.constant(n) if isinstance(n, int) else n for n in array.shape]
+        for extent in extents:
+            behind = b.op("multiply", behind, extent)
+        behind = b.op("add", behind, b.constant(start) if isinstance(start, int) else start)
+        last = tuple(b.op("subtract", extent, b.constant(1)) for extent in extents)
+        self.refuse(b.op("greater", behind, bytes_held, dtype=BOOL), array, last)
+
+    # -- accesses ---------------------------------------------------------------------------------
+
+    def access(
+        self, view: Array, kind: Kind, align: int = 0, value: Value | None = None, compares: bool = False
+    ) -> None:
+        """Watch the access to one element; a thread that finds it misaligned ends.
+
+        `align`: as the access says; `value`: what is written.
+        """
+        if view.space == "constant":
+            return
+        b = self.c.builder
+        part = view.dtype.itemsize // 2 if view.dtype.kind == "c" else view.dtype.itemsize
+        site = Site(
+            kind,
+            self.place,
+            view.label or "the array",
+            view.space,
+            view.dtype.itemsize,
+            align or part,
+            len(view.index),
+            value is not None and view.dtype.kind in "biuf",
+            compares,
+        )
+        pointer = view.pointer if view.dtype == BYTE else b.reinterpret(view.pointer, BYTE)
+        written = (value,) if site.valued and value is not None else ()
+        fine = self.event(site, (pointer, *view.index, *written))
+        if site.align > 1:
+            with b.if_(b.op("bitwise_xor", fine, b.constant(True, BOOL), dtype=BOOL)):
+                b.leave(self.c.exit)

@@ -1,0 +1,289 @@
+"""The sanitizer: kernels run on the CPU with every access watched.
+
+In: a launch made inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: nothing where the kernel is clean, else a
+`SanitizerError` with its reports. It finds accesses out of bounds and misaligned ones (they are not made: the thread ends),
+reads of memory that nobody has written (shared, local, and device arrays made by ``device_array`` or ``empty``), races
+between threads of a block and between blocks, and barriers that not all threads of a block come to.
+
+Always true: what runs is the same kernel, compiled for the CPU with 64-bit indices; one block runs after the other, unless the
+grid meets. Arrays of other devices are copied there and back. An access takes one to two microseconds, and what is remembered
+of an element that was touched some 300 bytes. A thread that is stopped inside a function that calls itself goes on behind the
+call; elsewhere it ends. Constant memory is watched for bounds only.
+"""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.launch.kernel_launch import Launch
+from weft.dsl.kernel.sanitizer.detector import Detector, Finding, Unwritten
+from weft.dsl.kernel.sanitizer.watch import Kind, Site
+from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, watching
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.language.specialise import Specialisation
+    from weft.fusion import Storage
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """The other side of a race: a thread, and where it was.
+
+    Attributes
+    ----------
+    file : str
+    line : int
+    block, thread : tuple of 3 int
+    access : str
+        What it did: read, write, atomic.
+    """
+
+    file: str
+    line: int
+    block: Triple
+    thread: Triple
+    access: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One thing that a launch did wrong.
+
+    Attributes
+    ----------
+    kind : str
+        ``"out of bounds"``, ``"uninitialised"``, ``"race"``, ``"divergent barrier"`` or ``"misaligned"``.
+    file : str
+    line : int
+    array : str
+        Its name in that line; empty for barriers.
+    index : tuple of int
+        As it is written there, so that it may be negative; empty where it has none.
+    block, thread : tuple of 3 int
+    access : str
+        What the thread did: read, write, atomic, index, barrier, warp operation.
+    other : Party or None
+        Of a race, and of threads that are at different barriers.
+    count : int
+        How often it happened.
+    """
+
+    kind: str
+    file: str
+    line: int
+    array: str
+    index: tuple[int, ...]
+    block: Triple
+    thread: Triple
+    access: str
+    other: Party | None
+    count: int
+    place: Place
+
+    def __str__(self) -> str:
+        where = f"block {self.block}, thread {self.thread}, line {self.line}"
+        shown = f"{self.array}[{', '.join(map(str, self.index))}]" if self.index else self.array
+        match self.kind:
+            case "out of bounds":
+                text = f"{self.kind}: {shown} does not exist, in {where}"
+            case "uninitialised":
+                text = f"{self.kind}: {shown} is read, which nobody has written, in {where}"
+            case "misaligned":
+                text = f"{self.kind}: {shown} does not lie at a multiple of its size, in {where}"
+            case "race":
+                text = f"{self.kind}: {_DONE[self.access]} {shown} in {where}"
+            case _ if self.access == "warp operation":
+                text = f"{self.kind}: not all lanes of the mask come here, as does {where}"
+            case _ if self.other is None:
+                text = f"{self.kind}: not all threads of the block come here, as does {where}"
+            case _:
+                text = f"{self.kind}: threads of one block wait at different ones, {where}"
+        text += f"\n{self.place.show()}"
+        if self.other is not None:
+            other = self.other
+            join = "is not ordered with" if self.kind == "race" else "and"
+            done = _DONE[other.access] + " it in " if self.kind == "race" else ""
+            text += (
+                f"\n{join} {done}block {other.block}, thread {other.thread}, line {other.line}\n{other.place.show()}"
+            )
+        return text
+
+
+_DONE = {"read": "reading", "write": "writing", "atomic": "an atomic on"}
+_ACCESS = {Kind.READ: "read", Kind.WRITE: "write", Kind.ATOMIC: "atomic", Kind.OUTSIDE: "index"}
+_ACCESS |= dict.fromkeys((Kind.WARP, Kind.ACTIVE), "warp operation")
+
+
+class SanitizerError(WeftError):
+    """A kernel did what it may not do.
+
+    Attributes
+    ----------
+    kernel : str
+    reports : list of Report
+        In the order in which they were found, one for each pair of places, 100 at most.
+    """
+
+    def __init__(self, kernel: str, reports: list[Report]) -> None:
+        more = len(reports) - 1
+        rest = f"\n({more} more: see .reports)" if more else ""
+        super().__init__(f"kernel {kernel}: {reports[0]}{rest}")
+        self.kernel = kernel
+        self.reports = reports
+
+
+def sanitize() -> AbstractContextManager[None]:
+    """Run kernels with every access watched: ``with weft.sanitize():``.
+
+    A launch inside raises `SanitizerError` for what its kernel does wrong; a kernel that is clean stays silent. The same
+    as the setting ``WEFT_SANITIZE=1``.
+
+    Returns
+    -------
+    context manager
+
+    Examples
+    --------
+    >>> with weft.sanitize():
+    ...     kernel[grid, block](x, out)
+    """
+    return override(sanitize=True)
+
+
+class WatchedLaunch(Launch):
+    """A launch whose accesses are watched."""
+
+    watched = True
+
+    def choose_device(self, given: tuple[Any, ...]) -> Device:
+        """The CPU, always."""
+        self.unwritten: list[Unwritten] = []
+        self.host_copies: list[tuple[Any, np.ndarray]] = []
+        return get_device("cpu")
+
+    def choose_index(self) -> np.dtype:
+        """Wide ones: an index that does not fit into 32 bits is out of bounds, and not another one."""
+        return np.dtype(np.int64)
+
+    def _prepare(self, value: Any) -> Any:
+        found = super()._prepare(value)
+        if isinstance(found, LazyArray) or hasattr(found, "kernel_type"):
+            if found.device is self.device:
+                return found
+            host = np.array(found.copy_to_host())
+            self.host_copies.append((found, host))
+            return host
+        if isinstance(found, np.ndarray) and not found.flags.aligned:
+            # a GPU gets a copy, which is
+            host = found.copy()
+            self.copies.append((_HostCopy(host), found, self.number))
+            return host
+        return found
+
+    def memory(self, storage: Storage, written: bool) -> Buffer:
+        """The memory of an argument; what of it has no values is watched for."""
+        fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
+        known = None if storage.buffer is None else storage.buffer.unwritten
+        buffer = super().memory(storage, written)
+        if fresh or known is not None:
+            if not isinstance(known, bytearray):
+                known = bytearray(b"\1") * buffer.nbytes
+            buffer.unwritten = known
+            self.unwritten.append(Unwritten(buffer.address, buffer.address + buffer.nbytes, known))
+        return buffer
+
+    def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
+        """Launch, judge, raise."""
+        launcher = self.launcher
+        assert found.watch is not None
+        detector = Detector(found.watch.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
+        stuck: KernelFault | None = None
+        try:
+            with no_collector(), watching(found.kernel.attributes["watch"], detector.take):
+                self.device.launch_grid(
+                    function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
+                )
+        except KernelFault as fault:
+            stuck = fault
+        findings = detector.finish(stuck is not None)
+        for value, host in self.host_copies:
+            value.copy_to_device(host)
+        if findings:
+            counts = [detector.counts[f.kind, f.site, f.other] for f in findings]
+            reports = [make_report(f, n, launcher.grid, launcher.block) for f, n in zip(findings, counts, strict=True)]
+            raise SanitizerError(self.kernel.__name__, reports) from None
+        if stuck is not None:
+            raise stuck
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Python's garbage collector would go through all that is remembered of the launch, again and again."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+class _HostCopy:
+    """An aligned copy of a host array."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def copy_to_host(self, ary: np.ndarray) -> None:
+        """Give the values back."""
+        ary[...] = self.values
+
+
+def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
+    """What people are told of a finding that was made so many times."""
+    other = None
+    if finding.other is not None:
+        place = finding.other.place
+        other = Party(
+            place.file,
+            place.line,
+            _triple(finding.other_block, grid),
+            _triple(finding.other_thread, block),
+            _did(finding.other),
+            place,
+        )
+    site = finding.site
+    return Report(
+        finding.kind,
+        site.place.file,
+        site.place.line,
+        site.array,
+        finding.index,
+        _triple(finding.block, grid),
+        _triple(finding.thread, block),
+        _did(site),
+        other,
+        count,
+        site.place,
+    )
+
+
+def _did(site: Site) -> str:
+    return _ACCESS.get(site.kind, "barrier")
+
+
+def _triple(number: int, extents: Sequence[int]) -> Triple:
+    x, y, _ = extents
+    return number % x, number // x % y, number // (x * y)

@@ -1,0 +1,1 @@
+"""NumPy's namespace on weft, for libraries and for scripts under `weft run`."""

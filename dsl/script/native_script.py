@@ -1,0 +1,307 @@
+"""The choice of `script_function.choose` in native code, for what is usual: a call costs little more than NumPy's function.
+
+In: NumPy's function, and the function that chooses in Python. Out: a builtin that calls NumPy's where every argument is a small
+array, a number, another plain value, or a tuple or list of few of these, and the Python function elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.immediate.host_values import DATA
+from weft.dsl.script.script_function import ALIKE, PLAIN, Kind, take
+from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
+
+NAME = "weft_script"
+_FUNCTIONS = (
+    "PyObject_Vectorcall",
+    "PyDict_GetItemWithError",
+    "PyTuple_Size",
+    "PyList_Size",
+    "PyTuple_GetItem",
+    "PyLong_AsLongLongAndOverflow",
+)
+_OBJECTS: dict[str, Any] = {
+    "Array": Array,
+    "ndarray": np.ndarray,
+    "tuple": tuple,
+    "list": list,
+    "float": float,
+    "int": int,
+    "plain": dict.fromkeys(PLAIN, True),
+    # integers of NumPy's types are lengths too, which the Python function knows
+    "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
+    "take": take,
+}
+# ... without names (of devices) where NumPy makes larger arrays too; floats are no lengths there
+_UNNAMED = {kind: True for kind in (*_OBJECTS["plain.lengths"], float, np.float64) if kind is not str}
+_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike")
+# Functions that do what the method of their name does, with the same arguments: small weft arrays come to it fastest.
+_METHODS = {
+    **{
+        name: name
+        for name in (
+            "sum prod min max mean var std any all argmin argmax cumsum cumprod ptp dot argsort take squeeze ravel "
+            "swapaxes nonzero"
+        ).split()
+    },
+    "amin": "min",
+    "amax": "max",
+}
+
+
+def is_ready() -> bool:
+    """Whether the native code is in the disk cache."""
+    return is_kept(native_text())
+
+
+def check() -> None:
+    """Raise CompileError where native code cannot be made."""
+    make_native(len, len, len, Kind.COMPUTE)
+
+
+def make_native(wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: Kind) -> Any:
+    """Return the builtin. Raises CompileError where it cannot be made."""
+    name = getattr(wrapped, "__name__", "")
+    has_method = name in _METHODS and getattr(np, name, None) is wrapped
+    if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
+        own = own.__call__
+    method = vars(Array)[_METHODS[name]] if has_method else own
+    alike = kind is Kind.CREATE and name in ALIKE
+    given = {**_OBJECTS, "plain.lengths": _UNNAMED} if alike else _OBJECTS
+    objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
+    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), int(alike)]
+    return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
+
+
+@cache
+def native_text() -> str:
+    """LLVM text of ``call(self, ...)``."""
+    t = Text()
+    names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
+    known = t.begin_builtin(NAME, names)
+    numbers = {name: k for k, name in enumerate(known)}
+    body = re.sub(r"{([\w.]+)}", lambda found: known[found[1]], _BODY)
+    # ``%x = word NAME`` loads a word of the builtin's table
+    loads = r"\1.at = getelementptr i64, ptr %words, i64 {}\n  \1 = load ptr, ptr \1.at"
+    helpers = re.sub(
+        r"(%[\w.]+) = word ([\w.]+)", lambda found: found.expand(loads.format(numbers[found[2]])), _HELPERS
+    )
+    return helpers + "\n".join((*t.lines, body))
+
+
+_AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8
+_MOST = 1 << 31  # lengths whose squares fit into a word
+
+
+# few: whether the square of an array's elements is within the limit. judge: whether an argument is small; lengths multiply.
+_HELPERS = f"""
+define internal i64 @size(ptr %array) alwaysinline {{
+enter:
+  %axes.at = getelementptr i8, ptr %array, i64 {_AXES}
+  %axes = load i32, ptr %axes.at
+  %lengths.at = getelementptr i8, ptr %array, i64 {_LENGTHS}
+  %lengths = load ptr, ptr %lengths.at
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %enter ], [ %k.next, %body ]
+  %size = phi i64 [ 1, %enter ], [ %size.next, %body ]
+  %more = icmp slt i32 %k, %axes
+  br i1 %more, label %body, label %done
+body:
+  %at = getelementptr i64, ptr %lengths, i32 %k
+  %length = load i64, ptr %at
+  %size.next = mul i64 %size, %length
+  %k.next = add i32 %k, 1
+  br label %loop
+done:
+  ret i64 %size
+}}
+
+define internal i1 @few(i64 %size, i64 %limit) alwaysinline {{
+  %sane = icmp ult i64 %size, {_MOST}
+  %square = mul i64 %size, %size
+  %small = icmp sle i64 %square, %limit
+  %both = and i1 %sane, %small
+  ret i1 %both
+}}
+
+define internal i1 @judge(ptr %x, ptr %words, i1 %creates, ptr %product, ptr %leaves) noinline {{
+enter:
+  %overflow = alloca i32
+  %limit.at = word limit
+  %limit = load i64, ptr %limit.at
+  %type.at = getelementptr i8, ptr %x, i64 {_TYPE}
+  %type = load ptr, ptr %type.at
+  %float = word float
+  %is.float = icmp eq ptr %type, %float
+  %is.plain = icmp ugt i1 %is.float, %creates
+  br i1 %is.plain, label %yes, label %not.float
+not.float:
+  %ndarray = word ndarray
+  %is.array = icmp eq ptr %type, %ndarray
+  br i1 %is.array, label %array, label %not.array
+array:
+  %size = call i64 @size(ptr %x)
+  %small = call i1 @few(i64 %size, i64 %limit)
+  ret i1 %small
+not.array:
+  %int = word int
+  %is.int = icmp eq ptr %type, %int
+  br i1 %is.int, label %whole, label %other
+whole:
+  br i1 %creates, label %length, label %yes
+length:
+  store i32 0, ptr %overflow
+  %as.long = word PyLong_AsLongLongAndOverflow
+  %value = call i64 %as.long(ptr %x, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %fits = icmp eq i32 %over, 0
+  %sane = icmp ult i64 %value, {_MOST}
+  %good = and i1 %fits, %sane
+  br i1 %good, label %multiply, label %no
+multiply:
+  %zero = icmp eq i64 %value, 0
+  %at.least = select i1 %zero, i64 1, i64 %value
+  %before = load i64, ptr %product
+  %after = mul i64 %before, %at.least
+  store i64 %after, ptr %product
+  %few = call i1 @few(i64 %after, i64 %limit)
+  %alike = word alike
+  %can.grow = icmp ne ptr %alike, null
+  %little = icmp sle i64 %after, %limit
+  %grows = and i1 %can.grow, %little
+  %in.bound = or i1 %few, %grows
+  ret i1 %in.bound
+other:
+  %tuple = word tuple
+  %list = word list
+  %is.tuple = icmp eq ptr %type, %tuple
+  %is.list = icmp eq ptr %type, %list
+  %is.sequence = or i1 %is.tuple, %is.list
+  br i1 %is.sequence, label %sequence, label %look
+look:
+  %plain = word plain
+  %lengths = word plain.lengths
+  %table = select i1 %creates, ptr %lengths, ptr %plain
+  %get = word PyDict_GetItemWithError
+  %found = call ptr %get(ptr %table, ptr %type)
+  %there = icmp ne ptr %found, null
+  ret i1 %there
+sequence:
+  %tuple.size = word PyTuple_Size
+  %list.size = word PyList_Size
+  %size.of = select i1 %is.tuple, ptr %tuple.size, ptr %list.size
+  %tuple.item = word PyTuple_GetItem
+  %list.item = word PyList_GetItem
+  %item.of = select i1 %is.tuple, ptr %tuple.item, ptr %list.item
+  %count = call i64 %size.of(ptr %x)
+  %leaves.before = load i64, ptr %leaves
+  %leaves.after = add i64 %leaves.before, %count
+  store i64 %leaves.after, ptr %leaves
+  %short = call i1 @few(i64 %leaves.after, i64 %limit)
+  br i1 %short, label %loop, label %no
+loop:
+  %k = phi i64 [ 0, %sequence ], [ %k.next, %item.good ]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %item, label %yes
+item:
+  %y = call ptr %item.of(ptr %x, i64 %k)
+  %fine = call i1 @judge(ptr %y, ptr %words, i1 %creates, ptr %product, ptr %leaves)
+  br i1 %fine, label %item.good, label %no
+item.good:
+  %k.next = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+"""
+
+_BODY = f"""
+  %product = alloca i64
+  %leaves = alloca i64
+  %held = alloca ptr
+  store i64 1, ptr %product
+  store i64 0, ptr %leaves
+  %words = getelementptr i8, ptr %self, i64 {bytes.__basicsize__ - 1}
+  %kind = ptrtoint ptr {{kind}} to i64
+  %limit = load i64, ptr {{limit}}
+  %creates = icmp eq i64 %kind, {int(Kind.CREATE)}
+  %writes = icmp eq i64 %kind, {int(Kind.WRITE)}
+  %on = icmp sgt i64 %limit, 0
+  br i1 %on, label %named, label %slow
+named:
+  %has.names = icmp ne ptr %names, null
+  br i1 %has.names, label %count.names, label %begin
+count.names:
+  %more = call i64 {{PyTuple_Size}}(ptr %names)
+  br label %begin
+begin:
+  %options = phi i64 [ 0, %named ], [ %more, %count.names ]
+  %total = add i64 %count, %options
+  br label %argument
+argument:
+  %k = phi i64 [ 0, %begin ], [ %k.next, %next ]
+  %left = icmp slt i64 %k, %total
+  br i1 %left, label %look, label %call
+look:
+  %at = getelementptr ptr, ptr %given, i64 %k
+  %x = load ptr, ptr %at
+  %type.at = getelementptr i8, ptr %x, i64 {_TYPE}
+  %type = load ptr, ptr %type.at
+  %is.own = icmp eq ptr %type, {{Array}}
+  br i1 %is.own, label %own.array, label %not.own
+own.array:
+  br i1 %writes, label %slow, label %own
+not.own:
+  %good = call i1 @judge(ptr %x, ptr %words, i1 %creates, ptr %product, ptr %leaves)
+  br i1 %good, label %next, label %slow
+next:
+  %k.next = add i64 %k, 1
+  br label %argument
+call:
+  %result = call ptr {{PyObject_Vectorcall}}(ptr {{function}}, ptr %given, i64 %count, ptr %names)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %return, label %made
+made:
+  %result.type.at = getelementptr i8, ptr %result, i64 {_TYPE}
+  %result.type = load ptr, ptr %result.type.at
+  %is.array = icmp eq ptr %result.type, {{ndarray}}
+  br i1 %is.array, label %array, label %return
+array:
+  switch i64 %kind, label %new [ i64 {int(Kind.VIEW)}, label %return i64 {int(Kind.WRITE)}, label %return ]
+new:
+  %size = call i64 @size(ptr %result)
+  %computes = icmp eq i64 %kind, {int(Kind.COMPUTE)}
+  %within = icmp sle i64 %size, %limit
+  %few = call i1 @few(i64 %size, i64 %limit)
+  %stays = select i1 %computes, i1 %within, i1 %few
+  br i1 %stays, label %return, label %take
+take:
+  store ptr %result, ptr %held
+  %taken = call ptr {{PyObject_Vectorcall}}(ptr {{take}}, ptr %held, i64 1, ptr null)
+  call void {{Py_DecRef}}(ptr %result)
+  ret ptr %taken
+return:
+  ret ptr %result
+own:
+  %is.first = icmp eq i64 %k, 0
+  %by.place = icmp sgt i64 %count, 0
+  %first = and i1 %is.first, %by.place
+  %owner = select i1 %first, ptr {{method}}, ptr {{own}}
+  %owns = call ptr {{PyObject_Vectorcall}}(ptr %owner, ptr %given, i64 %count, ptr %names)
+  ret ptr %owns
+slow:
+  %slows = call ptr {{PyObject_Vectorcall}}(ptr {{slow}}, ptr %given, i64 %count, ptr %names)
+  ret ptr %slows
+}}
+"""

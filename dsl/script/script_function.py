@@ -1,0 +1,294 @@
+"""NumPy's functions as a script on weft sees them: NumPy's own where all arguments are small, weft's elsewhere.
+
+In: a function of NumPy's and weft's counterpart. Out: a `ScriptFunction`. Invariant: a call without a weft array whose arguments
+are small NumPy arrays, numbers and short sequences of them is a call of NumPy's function, with NumPy's result, unless the result
+is large: then it is a weft array. Arrays are small up to the square root of the elements of tier 0 (the setting
+`immediate`), so that what two of them broadcast to is small work too.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from functools import partial
+from importlib import import_module
+from inspect import signature
+from itertools import count
+from math import ceil, prod
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.immediate.at_call import ENOUGH, hand_out
+from weft.runtime import IMMEDIATE, CompileError, default_device
+
+MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
+
+
+class Kind(IntEnum):
+    """What a function does with memory."""
+
+    COMPUTE = 0
+    CREATE = 1  # integers among its arguments are lengths
+    VIEW = 2  # its results may be views of its arguments, which stay as they are
+    WRITE = 3  # it writes into its first argument
+    DRAW = 4  # it makes arrays of sequences, files and random numbers
+
+
+_KINDS = {
+    Kind.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
+    "blackman kaiser fromfunction tile repeat pad resize vander tril_indices triu_indices diag_indices mask_indices "
+    "fftfreq rfftfreq",
+    Kind.VIEW: "reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis squeeze expand_dims "
+    "broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud rot90 diagonal diag real imag split "
+    "array_split hsplit vsplit dsplit unstack shape ndim size shares_memory may_share_memory sliding_window_view as_strided "
+    "real_if_close require",
+    Kind.WRITE: "copyto put place putmask fill_diagonal put_along_axis at shuffle",
+    Kind.DRAW: "array asarray asanyarray ascontiguousarray asfortranarray copy load loadtxt genfromtxt fromfile fromstring "
+    "frombuffer fromiter from_dlpack fromregex",
+}
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+# Functions that make the same elements as weft's.
+ALIKE = frozenset({"zeros", "ones", "empty", "full"})
+# Functions that return an array itself where it is one already.
+_SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
+
+_CODES = "?bBhHiIlLqQefdgFDGSUV"
+NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")})
+# Types of arguments that NumPy's functions take as they are.
+PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
+
+
+def is_few(size: int) -> bool:
+    """Whether an array of so many elements is small: its square is no more than tier 0 takes."""
+    return size * size <= IMMEDIATE[0]
+
+
+def _are_small(values: Iterable[Any]) -> bool:
+    """Whether all of these are small arrays, numbers, or sequences of few of them."""
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray:
+            if not is_few(value.size):
+                return False
+        elif kind is list or kind is tuple:
+            if not is_few(len(value)) or not is_few(_count(value)) or not _are_small(value):
+                return False
+        elif kind is range:
+            if not is_few(len(value)):
+                return False
+        elif kind is Array:
+            return False
+    return True
+
+
+def _count(value: list[Any] | tuple[Any, ...]) -> int:
+    """Count the elements of the array that nested sequences of numbers make; arrays among them count as one."""
+    first = value[0] if value else None
+    return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
+
+
+def _has_own(values: Iterable[Any]) -> bool:
+    """Whether there is a weft array among these, or in sequences of them."""
+    for value in values:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            if not NUMBERS.issuperset(map(type, value)) and _has_own(value):
+                return True
+        elif isinstance(value, Array):
+            return True
+    return False
+
+
+def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
+    """Estimate how many elements a function of `Kind.CREATE` makes of numbers; infinity where that is not known."""
+    try:
+        return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
+    except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
+        return 0  # NumPy says what is wrong
+
+
+def _of_shape(shape: Any, *_: Any, **options: Any) -> int:
+    return prod(shape) if isinstance(shape, (tuple, list)) else operator.index(shape)
+
+
+def _of_range(start: Any, stop: Any = None, step: Any = 1, *_: Any, **options: Any) -> int:
+    begin, end = (0, start) if stop is None else (start, stop)
+    return ceil((end - begin) / (1 if step is None else step))
+
+
+def _of_space(start: Any, stop: Any, num: Any = 50, *_: Any, **options: Any) -> int:
+    return operator.index(num) * max(np.size(start), np.size(stop))
+
+
+def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
+    return int(N * (N if M is None else M))
+
+
+def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
+    """The product of all lengths and integers."""
+    result = 1.0
+    for value in (*arguments, *options.values()):
+        if type(value) is np.ndarray:
+            result *= max(value.size, 1)
+        elif type(value) in (list, tuple):
+            whole = [v for v in value if type(v) is int]
+            result *= max(prod(whole) if len(whole) == len(value) else _count(value), 1)
+        elif isinstance(value, (int, np.integer)):
+            result *= max(int(value), 1)
+    return result
+
+
+_LENGTHS: dict[str, Callable[..., int]] = {
+    **dict.fromkeys(("zeros", "ones", "empty", "full"), _of_shape),
+    "indices": lambda dimensions, *_, **options: _of_shape(dimensions) * len(dimensions),
+    "fromfunction": lambda function, shape, **options: _of_shape(shape) * len(shape),
+    "arange": _of_range,
+    **dict.fromkeys(("linspace", "logspace", "geomspace"), _of_space),
+    **dict.fromkeys(("eye", "tri"), _of_square),
+    "identity": lambda n, *_, **options: int(n * n),
+}
+
+
+def take(result: Any) -> Any:
+    """Return a large new NumPy array, one of a sequence too, as a weft array; anything else as it is."""
+    if type(result) is np.ndarray:
+        if is_few(result.size) or not is_supported(result.dtype):
+            return result
+        home = default_device()
+        small = result.size <= IMMEDIATE[0] and home.small_on_host and result.base is None
+        return hand_out(result, home) if small else import_module("weft.dsl.arrays.array").convert(result)
+    return import_module("weft.dsl.script.numpy_face").keep_few(result)
+
+
+class ScriptFunction(partial):  # type: ignore[type-arg]
+    """A function of NumPy's namespace in a script on weft.
+
+    It is a `functools.partial` of the function that chooses, because its calls cost least; equal to NumPy's function, so that
+    tables of functions that scripts keep for NumPy's protocols find it.
+    """
+
+    wrapped: Callable[..., Any]
+    own: Callable[..., Any]
+    kind: Kind
+
+    def __new__(cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind | None = None) -> ScriptFunction:
+        """Make the function of a script for NumPy's `wrapped` and weft's `own`."""
+        name = getattr(wrapped, "__name__", "function")
+        kind = _KIND_OF.get(name, Kind.COMPUTE) if kind is None else kind
+        made = super().__new__(cls, choose(wrapped, own, kind))
+        made.wrapped, made.own, made.kind = wrapped, own, kind
+        made.__dict__.update(__name__=name, __doc__=wrapped.__doc__, __module__=getattr(wrapped, "__module__", "numpy"))
+        _made.append(made)
+        if _native:
+            _quicken(made)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """What NumPy's function has besides: a ufunc's methods and numbers, ``__signature__``."""
+        if name == "__signature__":
+            try:
+                found: Any = signature(self.wrapped)
+            except ValueError as error:  # built-in functions that say nothing
+                raise AttributeError(name) from error
+        else:
+            found = getattr(self.wrapped, name)
+            if callable(found) and not name.startswith("__"):
+                found = ScriptFunction(found, getattr(self.own, name))
+        self.__dict__[name] = found
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.wrapped == (other.wrapped if isinstance(other, ScriptFunction) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.wrapped)
+
+    def __repr__(self) -> str:
+        return repr(self.wrapped)
+
+    def __reduce__(self) -> Any:
+        return _find, (self.wrapped,)
+
+
+_made: list[ScriptFunction] = []
+_native: list[Any] = []
+_calls = count(1)
+
+
+def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    return next((made for made in _made if made.wrapped == wrapped), wrapped)
+
+
+def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind) -> Callable[..., Any]:
+    """Return a function that calls NumPy's `wrapped` where all is small, and weft's `own` elsewhere."""
+    name = getattr(wrapped, "__name__", "function")
+    inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        number = next(_calls)
+        if number == ENOUGH or number == MANY:
+            quicken(compiling=number == MANY)
+        if not IMMEDIATE[0]:
+            return own(*arguments, **options)
+        given = (*arguments, *options.values())
+        target = options.get("out") if kind is not Kind.WRITE else arguments[0] if arguments else None
+        if inputs is not None and len(arguments) > inputs:
+            target = arguments[inputs]
+        if type(target) is tuple and len(target) == 1:
+            target = target[0]
+        if _has_own(given):
+            return (wrapped if kind is Kind.WRITE and type(target) is np.ndarray else own)(*arguments, **options)
+        if type(target) is np.ndarray:
+            return wrapped(*arguments, **options)
+        if kind is Kind.VIEW:
+            return wrapped(*arguments, **options)
+        if name in _SAME and type(arguments[0]) is np.ndarray and arguments[0].size <= IMMEDIATE[0]:
+            return wrapped(*arguments, **options)
+        if has_foreign(given):
+            return take(wrapped(*arguments, **options))
+        if kind is Kind.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
+            if not (made <= IMMEDIATE[0] and name in ALIKE and _are_small(given)) or "device" in options:
+                return own(*arguments, **options)
+        if not _are_small(given):
+            return own(*arguments, **options)
+        found = wrapped(*arguments, **options)
+        if kind is Kind.WRITE or (kind is Kind.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[0]):
+            return found
+        return take(found) if type(found) is np.ndarray else found
+
+    return call
+
+
+def quicken(compiling: bool = True) -> None:
+    """Let native code choose from here on, where it is in the disk cache or may be compiled."""
+    if _native:
+        return
+    native = import_module("weft.dsl.script.native_script")
+    if compiling or native.is_ready():
+        try:
+            native.check()
+        except CompileError:
+            return
+        _native.append(native)
+        import_module("weft.dsl.immediate.native_immediate").quicken(compiling)
+        replace_own({})
+
+
+def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+    """Let scripts call others in the place of weft's functions, which do the same."""
+    for made in _made:
+        made.own = new.get(made.own, made.own)
+        _quicken(made)
+
+
+def _quicken(made: ScriptFunction) -> None:
+    call = choose(made.wrapped, made.own, made.kind)
+    if _native:
+        call = _native[0].make_native(made.wrapped, made.own, call, made.kind)
+    made.__setstate__((call, (), {}, made.__dict__))

@@ -1,0 +1,140 @@
+"""NumPy's namespace for a script on weft: functions are `ScriptFunction`, random generators give weft arrays where they draw many.
+
+In: a module of NumPy's. Out: a module with the same names. Invariant: small arrays are NumPy's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.script.numpy_face import (
+    ALONE,
+    PLAIN_NAMES,
+    WrappedFunction,
+    call_numpy,
+    keep_few,
+    own_names_of,
+    take_over,
+)
+from weft.dsl.script.script_function import Kind, ScriptFunction
+from weft.runtime import IMMEDIATE
+
+# The name in a script's builtins that tells its frames from those of other modules.
+MARK = "__weft__"
+
+
+@cache
+def script_module(name: str) -> types.ModuleType:
+    """Return `numpy` or one of its submodules as a script sees it.
+
+    It is a plain module, whose attributes the interpreter finds fastest.
+    """
+    wrapped, own = import_module(name), own_names_of(name)
+    made = types.ModuleType(wrapped.__name__, wrapped.__doc__)
+    names = made.__dict__
+    names.update({key: getattr(wrapped, key) for key in ("__file__", "__path__") if hasattr(wrapped, key)})
+
+    def find(key: str) -> Any:
+        found = names[key] = _find(name, key, getattr(wrapped, key), own)
+        return found
+
+    names.update(__getattr__=find, __dir__=lambda: dir(wrapped))
+    return made
+
+
+def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
+    """A name of a module of NumPy's as a script sees it."""
+    if isinstance(theirs, types.ModuleType):
+        return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
+    if name in PLAIN_NAMES or module == "numpy.typing":
+        return theirs
+    if module == "numpy.random" and name in _generators():
+        return _generators()[name]
+    if isinstance(theirs, type):
+        return own.get(name, theirs)  # (only `ndarray`)
+    if isinstance(theirs, np.ndarray):
+        return keep_few(theirs)
+    if name in ("mgrid", "ogrid", "r_", "c_"):
+        return Indexed(theirs)
+    if not callable(theirs) or isinstance(theirs, (np.dtype, np.generic)):
+        return theirs
+    ours = own[name] if name in own else WrappedFunction(theirs, keep_few)
+    draws = module == "numpy.random" and name != "shuffle"
+    return ScriptFunction(theirs, ours, Kind.DRAW if draws else None)
+
+
+class Indexed:
+    """`numpy.mgrid` and its like, whose large arrays become weft's."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getitem__(self, key: Any) -> Any:
+        return keep_few(self._wrapped[key])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+
+# -- random numbers -------------------------------------------------------------------------------------
+
+
+def _drawing(base: type, name: str) -> Any:
+    """A generator's method: what a script draws becomes a weft array where it is large; libraries get NumPy's arrays."""
+    draw = getattr(base, name)
+
+    def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        found = draw(self, *arguments, **options)
+        if type(found) is np.ndarray:
+            size = found.size
+            if size * size > IMMEDIATE[0] and sys._getframe(1).f_builtins.get(MARK):
+                return take_over(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
+        return found
+
+    def shuffle(self: Any, *arguments: Any, **options: Any) -> None:
+        call_numpy(types.MethodType(draw, self), arguments, options)
+
+    method = shuffle if name == "shuffle" else method
+    method.__name__, method.__doc__ = name, draw.__doc__
+    return method
+
+
+def _make_generator(base: type, draws: str) -> type:
+    """Return a subclass of one of NumPy's generators, of which all of those are instances."""
+
+    class Meta(type(base)):  # type: ignore[misc]
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, base)
+
+    members = {name: _drawing(base, name) for name in draws.split() if hasattr(base, name)}
+    return Meta(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
+
+
+_DISTRIBUTIONS = (
+    "beta binomial chisquare dirichlet exponential f gamma geometric gumbel hypergeometric laplace logistic lognormal logseries "
+    "multinomial multivariate_hypergeometric multivariate_normal negative_binomial noncentral_chisquare noncentral_f normal "
+    "pareto poisson power rayleigh standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular "
+    "uniform vonmises wald weibull zipf choice permutation permuted shuffle random integers rand randn randint random_sample "
+    "random_integers tomaxint bytes"
+)
+
+
+@cache
+def _generators() -> dict[str, Any]:
+    """The names of `numpy.random` that make generators; made here because `numpy.random` takes long to load."""
+    generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
+
+    def default_rng(seed: Any = None) -> Any:
+        """As `numpy.random.default_rng`."""
+        made = np.random.default_rng(seed)
+        return made if made is seed else generator(made.bit_generator)
+
+    state = _make_generator(np.random.RandomState, _DISTRIBUTIONS)
+    return {"default_rng": default_rng, "Generator": generator, "RandomState": state}

@@ -1,0 +1,415 @@
+"""Explanations: what an evaluation would run, and why.
+
+In: pending storages. Out: an `Explanation`: for each kernel its members, its formulas, why it is a kernel
+of its own, its loops and the bytes that it moves. Nothing is compiled or run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from weft.codegen import Kernel, Target, find_op
+from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
+from weft.fusion.explain.picture import draw_plan, show_html
+from weft.fusion.explain.speed import arithmetic_rate
+from weft.fusion.graph.expr import Expr, Location, value_bytes
+from weft.fusion.lower.kernels import lower_for
+from weft.fusion.lower.lowering import lower_group, shares_rows
+from weft.fusion.plan.body import Instruction, all_instructions
+from weft.fusion.plan.crossed import Crossed
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.join_groups import join_groups
+from weft.fusion.plan.live_graph import make_graph
+from weft.fusion.plan.nest import make_nest
+from weft.fusion.plan.numpy_loops import find_numpy_loop
+from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.schedule import Schedule
+from weft.fusion.plan.siblings import schedule_versions
+from weft.fusion.plan.steps import KernelFacts, Shown
+from weft.fusion.plan.stored import base_of
+from weft.fusion.plan.sweep import Sweep
+from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
+from weft.fusion.record.storage import Epoch, Storage
+from weft.runtime import Device, copy_bandwidth, setting, show_place
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNote:
+    """One step of a plan, in words and numbers."""
+
+    title: str
+    members: tuple[str, ...]
+    formulas: tuple[str, ...]
+    boundary: str
+    loops: tuple[tuple[str, int], ...]
+    bytes_read: int
+    bytes_written: int
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    instructions: int = 0  # an element, roughly: the sum of the rows' costs
+    work: int = 0  # instructions in all, those on wide elements counted by how many float32 they are as wide as
+    bandwidth: float | None = None  # of the device, bytes a second
+    rate: float | None = None  # of the device, instructions on float32 a second
+    call: str = ""  # what a library call does, and where; empty for kernels
+    kept: tuple[str, ...] = ()  # values that never leave the chip
+    passes: int = 1  # over each row
+    within: str = "registers"  # where those values are
+    given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or move them from the host
+    saved: int = 0  # bytes that values which never leave the caches would take to write and to read again
+
+    @property
+    def headline(self) -> str:
+        """What it is, and over which loops."""
+        loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
+        loops = loops or "one point"
+        return self.title if self.call else f"{self.title}: {loops}"
+
+    @property
+    def places(self) -> str:
+        """Where the values are, in words."""
+        parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
+        parts.extend(self.given)
+        parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
+        parts.append("rows read again from registers or cache" if self.passes > 1 else "")
+        return "; ".join(part for part in parts if part)
+
+    @property
+    def seconds(self) -> float | None:
+        """What it should take: as long as a copy of its bytes, or as its arithmetic; None for library calls, and where the
+        device's speed is not known."""
+        if not self.bandwidth or self.call:
+            return None
+        return max(self._moving(), self.work / self.rate if self.rate else 0.0)
+
+    def _moving(self) -> float:
+        assert self.bandwidth is not None
+        return (self.bytes_read + self.bytes_written) / self.bandwidth
+
+    @property
+    def costs(self) -> str:
+        """Bytes, instructions and the expected time in words."""
+        parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
+        if self.instructions:
+            parts.append(f"{counted(self.instructions, 'instruction')} an element")
+        if self.saved:
+            parts.append(f"{show_bytes(self.saved)} saved")
+        if self.call:
+            parts.append(self.call)
+        if self.seconds is not None and self.seconds > self._moving():
+            share = self._moving() / self.seconds
+            parts.append(f"{show_seconds(self.seconds)} of arithmetic, at {share:.0%} of the speed of a copy")
+        elif self.seconds is not None:
+            parts.append(f"{show_seconds(self.seconds)} at the speed of a copy")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out, a notebook shows a
+    table and a picture.
+
+    `least` are the bytes that have to be moved at least: every input read once, every result written once. `stages` are
+    the texts of a stage that was asked for, with a title each.
+    """
+
+    kernels: tuple[KernelNote, ...]
+    least: int = 0
+    stages: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The plan in one line."""
+        if not self.kernels:
+            return "nothing to run: every value is already in memory"
+        read = sum(k.bytes_read for k in self.kernels)
+        written = sum(k.bytes_written for k in self.kernels)
+        calls = sum(bool(k.call) for k in self.kernels)
+        parts = (counted(len(self.kernels) - calls, "kernel"), counted(calls, "library call"))
+        count = " and ".join(part for part in parts if not part.startswith("0"))
+        over = f" ({(read + written) / self.least:.2f} times the least possible)" if self.least else ""
+        return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
+
+    def svg(self) -> str:
+        """The plan as a picture: kernels as boxes, arrays as the lines between them."""
+        return draw_plan(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
+
+    def __repr__(self) -> str:
+        if not self.kernels:
+            return self.summary
+        lines = [self.summary]
+        for number, kernel in enumerate(self.kernels, 1):
+            lines.append("")
+            lines.append(f"[{number}] {kernel.headline}")
+            lines.extend(f"    {formula}" for formula in kernel.formulas)
+            lines.append(f"    members:  {', '.join(kernel.members)}")
+            lines.append(f"    boundary: {kernel.boundary}")
+            lines.append(f"    places:   {kernel.places}")
+            lines.append(f"    bytes:    {kernel.costs}")
+        for title, text in self.stages:
+            lines += ["", f"-- {title}", text]
+        return "\n".join(lines)
+
+
+def counted(count: int, thing: str) -> str:
+    """So many things."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def show_bytes(count: int) -> str:
+    """A byte count with a unit of 1000s."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def show_count(count: int) -> str:
+    """A number with a unit of 1000s."""
+    size = float(count)
+    for unit in ("", " k", " M"):
+        if size < 1000:
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.3g} G"
+
+
+def show_seconds(seconds: float) -> str:
+    """A time with a fitting unit."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1 or unit == "us":
+            return f"{seconds * factor:.3g} {unit}"
+    raise AssertionError
+
+
+def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
+    """The schedules that evaluating `storages` would run, one an epoch: on their device, or for a target."""
+    epochs: dict[Epoch, list[Storage]] = {}
+    for storage in storages:
+        if storage.buffer is None and storage.epoch is not None:
+            epochs.setdefault(storage.epoch, []).append(storage)
+    found = []
+    for epoch, members in epochs.items():
+        roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
+        live = [s.expr for s in epoch.live() if s.expr is not None]
+        graph = make_graph([*roots, *live], epoch.results)
+        roots, live = list(dict.fromkeys(graph.versions[: len(roots)])), graph.versions[len(roots) :]
+        on = target or epoch.device.target
+        schedule = schedule_versions(live, roots, graph.origins, for_gpu=on.scheduled_for.kind == "cuda")
+        found.append(join_groups(schedule, on))
+    return found
+
+
+def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
+    """What evaluating `storages` would run now; `timed`: with the time that the device should take, which is measured."""
+    storages = list(storages)
+    notes: list[KernelNote] = []
+    least = 0
+    device = next((s.device for s in storages), None)
+    speeds = (copy_bandwidth(device), arithmetic_rate(device)) if device is not None and timed else (None, None)
+    for schedule in schedules_of(storages):
+        notes += explain_schedule(schedule, device, *speeds)
+        least += least_bytes(schedule)
+    return Explanation(tuple(notes), least)
+
+
+def inputs_of(group: Group) -> list[Expr]:
+    """The stored values that a group reads, in the order it meets them."""
+    if group.opaque is not None:
+        found = [base_of(c) for c in group.opaque.operands]
+    else:
+        own = {p.task.node for p in group.placed}
+        found = [
+            i.node
+            for p in group.placed
+            for i in all_instructions(p.task.body)
+            if i.kind in ("read", "gather") and i.node not in own
+        ]
+        previous = [p.task.previous for p in group.placed]
+        found += [node for node in previous if node is not None and node not in group.private]
+    return list(dict.fromkeys(node for node in found if node.kind != "empty"))
+
+
+def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> list[Kernel]:
+    """The logical kernels that evaluating `storages` would launch now, with what a target's schedules have to know."""
+    return [
+        lowered.kernel
+        for schedule in schedules_of(storages, target)
+        for group in schedule.groups
+        if group.opaque is None
+        for lowered in (lower_group(group) if target is None else lower_for(target, group, special=True))
+    ]
+
+
+def show_plans(on: bool) -> None:
+    """Whether every new plan is printed before it runs."""
+    Shown.plans = on
+
+
+def announce(schedule: Schedule) -> None:
+    """Print a new plan where that was asked for."""
+    if Shown.plans or "plan" in setting("debug"):
+        print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
+
+
+def explain_schedule(
+    schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
+) -> list[KernelNote]:
+    """A schedule's groups, described; with a device's bandwidth and arithmetic also how long they should take."""
+    names = Names(schedule.outputs)
+    notes = [
+        replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
+        if group.opaque is None
+        else _call_note(group, group.opaque, names, device)
+        for group in schedule.groups
+    ]
+    return [replace(note, given=_given(group, names)) for note, group in zip(notes, schedule.groups, strict=True)]
+
+
+def _given(group: Group, names: Names) -> tuple[str, ...]:
+    """Where the small arrays are that a group reads from host memory."""
+    taken = taken_by_value(group) if group.opaque is None else []
+    small = [node for node in inputs_of(group) if value_bytes(node)]
+    return tuple(f"{names(node)} {'by value' if node in taken else 'on the host'}" for node in small)
+
+
+def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:
+    """A kernel, or NumPy's loop in place of one."""
+    note = _note(group, names, schedule)
+    if device is None or device.name != "cpu" or find_numpy_loop(group) is None:
+        return note
+    title = note.title.replace("kernel", "NumPy's loop", 1)
+    return replace(note, title=title, call="by NumPy, over blocks on all threads; nothing is compiled")
+
+
+def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
+    read, written = traffic(group)
+    copied = [
+        p.task for p in group.placed if p.task.kind in ("update", "scatter") and p.task.node not in schedule.in_place
+    ]
+    if isinstance(group, Sweep):
+        copied = []
+    for task in copied:
+        if task.node.operands[0].kind != "empty":
+            read, written = read + beside_bytes(task), written + beside_bytes(task)
+    loops = tuple((loop.role, loop.extent) for loop in group.loops)
+    formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
+    roles = {loop.role for loop in group.loops}
+    title = "kernel, " + ("fold" if "reduce" in roles else "running fold" if "scan" in roles else "map")
+    if isinstance(group, Sweep):
+        title += f", {len(group.steps)} steps in one sweep"
+    elif group.passes() > 1:
+        title += f", {group.passes()} times over the row"
+    if isinstance(group, Crossed):
+        title += " of rows and of columns in one pass, by parts and then their results"
+    elif chunk_length(group, make_nest(group)):
+        title += ", by parts and then their results"
+    elif shares_rows(group, make_nest(group)):
+        title += ", by parts, which threads of a CPU read twice"
+    reads = tuple(names(node) for node in inputs_of(group))
+    writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
+    kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
+    costs = read, written, reads, writes, instructions_of(group)
+    found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
+    found = replace(found, kept=kept, passes=group.passes(), work=work_of(group))
+    if not isinstance(group, Sweep):
+        return found
+    within = (
+        f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'part by part'}"
+    )
+    return replace(found, saved=sum(2 * node.nbytes for node in group.private), within=within)
+
+
+def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:
+    """A library call on whole arrays."""
+    arguments = ", ".join(names(base_of(c)) + ("[view]" if base_of(c) is not c else "") for c in node.operands)
+    read = sum(c.nbytes for c in node.operands)
+    work = f"{show_count(node.size * node.operands[0].shape[-1])} multiply-adds " if node.op == "matmul" else ""
+    describe = getattr(node.attrs[0], "describe", None)
+    if describe is not None:
+        where = describe(node.operands[0].shape, node.operands[0].dtype)
+    elif device is None or not device.name.startswith("cuda"):
+        where = "by NumPy"
+    elif node.op == "matmul":
+        where = "by cuBLAS (where it is not installed: by NumPy, by way of the host)"
+    else:
+        where = "by NumPy on the host: operands are copied there and the result back"
+    return KernelNote(
+        f"call {node.op}",
+        (node.op + _line(node.location),),
+        (f"{names(node)} = {node.op}({arguments})",),
+        group.reason,
+        (),
+        read,
+        node.nbytes,
+        tuple(names(c) for c in inputs_of(group)),
+        (names(node),),
+        call=work + where,
+    )
+
+
+def members_of(group: Group) -> tuple[str, ...]:
+    """The operations of a kernel, with the user's lines."""
+    return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
+
+
+def _members(group: Group) -> list[tuple[str, Location | None]]:
+    members: list[tuple[str, Location | None]] = []
+    for p in group.placed:
+        members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_members(i))
+        if p.task.kind != "map":
+            members.append((f"{p.task.kind} {p.task.node.op}".strip(), p.task.node.location))
+    return members or [("copy", None)]
+
+
+def _is_members(instruction: Instruction) -> bool:
+    """Whether an instruction is an operation of the user's, no cast and no index arithmetic."""
+    return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
+
+
+def instructions_of(group: Group) -> int:
+    """Instructions an element, roughly."""
+    return sum(cost for cost, _ in _instructions(group))
+
+
+def _instructions(group: Group) -> list[tuple[int, Instruction]]:
+    """What the kernel computes, with its cost; what several of its tasks compute at the same stage counts once."""
+    found: dict[object, tuple[int, Instruction]] = {}
+    for p in group.placed:
+        numbers: list[object] = []
+        for i in p.task.body:
+            place = p.flat(i.index) if i.kind in ("read", "gather", "iota") else None
+            what = (i.node.op, i.node.attrs, i.node.dtype) if i.kind in ("map", "constant", "scalar") else i.node
+            key = (p.stage, i.kind, what, place, i.factors, tuple(numbers[k] for k in i.operands))
+            numbers.append(hash(key))
+            for part in all_instructions([i]):
+                if part.kind == "map" and part.node.op != "cast":
+                    inside = (hash(key), part.node, part.operands) if part is not i else hash(key)
+                    found[inside] = (find_op(part.node.op).cost, part)
+    return list(found.values())
+
+
+def work_of(group: Group) -> int:
+    """Instructions in all, those on wide elements counted by how many float32 they are as wide as."""
+    points = prod(loop.extent for loop in group.loops)
+    wide = sum(
+        cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)
+    )
+    return points * wide
+
+
+def facts_of(group: Group) -> KernelFacts:
+    """What profiles tell of a kernel of a group."""
+    place = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
+    return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), place)
+
+
+def _line(location: Location | None) -> str:
+    return "" if location is None else f" ({show_place(location)})"

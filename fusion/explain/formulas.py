@@ -1,0 +1,206 @@
+"""Formulas: what a task of a kernel computes, as the user would write it.
+
+In: a placed task. Out: lines of text. Always true: what a body uses several times has a line of its own, so that the text is no
+longer than the program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+
+from weft.codegen import find_op
+from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides
+from weft.fusion.graph.index_map import ZERO, Affine, flatten, variable
+from weft.fusion.plan.body import Instruction, Loop
+from weft.fusion.plan.group import Group, Placed
+
+LONGEST = 240  # letters of a formula
+MOST_LINES = 24  # for one task
+SHORT = 12  # letters: what is no longer is written again rather than named
+LOOPS = [*"ijklmnopqrsuvw", *(f"i{k}" for k in range(64))]  # names of loops, outermost first
+
+_SYMBOLS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+    "power": "**",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+}
+
+
+class Names:
+    """Short names for stored values: x0, x1 for inputs, t0, t1 for what kernels hand on, y0, y1 for results; v0, v1 for
+    what kernels use several times."""
+
+    def __init__(self, outputs: Collection[Expr]) -> None:
+        self.outputs = set(outputs)
+        self.shared: dict[str, str] = {}  # formula of what is used several times -> its name
+        self.known: dict[Expr, str] = {}
+        self.counts = {"x": 0, "t": 0, "y": 0}
+
+    def __call__(self, node: Expr) -> str:
+        found = self.known.get(node)
+        if found is None:
+            letter = "x" if node.kind == "leaf" else "y" if node in self.outputs else "t"
+            found = self.known[node] = f"{letter}{self.counts[letter]}"
+            self.counts[letter] += 1
+        return found
+
+
+def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
+    """What a task computes: a line for each value that it uses several times, then one for its result."""
+    task = placed.task
+    speller = Speller(placed, group, names)
+    made = speller.spell(task.body, [])
+    value = _bare(made[task.result])
+    target = names(task.node)
+    previous = names(task.previous) if task.previous is not None else ""
+    place = "" if task.kind == "scatter" else _subscript(task.node.shape, placed.flat(task.target), group.loops)
+    match task.kind:
+        case "reduce" | "scan":
+            line = f"{target} = {task.kind}_{task.node.op}({value}){_along(placed, group)}"
+        case "update":
+            line = f"{target} = {previous} {'in place' if task.node in in_place else 'copied'}, {place} <- {value}"
+        case "rebuild":
+            line = f"{target} = {previous} in new memory, {place} <- {value}"
+        case "scatter":
+            line = f"{target} = {previous} with scattered elements <- {value}"
+        case _:
+            line = f"{target} = {value}"
+    if task.node in group.over:
+        line += f"   (in the memory of {names(group.over[task.node])})"
+    left_out = len(speller.lines) - MOST_LINES
+    if left_out > 0:
+        speller.lines[MOST_LINES:] = [f"... {left_out} more"]
+    return [*speller.lines, line]
+
+
+def _along(placed: Placed, group: Group) -> str:
+    """Which loops a fold goes along, where others of the kernel go along others."""
+    own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
+    if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
+        return ""
+    return f" along {', '.join(LOOPS[k] for k in sorted(own))}"
+
+
+class Speller:
+    """Writes the instructions of a task; `lines` are those of what is used several times."""
+
+    def __init__(self, placed: Placed, group: Group, names: Names) -> None:
+        self.placed = placed
+        self.group = group
+        self.names = names
+        self.lines: list[str] = []
+        self.places: dict[Expr, set[Affine]] = {}
+        for p in group.placed:
+            for read, index in p.task.reads():
+                self.places.setdefault(read, set()).update([] if index is None else [p.flat(index)])
+        extents = tuple(loop.extent for loop in group.loops)
+        everywhere = tuple(variable(k) if n > 1 else ZERO for k, n in enumerate(extents))
+        self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
+
+    def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
+        """The formula of each instruction, behind those of the instructions before."""
+        made = list(before)
+        uses = Counter(k for i in instructions for k in i.operands)
+        for number, i in enumerate(instructions, len(before)):
+            text = self._formula(i, made)
+            if not before and i.kind in ("map", "choose") and uses[number] > 1 and len(text) > SHORT:
+                shared = self.names.shared
+                if text not in shared:
+                    shared[text] = f"v{len(shared)}"
+                    self.lines.append(f"{shared[text]} = {_bare(_shortened(text))}")
+                text = shared[text]
+            made.append(_shortened(text))
+        return made
+
+    def _formula(self, i: Instruction, made: list[str]) -> str:
+        match i.kind:
+            case "read":
+                return self.names(i.node) + self._place(i)
+            case "gather":
+                return f"{self.names(i.node)}[{', '.join(made[k] for k in i.operands)}]"
+            case "iota":
+                return _sum(*self.placed.flat(i.index))
+            case "constant":
+                return str(constant_value(i.node))
+            case "scalar":
+                return f"s{i.node.attrs[0]}"
+            case "map":
+                return _spell(i.node, [made[k] for k in i.operands])
+            case "choose":
+                sides = [self.spell(branch.instructions, made)[branch.result] for branch in i.branches]
+                return f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})"
+
+    def _place(self, read: Instruction) -> str:
+        """Where a value is read, but for those that are read where the result is."""
+        form = self.placed.flat(read.index)
+        if len(self.places[read.node]) == 1 and form in self.plain:
+            return ""
+        return _subscript(read.node.shape, form, self.group.loops)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST // 2] + " ... " + text[-LONGEST // 2 :]
+
+
+def _bare(formula: str) -> str:
+    """A formula without parentheses around all of it."""
+    depth = 0
+    for k, letter in enumerate(formula):
+        depth += (letter == "(") - (letter == ")")
+        if not depth and k < len(formula) - 1:
+            return formula
+    return formula[1:-1] if formula.startswith("(") and formula.endswith(")") else formula
+
+
+def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
+    """A flat index as the user would write it, by the names of the loops."""
+    start, terms = form
+    strides = contiguous_strides(shape)
+    axes = [axis for axis, n in enumerate(shape) if n > 1]
+    parts: dict[int, list[tuple[int, int]]] = {axis: [] for axis in axes}
+    for loop, c in terms:
+        axis = next((axis for axis in axes if abs(c) >= strides[axis]), -1)
+        if axis < 0 or c % strides[axis] or abs(c) // strides[axis] * (loops[loop].extent - 1) >= shape[axis]:
+            return f".flat[{_sum(start, terms)}]"
+        parts[axis].append((loop, c // strides[axis]))
+    first = [0] * len(shape)
+    for axis in axes:
+        first[axis], start = divmod(start, strides[axis])
+    for before, axis in reversed(list(pairwise(axes))):
+        # a step back from the next row is none far ahead in this one
+        reach = first[axis] + sum(c * (loops[loop].extent - 1) for loop, c in parts[axis] if c > 0)
+        if reach >= shape[axis] and 2 * first[axis] > shape[axis]:
+            first[axis] -= shape[axis]
+            first[before] += 1
+    return f"[{', '.join(_sum(start, parts.get(axis, ())) for axis, start in enumerate(first))}]"
+
+
+def _sum(start: int, terms: Iterable[tuple[int, int]]) -> str:
+    """A sum of loops, by their names, times factors."""
+    found = "".join(f"{c:+}*{LOOPS[loop]}" for loop, c in terms).replace("+1*", "+").replace("-1*", "-")
+    found = f"{start}{found}" if not found or (found[0] == "-" and start) else f"{found}{start:+}" if start else found
+    return found.removeprefix("+")
+
+
+def _spell(node: Expr, operands: list[str]) -> str:
+    if node.op == "cast":
+        return operands[0] if node.attrs[0].kind == node.dtype.kind else f"{node.dtype}({operands[0]})"
+    symbol = _SYMBOLS.get(find_op(node.op).name)
+    if symbol is not None and len(operands) == 2:
+        return f"({operands[0]} {symbol} {operands[1]})"
+    return f"{node.op}({', '.join(operands)})"

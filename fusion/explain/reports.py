@@ -1,0 +1,46 @@
+"""Reports of programs that the optimizer failed for: text files in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from weft.fusion.graph.expr import Expr, constant_value, topological
+from weft.runtime import disk_cache, show_place
+
+# Lines of a program that a report shows.
+MOST_LINES = 4000
+
+
+def describe_place(node: Expr) -> str:
+    """Return the user's line of a value, in brackets, or nothing."""
+    return f" ({show_place(node.location)})" if node.location is not None else ""
+
+
+def describe(versions: Sequence[Expr]) -> str:
+    """Return a program as text: a line a value, operands first, then the results."""
+    order = topological(versions)
+    names = {node: f"v{k}" for k, node in enumerate(order)}
+    lines = []
+    for node in order[:MOST_LINES]:
+        operands = ", ".join(names[child] for child in node.operands)
+        attrs = repr(constant_value(node)) if node.kind == "constant" else repr(node.attrs) if node.attrs else ""
+        kind = f"{node.kind} {node.op}".strip()
+        lines.append(f"{names[node]} = {kind}({operands}) {attrs} {node.dtype}{list(node.shape)}{describe_place(node)}")
+    if len(order) > MOST_LINES:
+        lines.append(f"... and {len(order) - MOST_LINES} more")
+    return "\n".join([*lines, "results: " + ", ".join(names[v] for v in versions)])
+
+
+def write_report(kind: str, text: str) -> str:
+    """Write a report into the cache folder and return its path; empty if that is not possible."""
+    cache = disk_cache()
+    if cache is None:
+        return ""
+    path = cache.folder / "reports" / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_text(text + "\n")
+    except OSError:
+        return ""
+    return str(path)

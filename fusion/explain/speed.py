@@ -1,0 +1,70 @@
+"""How much arithmetic a device does: measured once a process, when somebody asks.
+
+In: a device. Out: operations on float32 a second. Always true: the program that is measured is one kernel, which reads and
+writes what fits into caches, and nothing of the user's runs or is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+
+import numpy as np
+
+from weft.codegen import obtain_function
+from weft.fusion.graph.expr import Expr, constant, leaf, map_
+from weft.fusion.lower.kernels import lower_for
+from weft.fusion.plan.schedule import make_schedule
+from weft.runtime import Device
+
+ELEMENTS = 1 << 18
+CHAINS, LINKS = 8, 4  # side by side, so that none waits for its own result; a link is a product and a sum
+REPEATS = 7
+
+_measured: dict[str, float] = {}
+
+
+def arithmetic_rate(device: Device) -> float | None:
+    """Operations a second on float32 that are in the caches; None for a device that stands for another one.
+
+    The best of a few runs of one kernel, which has to be compiled where it is not in the disk cache.
+    """
+    if device.name.startswith(("null", "simt")):
+        return None
+    if device.name not in _measured:
+        _measured[device.name] = _measure(device)
+    return _measured[device.name]
+
+
+def _measure(device: Device) -> float:
+    value = _program(device)
+    (group,) = make_schedule([value], [], {}).groups
+    (lowered,) = lower_for(device.target, group, special=True)
+    function = obtain_function(device, lowered.kernel)
+    buffers = {True: device.allocate(value.nbytes), False: device.allocate(value.nbytes)}
+    device.copy(buffers[True], buffers[False], value.nbytes)
+    slots = array("q")
+    for kind, bound, offset in lowered.bindings:
+        slots.append(bound if kind == "int" else buffers[bound.kind == "leaf"].address + offset)
+    seconds = []
+    for _ in range(REPEATS):
+        device.synchronize()
+        start = time.perf_counter()
+        device.launch(function, lowered.parallel, lowered.work, slots)
+        device.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return (2 * LINKS + 1) * CHAINS * ELEMENTS / min(seconds)
+
+
+def _program(device: Device) -> Expr:
+    kind = np.dtype(np.float32)
+    x = leaf(0, (ELEMENTS,), kind, device.name)
+    total = None
+    for chain in range(CHAINS):
+        value = x
+        for link in range(LINKS):
+            value = map_("multiply", [value, constant(0.5 + 0.01 * chain, kind)])
+            value = map_("add", [value, constant(1 + link, kind)])
+        total = value if total is None else map_("add", [total, value])
+    assert total is not None
+    return total

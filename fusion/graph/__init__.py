@@ -1,0 +1,1 @@
+"""The expression graph: nodes, index maps, sizes, what is known of their values."""

@@ -1,0 +1,414 @@
+"""Expressions: the graph that recording builds and planning consumes.
+
+In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes.
+Always true: two nodes built alike (same kind, op, operands, attributes, source location) are
+the same object, so that identity is equality and a plan is found again by its roots alone.
+A node never refers to data: leaves and bound scalars name a *slot* of the recording epoch.
+
+Every constructor checks shapes and dtypes, so that an error is raised where the user wrote
+the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from math import prod
+from types import CodeType
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.codegen.ops import find_op, resolve_dtypes
+from weft.fusion.graph.sizes import Size, convert, to_bytes
+
+Kind = Literal[
+    "leaf",  # slot: the buffer bound to it, whole, in C order
+    "scalar",  # slot: a Python number bound to it, 0-d
+    "constant",  # value: the same number everywhere
+    "empty",  # memory that nobody has written yet
+    "iota",  # axis: the index along an axis
+    "map",  # op: a row of the op table, operands broadcast, computed in `loop`
+    "view",  # strides, offset: elements of the operand's C order, by another shape
+    "reduce",  # op, axes (sorted), keepdims; computed in dtype
+    "scan",  # op, axis: running fold along an axis
+    "gather",  # base and index operands: see `gather`
+    "update",  # previous and value: previous with the elements of a view replaced
+    "scatter",  # previous, value and index operands: see `scatter`
+    "opaque",  # call: a host function of whole arrays
+]
+
+Location = tuple[CodeType, int]  # code object and instruction offset: a line, once somebody asks
+
+
+class Expr:
+    """One node. Compare with ``is``; build through the functions below."""
+
+    __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
+
+    def __init__(
+        self,
+        kind: Kind,
+        op: str,
+        operands: tuple[Expr, ...],
+        attrs: tuple[Any, ...],
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        location: Location | None,
+    ) -> None:
+        self.kind = kind
+        self.op = op
+        self.operands = operands
+        self.attrs = attrs
+        self.shape = shape
+        self.dtype = dtype
+        self.location = location
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"<Expr {self.kind} {self.op} {self.dtype}{list(self.shape)}>"
+
+
+# The one table of interned nodes. Bounded: the older half goes when it is full, which costs later hits only.
+INTERNED: dict[Any, Expr] = {}
+INTERNED_LIMIT = 200_000
+
+
+def intern(
+    kind: Kind,
+    op: str,
+    operands: tuple[Expr, ...],
+    attrs: tuple[Any, ...],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    location: Location | None = None,
+) -> Expr:
+    """The one node with these fields."""
+    key = (kind, op, operands, attrs, shape, dtype, location)
+    found = INTERNED.get(key)
+    if found is None:
+        if len(INTERNED) >= INTERNED_LIMIT:
+            for old in list(islice(INTERNED, INTERNED_LIMIT // 2)):
+                del INTERNED[old]
+        found = INTERNED.setdefault(key, Expr(kind, op, operands, attrs, shape, dtype, location))
+    return found
+
+
+def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
+    """The whole of the buffer bound to `slot`, on the device of that name; kernels may take it `by_value`, in so many bytes."""
+    more = (by_value,) if by_value else ()
+    key = (slot, device, shape, dtype, *more)
+    found = INTERNED.get(key)
+    if found is None:
+        found = INTERNED.setdefault(key, intern("leaf", "", (), (slot, device, *more), shape, dtype))
+    return found
+
+
+def value_bytes(node: Expr) -> int:
+    """Bytes in which kernels may take an expression by value; 0 where it has to be in memory."""
+    return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
+
+
+def scalar(slot: int, dtype: np.dtype) -> Expr:
+    """The number bound to `slot`: a kernel argument, so that another value compiles nothing."""
+    return intern("scalar", "", (), (slot,), (), dtype)
+
+
+def constant(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Expr:
+    """`value` everywhere. Raises OverflowError where an integer does not fit the dtype."""
+    dtype = np.dtype(dtype)
+    number = dtype.type(value)
+    # the bits are the key: 0.0 and -0.0 are equal and are not the same constant
+    return intern("constant", "", (), (number.tobytes(),), shape, dtype)
+
+
+def constant_value(node: Expr) -> Any:
+    """The NumPy scalar of a constant."""
+    bits = node.attrs[0]
+    return np.frombuffer(to_bytes(bits, node.dtype.itemsize) if type(bits) is Size else bits, node.dtype)[0]
+
+
+def is_number(node: Expr, value: int) -> bool:
+    """Whether a constant is this number, in its dtype."""
+    bits = node.attrs[0]
+    if type(bits) is Size:
+        return bool(bits == convert(value, node.dtype))
+    return bool(constant_value(node) == node.dtype.type(value))
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Expr:
+    """Memory with nothing in it yet; only ever the previous version of an update."""
+    return intern("empty", "", (), (), shape, np.dtype(dtype))
+
+
+def iota(shape: tuple[int, ...], axis: int, dtype: Any) -> Expr:
+    """The index along `axis`, in `dtype`."""
+    return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
+
+
+# What these rows say of every integer.
+_OF_FLOATS = {"isnan": False, "isinf": False, "isfinite": True}
+
+
+def map_(
+    op: str,
+    operands: Sequence[Expr],
+    weak: Sequence[type | None] | None = None,
+    dtype: np.dtype | None = None,
+    location: Location | None = None,
+) -> Expr:
+    """Row `op` of the op table, element by element; operands broadcast as in NumPy.
+
+    `weak` gives ``int``, ``float`` or ``complex`` for an operand that stands for a Python
+    scalar (which does not take part in promotion), None for others. `dtype` forces the loop.
+    Raises ValueError (shapes), TypeError (dtypes) as NumPy does.
+    """
+    row = find_op(op)
+    kinds: tuple[Any, ...] = tuple(
+        (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
+    )
+    if result_is_bool(row.name) and weak is not None and int in weak:
+        # a Python int that the other operand's dtype cannot hold still compares by its value
+        kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
+    shape = broadcast_shapes(*(operand.shape for operand in operands))
+    if row.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
+        return constant(_OF_FLOATS[row.name], np.bool_, shape)
+    loop, result = resolve_dtypes(row, kinds, dtype)
+    typed = tuple(
+        constant(constant_value(operand).item(), loop[k])
+        if operand.kind == "constant" and weak is not None and weak[k] is not None and not operand.shape
+        else operand
+        for k, operand in enumerate(operands)
+    )
+    return intern("map", row.name, typed, loop, shape, result, location)
+
+
+def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
+    """A map with another operand of the same shape and loop dtype in place of one of its operands."""
+    operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
+    return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
+
+
+def result_is_bool(name: str) -> bool:
+    """Whether a row is a comparison."""
+    return name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type, ...]) -> np.dtype | type:
+    others = [k for k in kinds if isinstance(k, np.dtype) and k.kind in "iu"]
+    if kind is int and others and operand.kind == "constant":
+        limits = np.iinfo(others[0])
+        if not limits.min <= int(constant_value(operand)) <= limits.max:
+            return operand.dtype
+    return kind
+
+
+def cast(operand: Expr, dtype: Any, location: Location | None = None) -> Expr:
+    """`operand` in another dtype (out of range: saturates; NaN to integer: 0)."""
+    dtype = np.dtype(dtype)
+    if operand.dtype == dtype:
+        return operand
+    return intern("map", "cast", (operand,), (operand.dtype,), operand.shape, dtype, location)
+
+
+def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Expr:
+    """Elements ``offset + sum(index * strides)`` of the operand's C order (strides in elements)."""
+    if not offset and shape == operand.shape and strides == contiguous_strides(shape):
+        return operand
+    if operand.kind == "constant":
+        return intern("constant", "", (), operand.attrs, shape, operand.dtype)
+    return intern("view", "", (operand,), (strides, offset), shape, operand.dtype)
+
+
+def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
+    """The same elements in C order, by another shape (which has as many)."""
+    return view(operand, shape, contiguous_strides(shape), 0)
+
+
+def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
+    """`operand` repeated to `shape`. Raises ValueError where it does not broadcast."""
+    if operand.shape == shape:
+        return operand
+    if broadcast_shapes(operand.shape, shape) != shape:
+        raise ValueError(f"could not broadcast input array from shape {operand.shape} into shape {shape}")
+    own = contiguous_strides(operand.shape)
+    lead = len(shape) - len(operand.shape)
+    strides = (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(operand.shape, own, strict=True))
+    return view(operand, shape, strides, 0)
+
+
+def reduce_(
+    op: str, operand: Expr, axes: tuple[int, ...], dtype: Any, keepdims: bool = False, location: Location | None = None
+) -> Expr:
+    """Fold `operand` with row `op` over `axes`, accumulated and returned in `dtype`.
+
+    `op` is a row with an identity (add, multiply, minimum, maximum, logical_and, ...) or
+    ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
+    """
+    axes = tuple(sorted(axes))
+    shape = tuple(1 if k in axes else n for k, n in enumerate(operand.shape) if keepdims or k not in axes)
+    return intern("reduce", op, (operand,), (axes, keepdims), shape, np.dtype(dtype), location)
+
+
+def scan(op: str, operand: Expr, axis: int, dtype: Any, location: Location | None = None) -> Expr:
+    """Running fold along `axis`: result[i] = result[i-1] op operand[i]; on the CPU in this very order."""
+    return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
+
+
+def gather(
+    base: Expr,
+    indices: Sequence[Expr],
+    terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...],
+    shape: tuple[int, ...],
+    location: Location | None = None,
+) -> Expr:
+    """Elements of `base` at computed positions.
+
+    `terms` has one entry a dimension of `base`, or one for its flat C order: ``(constant, ((axis, step), ...), which)``. The
+    position along that dimension at result index i is
+    ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term where `which` is -1.
+    Each index operand is an integer expression that broadcasts to `shape`; its values are
+    already known to be in range and not negative.
+    """
+    return intern("gather", "", (base, *indices), (terms,), shape, base.dtype, location)
+
+
+def update(
+    previous: Expr,
+    value: Expr,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    location: Location | None = None,
+) -> Expr:
+    """`previous` with the elements of a view (as `view`, without overlap) replaced by `value`,
+    which is cast to previous' dtype and broadcast to `shape`."""
+    value = broadcast_to(cast(value, previous.dtype), shape)
+    if not prod(shape):
+        return previous
+    if not offset and shape == previous.shape and strides == contiguous_strides(shape):
+        return value
+    if not offset and len(shape) > 1 and (order := dense_order(shape, strides)) and prod(shape) == previous.size:
+        # all of it is replaced, the axes in another order
+        own = contiguous_strides(shape)
+        value = view(value, tuple([shape[k] for k in order]), tuple([own[k] for k in order]), 0)
+        return reshape(value, previous.shape)
+    return intern("update", "", (previous, value), (shape, strides, offset), previous.shape, previous.dtype, location)
+
+
+def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes from the longest stride to the shortest, if the elements lie without gaps and overlaps in that order; else None."""
+    order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
+    wanted = contiguous_strides(tuple([shape[k] for k in order]))
+    dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
+    return order if dense else None
+
+
+def scatter(
+    previous: Expr,
+    value: Expr,
+    indices: Sequence[Expr],
+    terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...],
+    shape: tuple[int, ...],
+    op: str = "",
+    location: Location | None = None,
+) -> Expr:
+    """`previous` with `value` (cast, broadcast to `shape`) written at the positions that `terms`
+    and `indices` give (as in `gather`), in C order of `shape`: the last write to a place wins.
+    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``); "same" says that whoever
+    writes to a place writes what everybody else does there, so that no order shows."""
+    value = broadcast_to(cast(value, previous.dtype), shape)
+    if not prod(shape):
+        return previous
+    return intern("scatter", op, (previous, value, *indices), (terms, shape), previous.shape, previous.dtype, location)
+
+
+def opaque(
+    call: Callable[..., None],
+    operands: Sequence[Expr],
+    shape: tuple[int, ...],
+    dtype: Any,
+    name: str = "",
+    location: Location | None = None,
+) -> Expr:
+    """The array that ``call(out, *operands)`` writes into `out`, all as NumPy arrays on the host.
+
+    `call` has to be the same object each time for a plan to be found again: a module-level
+    function, or one cached by its parameters. It must not keep or write its operands.
+
+    A call with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts kernels of its own, on one operand that is packed
+    from a byte of its memory on; ``describe(shape, dtype)`` says which.
+    """
+    return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
+
+
+# Kinds whose value always has memory of its own, but for updates that only put parts together.
+ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
+
+
+def is_window(node: Expr) -> bool:
+    """Whether `node` is a view of a value in memory, which a host function can be handed as it is."""
+    return node.kind == "view" and node.operands[0].kind in ALWAYS_STORED
+
+
+# -- shapes -------------------------------------------------------------------------------
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """C-order strides in elements."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that `shapes` broadcast to. Raises ValueError as NumPy does."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes[1:]):
+        return first
+    result: list[int] = []
+    for shape in shapes:
+        if len(shape) > len(result):
+            result = [1] * (len(shape) - len(result)) + result
+        lead = len(result) - len(shape)
+        for k, n in enumerate(shape):
+            if n != 1:
+                if result[lead + k] not in (1, n):
+                    listed = " ".join(str(s) for s in shapes)
+                    raise ValueError(f"operands could not be broadcast together with shapes {listed}")
+                result[lead + k] = n
+    return tuple(result)
+
+
+def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
+    """Every node that `roots` need, operands first; operands of nodes that `stop` accepts are left out."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    begun: list[Expr] = []  # whose operands come first
+    for root in roots:
+        stack: list[Expr | None] = [root]  # None: the last open node has its operands
+        while stack:
+            node = stack.pop()
+            if node is None:
+                order.append(begun.pop())
+            elif node not in seen:
+                seen.add(node)
+                if node.operands and not stop(node):
+                    begun.append(node)
+                    stack.append(None)
+                    stack += [child for child in reversed(node.operands) if child not in seen]
+                else:
+                    order.append(node)
+    return order

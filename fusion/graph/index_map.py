@@ -1,0 +1,123 @@
+"""Affine index maps.
+
+An affine form is ``(constant, ((loop, coefficient), ...))``, sorted by loop, without zero
+coefficients: plain tuples of ints, so that two maps are equal exactly if the tuples are. In:
+views by strides. Out: where an operand is read, per dimension or in its flat C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from weft.fusion.graph.expr import contiguous_strides
+from weft.fusion.graph.sizes import common_divisor
+
+Affine = tuple[int, tuple[tuple[int, int], ...]]
+Coordinates = tuple[Affine, ...]  # one a dimension
+
+ZERO: Affine = (0, ())
+
+
+def variable(loop: int) -> Affine:
+    """The index of a loop."""
+    return 0, ((loop, 1),)
+
+
+def combine(constant: int, terms: tuple[tuple[Affine, int], ...]) -> Affine:
+    """``constant + sum(form * factor)``."""
+    if len(terms) == 1 and terms[0][1] == 1:
+        start, coefficients = terms[0][0]
+        return start + constant, coefficients
+    total: dict[int, int] = {}
+    for (start, coefficients), factor in terms:
+        constant += start * factor
+        for loop, coefficient in coefficients:
+            total[loop] = total.get(loop, 0) + coefficient * factor
+    return constant, tuple(sorted((loop, c) for loop, c in total.items() if c))
+
+
+def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
+    """The flat C-order index of the element at `coordinates`."""
+    strides = contiguous_strides(shape)
+    return combine(0, tuple(zip(coordinates, strides, strict=True)))
+
+
+def rename(form: Affine, loops: dict[int, int]) -> Affine:
+    """`form` with its loops renamed (those that are not in the table keep their name)."""
+    return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
+
+
+def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
+    """Where an operand of `shape` is read when the result is computed at `coordinates`."""
+    lead = len(coordinates) - len(shape)
+    return tuple(ZERO if n == 1 else c for n, c in zip(shape, coordinates[lead:], strict=True))
+
+
+@lru_cache(maxsize=16384)
+def decode_view(
+    base: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Coordinates | None:
+    """A strided view of a C-ordered base as coordinates: for each dimension of `base` an affine form over
+    the view's axes; None where flat arithmetic cannot be taken apart (a reshape that merges axes).
+
+    Each view axis with a step must belong to one base dimension, and no dimension may overflow into
+    the one before it, for any index in range.
+    """
+    if 0 in shape:
+        return (ZERO,) * len(base)  # nothing is ever read
+    steps = contiguous_strides(base)
+    starts = [0] * len(base)
+    terms: list[list[tuple[int, int]]] = [[] for _ in base]
+    lowest, highest = [0] * len(base), [0] * len(base)
+    for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+        if n == 1 or stride == 0:
+            continue
+        # the largest base step that divides the stride and whose dimension can hold the walk
+        for dimension, step in enumerate(steps):
+            if base[dimension] == 1 or stride % step:
+                continue
+            jump = stride // step
+            if abs(jump) * (n - 1) < base[dimension]:
+                terms[dimension].append((axis, jump))
+                lowest[dimension] += min(0, jump * (n - 1))
+                highest[dimension] += max(0, jump * (n - 1))
+                break
+        else:
+            return None
+    rest = offset
+    for dimension, step in enumerate(steps):
+        if base[dimension] == 1:
+            continue
+        starts[dimension], rest = divmod(rest, step)
+    if rest:
+        return None
+    # a negative walk starts high: the digits of the offset are those of the first element, which is in range
+    for dimension, n in enumerate(base):
+        if starts[dimension] + lowest[dimension] < 0 or starts[dimension] + highest[dimension] >= n:
+            return None
+    return tuple((start, tuple(sorted(t))) for start, t in zip(starts, terms, strict=True))
+
+
+def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
+    """Coordinates of the base of a view that is read at `coordinates`."""
+    return tuple(
+        combine(start, tuple((coordinates[axis], jump) for axis, jump in terms)) if terms else (start, ())
+        for start, terms in decoded
+    )
+
+
+def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
+    """Whether two flat indices never meet, whatever iterations they are taken at."""
+    steps = [c for _, c in (*one[1], *other[1])]
+    if not steps:
+        return one[0] != other[0]
+    if (one[0] - other[0]) % common_divisor(*steps):
+        return True
+
+    def reach(form: Affine) -> tuple[int, int]:
+        ends = [c * (extents[k] - 1) for k, c in form[1]]
+        return form[0] + sum(e for e in ends if e < 0), form[0] + sum(e for e in ends if e > 0)
+
+    (low, high), (low_other, high_other) = reach(one), reach(other)
+    return high < low_other or high_other < low

@@ -1,0 +1,58 @@
+"""Bounds of index expressions that plain interval arithmetic gets wrong, by sympy.
+
+In: a form that holds quotients, and what those were divided from. Out: its least and greatest value, or bounds around
+them. Loaded when a plan is made that needs it, never by `import weft` or by a plan that is found again; answers are kept.
+
+A quotient and what it was divided from go up together, so that ``f - q * (f // q)`` seems to have a wide range while it is
+a remainder. Here each quotient becomes ``(f - remainder) / q``, and what is left is linear in numbers that do not
+depend on one another.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, floor
+from typing import Any
+
+from weft.fusion.graph.symbolic import load_sympy
+
+Form = tuple[int, tuple[tuple[int, int], ...]]
+
+
+@lru_cache(maxsize=4096)
+def bound_form(
+    form: Form, quotients: tuple[tuple[int, tuple[Form, int]], ...], extents: tuple[int, ...]
+) -> tuple[int, int]:
+    """Bounds of `form`.
+
+    Parameters
+    ----------
+    form : (constant, ((key, coefficient), ...))
+        Keys from 0 on are loops, ``-1 - k`` is quotient k.
+    quotients : sequence of (k, (form, divisor))
+        What each quotient is, those first that others are made of.
+    extents : sequence of int
+        How far each loop runs.
+    """
+    sympy = load_sympy()
+
+    ranges: dict[Any, tuple[int, int]] = {}
+    symbols: dict[int, Any] = {}
+    for loop, extent in enumerate(extents):
+        symbols[loop] = sympy.Symbol(f"i{loop}", integer=True, nonnegative=True)
+        ranges[symbols[loop]] = (0, extent - 1)
+
+    def expression(of: Form) -> Any:
+        return of[0] + sum(c * symbols[key] for key, c in of[1])
+
+    for k, (divided, divisor) in quotients:
+        remainder = sympy.Symbol(f"r{k}", integer=True, nonnegative=True)
+        ranges[remainder] = (0, divisor - 1)
+        symbols[-1 - k] = (expression(divided) - remainder) / divisor
+    rest = sympy.expand(expression(form))
+    low = high = rest.as_independent(*ranges, as_Add=True)[0]
+    for symbol, (least, most) in ranges.items():
+        c = rest.coeff(symbol)
+        low += c * (least if c > 0 else most)
+        high += c * (most if c > 0 else least)
+    return floor(low), ceil(high)

@@ -1,0 +1,341 @@
+"""Sweeps as logical kernel IR for the blocks of a GPU: all steps of a part, a row of each in every turn.
+
+In: a `Sweep` with a tile (`sweep_blocks.py`). Out: its kernel, in which the points of the tile are loops in any order inside a loop over
+turns. Always true: a turn reads of the rings only what earlier turns wrote; all stores stand behind all loads; what lies
+outside an array is read at its edge, and what nobody needs is computed like everything else. Each value that somebody else
+needs is written once, by the part that its point lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from weft.codegen import Pointer, Value
+from weft.fusion.graph.expr import Expr, contiguous_strides
+from weft.fusion.graph.index_map import Affine, flatten, variable
+from weft.fusion.lower.kernel_writer import Lowered
+from weft.fusion.lower.sweep_writer import SweepWriter
+from weft.fusion.plan.sweep import Place, Statement, Step, Sweep, unflatten
+from weft.fusion.plan.sweep_blocks import near, plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
+
+
+class BlockWriter(SweepWriter):
+    """Writes the kernel of a sweep for a GPU."""
+
+    def __init__(self, sweep: Sweep, parametric: bool) -> None:
+        super().__init__(sweep, parametric)
+        self.builder.kernel.attributes["sweep"] = threads_of(sweep)
+        self.served = set(ring_readers(sweep))
+        self.plane = plane_sizes(sweep)
+        self.pitches = [prod(self.plane[k + 1 :]) for k in range(len(self.plane))]
+        self.steady: dict[object, Value] = {}  # what does not depend on the step
+        self.points: list[Value] = []  # the tile's indices
+        self.ring_stores: list[tuple[Value, Value, Value]] = []
+        self.kept: list[tuple[Value, Value, Value, Value]] = []
+        self.over: list[int] = []  # steps that write over what they update, which stand last
+        self.writing_over = False
+
+    def _place_axes(self) -> None:
+        self.nest.position = {axis: 1 + axis for axis in range(self.sweep.axes)}
+
+    def write(self) -> Lowered:
+        """The kernel."""
+        b, sweep = self.builder, self.sweep
+        with b.loop(self.integer(prod(sweep.counts), "parts"), "parallel") as part:
+            self.indices.append(part.index)
+            self._make_rings()
+            self._find_part(part.index)
+            if sweep.rows:
+                first, more = turns_of(sweep)
+                self.first_row = b.op("add", self.starts[0], b.constant(first))
+                length = b.op("subtract", self.stops[0], self.starts[0])
+                with b.loop(b.op("add", length, b.constant(more)), "serial") as turn:
+                    self.turn = turn.index
+                    self.indices.append(turn.index)
+                    self._tile([*sweep.outside], [*range(len(sweep.steps))])
+            else:
+                if sweep.outside:
+                    self._tile([*sweep.outside], [])
+                for number in range(len(sweep.steps)):
+                    self._tile([], [number])
+            self.indices.clear()
+        return self.finish()
+
+    def _make_rings(self) -> None:
+        """Rings of a dtype are one array."""
+        places, sizes = ring_places(self.sweep)
+        arrays = {
+            dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
+            for dtype, count in sizes.items()
+        }
+        self.rings = {node: (arrays[node.dtype], place) for node, place in places.items()}
+        # (what nobody needs is computed of what nobody wrote)
+        for dtype, count in sizes.items():
+            with self.builder.loop(self.builder.constant(count), "reduce") as loop:
+                self.builder.store(arrays[dtype], loop.index, self.builder.constant(0, dtype))
+
+    # -- the tile -----------------------------------------------------------------------------
+
+    def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
+        """Loops over the tile's points, in which values are taken from outside and steps are done."""
+        self._open_axis(0, taken, numbers)
+
+    def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
+        if axis == len(self.sweep.tile):
+            self._point(taken, numbers)
+            return
+        with self.builder.loop(self.builder.constant(self.sweep.tile[axis]), "reduce") as loop:
+            self.points.append(loop.index)
+            self.indices.append(loop.index)
+            self._open_axis(axis + 1, taken, numbers)
+            self.indices.pop()
+            self.points.pop()
+
+    def _point(self, taken: list[Expr], numbers: list[int]) -> None:
+        self.steady.clear()
+        kept = list(self.indices)
+        for node in taken:
+            places = [self._coordinate(axis, 0) for axis in range(self.sweep.axes)]
+            self._stand([self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(places)])
+            self._note_ring(node, super(SweepWriter, self)._load(node, _everywhere(node))[0])
+        for number in numbers:
+            if self.sweep.steps[number].statements[0].task.node in self.sweep.owner:
+                self.over.append(number)
+            else:
+                self._do_step(number)
+        self.flush_stores()
+        self.indices[:] = kept
+        self.leave_loops(1)
+
+    def _coordinate(self, axis: int, lag: int) -> Value:
+        """Where the tile's point is along an axis, for what is so many turns behind."""
+        b, rows = self.builder, self.sweep.rows
+        if axis < rows:
+            return self._once(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
+        margin = self.sweep.margin[axis - rows]
+
+        def make() -> Value:
+            return b.op("add", b.op("add", self.starts[axis], b.constant(-margin)), self.points[axis - rows])
+
+        return self._once(("at", axis), 2 + axis, make)
+
+    def _shifted(self, value: Value, by: int) -> Value:
+        return self.builder.op("add", value, self.builder.constant(by)) if by else value
+
+    def _once(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
+        """A value that is the same for all steps; made inside so many loops."""
+        if key not in self.steady:
+            with self.builder.at(depth):
+                self.steady[key] = make()
+        return self.steady[key]
+
+    def _stand(self, indices: list[Value]) -> None:
+        """Let loops over the axes have these indices, and forget what followed from others."""
+        self.leave_loops(1)
+        self.indices[1:] = indices
+
+    def _clamped(self, place: Value, axis: int, length: Value) -> Value:
+        """The place, or the nearest one of so many from 0 on."""
+        b = self.builder
+        with b.at(2 + axis):
+            last = b.op("subtract", length, b.constant(1))
+            return b.op("maximum", b.op("minimum", place, last), b.constant(0))
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def _do_step(self, number: int) -> None:
+        """One step: its values at the point, and what is copied where it has none."""
+        b, step = self.builder, self.sweep.steps[number]
+        places = self._stand_in_box(number)
+        values = [(s, self.compute(s.placed)[0]) for s in step.statements]
+        self.results.clear()
+        # (what has nothing beside its box need not begin where the step's others do)
+        kept = [s for s in step.statements if s.task.node not in self.group.private]
+        targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
+        self._stand([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
+        inside = self._inside(step, places)
+        for statement, value in values:
+            node = statement.task.node
+            if inside is not None and statement.previous is not None:
+                value = self._beside(statement, inside, value)
+            self._note_ring(node, value)
+            if node not in self.group.private:
+                here = self._is_own(step, places)
+                if inside is not None and statement.previous is None:
+                    here = b.op("logical_and", here, inside)
+                pointer, index = targets.get(node) or self._target(statement, _everywhere(node))
+                self.kept.append((here, pointer, index, value))
+
+    def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
+        """Where a statement's value is written for whom else needs it."""
+        node = statement.task.node
+        return self.pointer(node, 0, writable=True), self.address(form, node)[0]
+
+    def _stand_in_box(self, number: int) -> list[Value]:
+        """Stand at the nearest point of a step's box; where the point itself is."""
+        b, step = self.builder, self.sweep.steps[number]
+        self.number = number
+        places = [self._coordinate(axis, step.lag) for axis in range(self.sweep.axes)]
+        inner = []
+        for axis, (place, origin, extent) in enumerate(zip(places, step.origin, step.extents, strict=True)):
+            with b.at(2 + axis):
+                place = b.op("subtract", place, self._size(axis, origin)) if origin else place
+            inner.append(self._clamped(place, axis, self._size(axis, extent)))
+        self._stand(inner)
+        return places
+
+    def _write_over(self, number: int) -> None:
+        """A step that writes over what it updates: nothing is read outside its box, where others may be writing."""
+        b, sweep = self.builder, self.sweep
+        places = self._stand_in_box(number)
+        (statement,) = sweep.steps[number].statements
+        node = statement.task.node
+        owner = sweep.owner[node]
+        index = self._place_in_ring(owner, turn_of(sweep, owner, number, (0,) * sweep.axes), 0)
+        inside = self._inside(sweep.steps[number], places, all_sides=True)
+        assert inside is not None
+        outside, self.values, self.branching, self.writing_over = self.values, dict(self.values), 1 + sweep.axes, True
+        with b.if_(inside):
+            made = self.body(statement.placed)
+            b.store(self.rings[owner][0], index, b.cast(made[statement.task.result][0], node.dtype))
+        self.values, self.branching, self.writing_over = outside, None, False
+
+    def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
+        """Whether the point, of those in the array, is in the step's box; None where all are. With `all_sides`, of any points."""
+        b, found = self.builder, None
+        for axis, place in enumerate(places):
+            origin, extent, last = step.origin[axis], step.extents[axis], step.last[axis]
+            tests = []
+            with b.at(2 + axis):
+                if origin or all_sides:
+                    tests.append(b.op("greater_equal", place, self._size(axis, origin), dtype=bool))
+                if origin + extent < last or all_sides:
+                    tests.append(b.op("less", place, self._size(axis, origin + extent), dtype=bool))
+                for test in tests:
+                    found = test if found is None else b.op("logical_and", found, test)
+        return found
+
+    def _is_own(self, step: Step, places: list[Value]) -> Value:
+        """Whether it is the part's own point of what the step makes, and nobody else's."""
+        b, final = self.builder, self.sweep.steps[-1]
+        found: Value | None = None
+        for axis, place in enumerate(places):
+            start, stop, end = self.starts[axis], self.stops[axis], self._size(axis, final.last[axis])
+            last = self._size(axis, step.last[axis])
+            with b.at(2 + axis):
+                if step.last[axis] > final.last[axis]:
+                    stop = b.op("where", b.op("equal", stop, end, dtype=bool), last, stop)
+                elif step.last[axis] < final.last[axis]:
+                    stop = b.op("minimum", stop, last)
+                for test in ("greater_equal", start), ("less", stop):
+                    holds = b.op(test[0], place, test[1], dtype=bool)
+                    found = holds if found is None else b.op("logical_and", found, holds)
+        assert found is not None
+        return found
+
+    def _beside(self, statement: Statement, inside: Value, value: Value) -> Value:
+        """The step's value inside its box, and what was there before outside."""
+        b, previous = self.builder, statement.previous
+        assert previous is not None
+        distance = self._apart(previous, statement.start)
+        # (where it is has to be known in front of the branches)
+        if distance is not None and (previous, self.number, distance) in self.served:
+            source, index = self._in_ring(previous, distance)
+        else:
+            source, index = self.pointer(previous, 0), self.address(_everywhere(previous), previous)[0]
+        with b.if_(inside, [value.type]) as taken:
+            taken.yield_(value)
+        with b.else_() as other:
+            other.yield_(b.load(source, index))
+        return taken.results[0]
+
+    def flush_stores(self) -> None:
+        """Write rings, and what others need."""
+        for array, index, value in self.ring_stores:
+            self.builder.store(array, index, value)
+        for here, pointer, index, value in self.kept:
+            with self.builder.if_(here):
+                self.builder.store(pointer, index, value)
+        for number in self.over:
+            self._write_over(number)
+        self.ring_stores.clear()
+        self.kept.clear()
+        self.over.clear()
+
+    # -- rings --------------------------------------------------------------------------------
+
+    def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        # (branches read memory: what they need has to be computed in front of them)
+        distance = self._distance(node, form) if self.branching is None or self.writing_over else None
+        if distance is None or (node, self.number, distance) not in self.served:
+            assert node not in self.sweep.homes
+            return super(SweepWriter, self)._load(node, form)
+        source, index = self._in_ring(node, distance)
+        return self._numbered(("load", source, index), 1 + self.sweep.axes, lambda: self.builder.load(source, index))
+
+    def _distance(self, node: Expr, form: Affine) -> Place | None:
+        """How far from the step's points it reads a value along all its axes; None where it reads otherwise."""
+        step, strides, walked = self.sweep.steps[self.number], contiguous_strides(node.shape), dict(form[1])
+        if self.sweep.owner.get(node, node) not in self.rings or len(walked) != sum(
+            walked.get(a) == s for a, s in enumerate(strides)
+        ):
+            return None
+        if any((axis in walked) != (extent > 1) for axis, extent in enumerate(step.extents)):
+            return None
+        return self._apart(node, unflatten(form[0], node.shape))
+
+    def _apart(self, node: Expr, first: Place) -> Place | None:
+        """How far from the step's points it reads a value, of which the first one reads this element; None if that is far."""
+        here = self.sweep.steps[self.number].origin
+        if node in self.sweep.homes:
+            home, start = self.sweep.homes[node]
+            there = self.sweep.steps[home].origin
+            first = tuple(o - s + a for o, s, a in zip(first, start, there, strict=True))
+        return near(o - a for o, a in zip(first, here, strict=True))
+
+    def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
+        """Where a ring has what is so far from the point."""
+        behind = turn_of(self.sweep, node, self.number, distance)
+        beside = sum(d * p for d, p in zip(distance[self.sweep.rows :], self.pitches, strict=True))
+        owner = self.sweep.owner.get(node, node)
+        return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
+
+    def _note_ring(self, node: Expr, value: Value) -> None:
+        """Note what this turn leaves in a ring."""
+        if node in self.rings:
+            self.ring_stores.append((self.rings[node][0], self._place_in_ring(node, 0, 0), value))
+
+    def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
+        """Where a ring has what was put into it so many turns ago, so far beside the point."""
+        b, (rows, *_) = self.builder, self.sweep.rings[node]
+        total: Value | None = None
+        if self.sweep.rows and rows > 1:
+            total = self._once(("slot", rows, behind % rows), 2, lambda: self._slot(rows, behind % rows))
+        for axis, (point, pitch) in enumerate(zip(self.points, self.pitches, strict=True)):
+            depth = 2 + self.sweep.rows + axis
+
+            def along(total: Value | None = total, point: Value = point, pitch: int = pitch) -> Value:
+                step = b.op("multiply", point, b.constant(pitch)) if pitch > 1 else point
+                return step if total is None else b.op("add", total, step)
+
+            total = self._once(("along", rows, behind % rows, axis), depth, along)
+        assert total is not None
+        found, by = total, self.rings[node][1] + beside
+        return self._once(("place", total, by), 1 + self.sweep.axes, lambda: self._shifted(found, by))
+
+    def _slot(self, rows: int, behind: int) -> Value:
+        """Where the row of a ring begins that is so many turns old."""
+        b = self.builder
+        turn = self._shifted(self.turn, (rows - behind) % rows)
+        if rows & (rows - 1) == 0:
+            slot = b.op("bitwise_and", turn, b.constant(rows - 1))
+        else:
+            whole = b.op("_truncate_divide", turn, b.constant(rows))
+            slot = b.op("subtract", turn, b.op("multiply", whole, b.constant(rows)))
+        return b.op("multiply", slot, b.constant(prod(self.plane)))
+
+
+def _everywhere(node: Expr) -> Affine:
+    """The flat index of the point whose coordinates are the loops' indices."""
+    return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

@@ -1,0 +1,265 @@
+"""Crossed folds as logical kernel IR: one kernel that goes down the rows, and what folds the parts that it leaves.
+
+In: a `Crossed` group. Out: its kernels. Always true: a row is folded as by itself; a column has its elements in the order of
+the rows, from the beginning of its band. What columns have so far lies in scratch memory, a row of it for each band; a few
+rows are gone over together, so that it is read and written once for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from weft.codegen import Value, fold, halve
+from weft.codegen.ops import accumulators
+from weft.fusion.lower.kernel_writer import Lowered
+from weft.fusion.lower.split_writer import Split, SplitWriter
+from weft.fusion.plan.body import Loop
+from weft.fusion.plan.crossed import Crossed
+from weft.fusion.plan.group import Group, Placed
+from weft.fusion.plan.nest import Nest
+from weft.fusion.plan.traffic import bytes_written
+
+# Rows that are gone over together, by the bytes that folding one of them carries, and by the instructions for an element.
+TOGETHER = ((4, 4, 20), (2, 8, 40))
+
+
+def lower_crossed(group: Crossed, base: int, parametric: bool) -> list[Lowered]:
+    """The kernels of a crossed group, whose scratch buffers have numbers from `base` on."""
+    batch = tuple(loop.extent for loop in group.batch)
+    count = sum(accumulators(p.task.node.op) for p in _folds(group.columns))
+    across = _split(group.down, group.band, (*batch, group.along.extent), base)
+    along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
+    parts = replace(across, chunks=across.chunks * group.apart)
+    found = [CrossedWriter(group, along, parts, parametric).write()]
+    if group.apart > 1:
+        found[0].kernel.attributes["crossed"] = True
+    if group.length:
+        found.append(_finish(group, group.rows, group.down, along, parametric))
+    return [*found, _finish(group, group.columns, group.along, across, parametric)]
+
+
+def _folds(group: Group) -> list[Placed]:
+    return [p for p in group.placed if p.task.kind == "reduce"]
+
+
+def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
+    """How a loop is cut: into one part where `length` is 0."""
+    return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
+
+
+def _finish(group: Crossed, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
+    """The kernel that folds what the parts have of each row, or of each column, and does what follows."""
+    behind = Group(group.number, part.loops, private=group.private, over=group.over)
+    for p in part.placed:
+        if p.task.kind == "reduce" or p.stage > 1:
+            behind.place(p)
+    depth = len(group.batch)
+    where = depth + (kept is group.along)
+    position = {k: min(at, depth) for k, at in group.position.items() if at < depth or at == where}
+    nest = Nest([*group.batch, Loop(kept.extent, "parallel")], [Loop(split.chunks, "reduce")], position)
+    writer = FinishWriter(behind, nest, "finish", parametric)
+    writer.apart = group.apart if part is group.columns else 1
+    writer.build_finish(_folds(behind), split)
+    return writer.finish()
+
+
+class FinishWriter(SplitWriter):
+    """Writes what folds the partial results; of a chunk there are `apart`, of every so-manieth row each."""
+
+    apart = 1
+
+    def partial_folds(
+        self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
+    ) -> list[Value]:
+        """What `folds` have of a chunk, from scratch buffer `at` on."""
+        if self.apart == 1:
+            return super().partial_folds(folds, split, at, like, where)
+        b = self.builder
+        # where: the chunk times the columns, and the column
+        columns = self.integer(split.rows[-1], "columns")
+        first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
+        first = b.op("add", first, self.indices[0])
+        places = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
+        names = [name for p in folds for name in self.fold_names(p)]
+
+        def together(one: list[Value], other: list[Value]) -> list[Value]:
+            found: list[Value] = []
+            for name in names:
+                width = slice(len(found), len(found) + accumulators(name))
+                found += fold(b, name, tuple(one[width]), tuple(other[width]))
+            return found
+
+        found: list[Value] = halve(
+            [super(FinishWriter, self).partial_folds(folds, split, at, like, p) for p in places], together
+        )
+        return found
+
+    def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
+        """The parameter that points to the partials of accumulator `k`."""
+        return super().scratch(replace(split, chunks=split.chunks * self.apart), k, dtype, writable=writable)
+
+
+class CrossedWriter(SplitWriter):
+    """Writes the kernel that goes over the elements."""
+
+    def __init__(self, group: Crossed, along: Split, across: Split, parametric: bool) -> None:
+        cuts = [Loop(split.chunks, "parallel") for split in (across, along) if split.chunks != 1]
+        position = {k: at + len(cuts) for k, at in group.position.items()}
+        nest = Nest([*cuts, *group.batch], [group.down, group.along], position)
+        super().__init__(group, nest, "partial", parametric)
+        self.crossed = group
+        self.along, self.across = along, across
+        self.cut = len(cuts)
+        self.row = len(nest.outer)  # which of the loops goes down the rows
+        self.work = prod(loop.extent for loop in (*group.batch, *nest.inner))
+        self.by_rows, self.by_columns = _folds(group.rows), _folds(group.columns)
+        carried = sum(kind.itemsize for p in self.by_rows for kind in self.accumulators(p))
+        size = group.instructions
+        few = (n for n, least, most in TOGETHER if carried <= least and size <= most)
+        self.together = next(few, 1) if group.apart == 1 else 1
+
+    def write(self) -> Lowered:
+        """The kernel."""
+        self._parallel(0, self._part)
+        return self.finish()
+
+    def _part(self) -> None:
+        """A band of rows or all of them; of each a chunk or all of it."""
+        b = self.builder
+        first, end = self._range(self.across, 0, self.crossed.apart)
+        self.columns = self._range(self.along, self.cut - 1)
+        self.so_far = self._place(self.across, self.cut - 1 if self.along.chunks == 1 else 0)
+        self._begin_columns()
+        if self.together > 1:
+            together = b.constant(self.together)
+            whole = b.op("floor_divide", b.op("subtract", end, first), together)
+            middle = b.op("add", first, b.op("multiply", whole, together))
+            self._down(first, middle, self.together)
+            first = middle
+        self._down(first, end, 1)
+
+    def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
+        """Where the open part begins and ends, along the loop that is cut: one of those that have a band together."""
+        b = self.builder
+        extent = self.integer(split.extent, ("whole", split.base))
+        if split.chunks == 1:
+            return b.constant(0), extent
+        size = self.integer(split.length, ("length", split.base))
+        if apart == 1:
+            start = first = b.op("multiply", self.indices[cut], size)
+        else:
+            band = b.op("floor_divide", self.indices[cut], b.constant(apart))
+            number = b.op("subtract", self.indices[cut], b.op("multiply", band, b.constant(apart)))
+            start = b.op("multiply", band, size)
+            first = b.op("add", start, number)
+        return first, b.op("minimum", b.op("add", start, size), extent)
+
+    def _place(self, split: Split, cut: int, last: Value | None = None) -> Value:
+        """Where the open part's partial results begin: by part, then by the loops that are kept, in the last one at `last`."""
+        b = self.builder
+        indices = [*self.indices[self.cut : self.row], last]
+        total = self.indices[cut] if split.chunks != 1 else None
+        for k, (index, extent) in enumerate(zip(indices, split.rows, strict=True)):
+            if total is not None:
+                total = b.op("multiply", total, self.integer(extent, ("kept", split.base, k)))
+            if index is not None:
+                total = index if total is None else b.op("add", total, index)
+        return b.constant(0) if total is None else total
+
+    # -- columns ------------------------------------------------------------------------------------
+
+    def _begin_columns(self) -> None:
+        """Nothing folded yet."""
+        b = self.builder
+        initial = [v for p in self.by_columns for v in self.initial(p)]
+        with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:
+            self._write_columns(b.op("add", self.so_far, loop.index), initial)
+
+    def _write_columns(self, where: Value, values: list[Value]) -> None:
+        for k, value in enumerate(values):
+            self.builder.store(self._columns_of(k, value), where, value)
+
+    def _columns_of(self, k: int, like: Value) -> Value:
+        return self.scratch(self.across, k, np.dtype(like.type), writable=True)
+
+    # -- rows ---------------------------------------------------------------------------------------
+
+    def _down(self, first: Value, end: Value, together: int) -> None:
+        """The rows from `first` to `end`, so many at a time."""
+        b = self.builder
+        names = tuple(name for p in self.by_rows for name in self.fold_names(p))
+        with b.loop(end, "serial", start=first, step=together * self.crossed.apart) as rows:
+            numbers = [b.op("add", rows.index, b.constant(k)) if k else rows.index for k in range(together)]
+            initial = [v for p in self.by_rows for v in self.initial(p)] * together
+            self.indices.append(rows.index)
+            start, stop = self.columns
+            with b.loop(stop, "reduce", start=start, initial=initial, combine=names * together) as loop:
+                self.indices.append(loop.index)
+                loop.yield_(*self._elements_of(numbers, loop.carried))
+            self.indices.pop()
+            width = len(loop.results) // together
+            for k, number in enumerate(numbers):
+                self._enter(number)
+                self._finish_row(loop.results[k * width : (k + 1) * width])
+            self.indices.pop()
+        self.leave_loops(self.row)
+
+    def _enter(self, row: Value) -> None:
+        """Go over to another row of those that are gone over together."""
+        self.leave_loops(self.row)
+        self.indices[self.row] = row
+
+    def _elements_of(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
+        """An element of each of the rows: what these carry on, and what the column has now."""
+        b = self.builder
+        where = b.op("add", self.so_far, self.indices[-1])
+        like = [v for p in self.by_columns for v in self.initial(p)]
+        columns = [b.load(self._columns_of(k, v), where) for k, v in enumerate(like)]
+        following: list[Value] = []
+        for row in rows:
+            self._enter(row)
+            for p in self.stage(1):
+                if p.task.kind == "map":
+                    self.point(p)
+            for p in self.by_rows:
+                width = len(self.accumulators(p))
+                following += self.folded(p, carried[len(following) : len(following) + width])
+            at = 0
+            for p in self.by_columns:
+                width = len(self.accumulators(p))
+                columns[at : at + width] = self.folded(p, tuple(columns[at : at + width]))
+                at += width
+        self._write_columns(where, columns)
+        self.flush_stores()
+        return following
+
+    def _finish_row(self, values: tuple[Value, ...]) -> None:
+        """What was folded along a row or a chunk of it."""
+        if self.along.chunks != 1:
+            where = self._place(self.along, self.cut - 1, self.indices[self.row])
+            for k, value in enumerate(values):
+                self.builder.store(self.scratch(self.along, k, np.dtype(value.type), writable=True), where, value)
+            return
+        at = 0
+        for p in self.by_rows:
+            width = len(self.accumulators(p))
+            value = self.finished(p, values[at : at + width])
+            at += width
+            self.results[p.task.node] = value, self.row + 1
+            self.store_later(p, value)
+        for p in self.crossed.rows.placed:
+            if p.stage > 1:
+                self.point(p)
+        self.flush_stores()
+
+    def traffic(self) -> tuple[int, int]:
+        """It reads what the group reads, and writes the partial results, and what is finished with each element or row."""
+        read, scratch = super().traffic()
+        whole = self.along.chunks == 1
+        done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]
+        done += [p for p in self.crossed.rows.placed if whole and p not in done]
+        return read, scratch + sum(bytes_written(p.task) for p in done if p.task.node not in self.group.private)

@@ -1,0 +1,514 @@
+"""Kernels: a group's tasks as logical kernel IR.
+
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel, with what to bind to its parameters. Always true: the kernel
+depends on shapes and strides only through 0, 1 and which loops could be merged; all other numbers are parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.codegen import Kernel, KernelBuilder, Parameter, Value, choose_index_dtype, fold, fold_later, identity_of
+from weft.fusion.graph.expr import Expr, constant_value, value_bytes
+from weft.fusion.graph.index_map import Affine
+from weft.fusion.graph.sizes import Size
+from weft.fusion.plan.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
+from weft.fusion.plan.group import Group, Placed
+from weft.fusion.plan.nest import MOST_STEP, Nest, fold_position
+from weft.fusion.plan.parts import order_alone
+from weft.fusion.plan.traffic import taken_by_value, traffic
+
+# What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
+# ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0),
+# ("value", stored value, 0),
+# ("ticket", 0, 0): what the blocks of a launch count in, or ("board", bytes, 0): what they leave notes on.
+Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A kernel and how it is launched."""
+
+    kernel: Kernel
+    bindings: list[Binding]
+    parallel: tuple[int, ...]
+    work: int
+    partials: list[tuple[int, int]] = field(default_factory=list)  # scratch it writes: (number, bytes)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    digest: str = ""  # what the kernel's code is found by, once somebody has asked
+
+    def bound(self) -> list[tuple[Parameter, Binding]]:
+        """Each parameter with what it is bound to."""
+        return list(zip(self.kernel.parameters, self.bindings, strict=True))
+
+    def sizes(self) -> dict[str, int]:
+        """The values of the parameters that are extents and strides."""
+        return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
+
+
+def across(holds: bool) -> dict[str, Any]:
+    """The attribute of a reduce loop whose results lie side by side: they take lanes, and each is folded in order."""
+    return {"across": True} if holds else {}
+
+
+class KernelWriter:
+    """Writes one kernel of a group."""
+
+    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
+        self.parametric = parametric
+        self.group = group
+        self.nest = nest
+        self.builder = KernelBuilder(name, self._index_dtype())
+        self.bindings: list[Binding] = []
+        self.pointers: dict[object, Value] = {}
+        self.strides: dict[object, Value] = {}
+        self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, depth
+        self.results: dict[Expr, tuple[Value, int]] = {}  # stored here -> value, depth
+        self.branching: int | None = None  # depth of the choice whose branch is being written
+        self.indices: list[Value] = []
+        self.stores: list[tuple[Placed, Value, Value, Value]] = []
+        self.partials: list[tuple[int, int]] = []
+        self.parallel = tuple(loop.extent for loop in nest.outer)
+        self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
+        self.any_order = False  # whether a scatter runs on all threads at once
+        self.for_cpu = (
+            False  # accumulators take elements in the order of the loops, vectors those of a small constant stride
+        )
+        self.made = {p.task.node for p in group.placed}
+        self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
+        self.overwritten.update(group.over.values())
+        self.by_value = {*taken_by_value(group)} - self.overwritten
+
+    def _index_dtype(self) -> np.dtype:
+        spans = [node.nbytes for node in self.group.buffers()]
+        return choose_index_dtype(spans, [loop.extent for loop in (*self.nest.outer, *self.nest.inner)])
+
+    # -- parameters -----------------------------------------------------------------------
+
+    def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
+        """The parameter that points to element `start` of a stored value."""
+        key = (node, start, writable)
+        found = self.pointers.get(key)
+        if found is None:
+            alone = not writable and node not in self.overwritten
+            found = self.pointers[key] = self.builder.pointer(
+                f"p{len(self.pointers)}", node.dtype, writable=writable, noalias=alone, align=node.dtype.itemsize
+            )
+            self.bindings.append(("buffer", node, start * node.dtype.itemsize))
+        return found
+
+    def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
+        """Where a stored value is read: a pointer and an index, which is known at a depth."""
+        if node not in self.by_value:
+            # what the kernel itself has written comes back through the pointer that it was written through
+            return self.pointer(node, form[0], writable=node in self.made), index, depth
+        found = self.pointers.get(node)
+        if found is None:
+            found = self.builder.by_value(f"p{len(self.pointers)}", node.dtype, value_bytes(node))
+            self.pointers[node] = found
+            self.bindings.append(("value", node, 0))
+        if form[0]:  # (whatever the direction, the pointer is to the first element)
+            start = self.integer(form[0], ("first", node, form[0]))
+            index, depth = self._numbered(("from", index, start), depth, lambda: self.builder.op("add", index, start))
+        return found, index, depth
+
+    def integer(self, value: int, key: object) -> Value:
+        """An index parameter, one for each `key`."""
+        found = self.strides.get(key)
+        if found is None:
+            found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
+            self.bindings.append(("int", value, 0))
+        return found
+
+    def leave_loops(self, depth: int) -> None:
+        """Forget what was computed inside the loops from `depth` on, which are closed."""
+        self.values = {key: found for key, found in self.values.items() if found[1] <= depth}
+        self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
+
+    def address(self, form: Affine, key: object) -> tuple[Value, int]:
+        """The index value of an affine form (without its constant) and its depth."""
+        form = self.nest.rewrite(form)
+        depth = 1 + max((k for k, _ in form[1]), default=-1)
+        number = ("address", key, form[1])
+        if number not in self.values:
+            total: Value | None = None
+            for loop, coefficient in form[1]:
+                term = self.indices[loop]
+                if coefficient != 1:
+                    stride = self._stride(coefficient, (key, form[1], loop), loop)
+                    with self.builder.at(loop + 1):
+                        term = self.builder.op("multiply", term, stride)
+                with self.builder.at(depth):
+                    total = term if total is None else self.builder.op("add", total, term)
+            if total is None:
+                with self.builder.at(0):
+                    total = self.builder.constant(0)
+            self.values[number] = (total, depth)
+        return self.values[number]
+
+    def _stride(self, step: int, key: object, loop: int) -> Value:
+        """A stride: of loops that may run in vectors as a constant where whole vectors hold several elements."""
+        innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
+        if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
+            with self.builder.at(loop + 1):  # (passes know constants of the same region)
+                return self.builder.constant(int(step))
+        return self.integer(step, key)
+
+    # -- bodies ---------------------------------------------------------------------------
+
+    def body(self, placed: Placed) -> list[tuple[Value, int]]:
+        """Write a task's body; the value and depth of each instruction."""
+        return self._write(placed.task.body, [], placed)
+
+    def _write(
+        self, instructions: Iterable[Instruction], before: list[tuple[Value, int]], placed: Placed
+    ) -> list[tuple[Value, int]]:
+        made = list(before)
+        for i in instructions:
+            operands = [made[k] for k in i.operands]
+            match i.kind:
+                case "read" if i.node in self.results:
+                    made.append(self.results[i.node])
+                case "read":
+                    made.append(self._load(i.node, placed.flat(i.index)))
+                case "gather":
+                    made.append(self._gather(i.node, placed.flat(i.index), operands, i.factors))
+                case "iota":
+                    made.append(self._iota(i.node, placed.flat(i.index)))
+                case "constant":
+                    made.append(self._constant(i.node))
+                case "scalar":
+                    made.append(self._scalar(i.node))
+                case "map":
+                    made.append(self._map(i.node, operands))
+                case "choose":
+                    made.append(self._choose(i, made, placed))
+        return made
+
+    def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
+        """One of two branches. What they compute stays inside: it may not be read where the other one is taken."""
+        holds, depth = made[choice.operands[0]]
+        depth = max(depth, len(self.nest.outer))  # nothing may stand beside a parallel loop
+        for i in all_instructions([choice]):
+            depth = max([depth, *(made[k][1] for k in i.operands if k < len(made))])
+            if i.kind == "read" and i.node in self.results:
+                depth = max(depth, self.results[i.node][1])
+            elif i.kind in ("read", "gather", "iota"):
+                # addresses are computed before the branches, which begin here
+                _, at = self.address(placed.flat(i.index), "iota" if i.kind == "iota" else i.node)
+                depth = max(depth, at)
+        outside, branching = self.values, self.branching
+        self.values, self.branching = dict(outside), depth
+        with self.builder.at(depth) if branching is None else nullcontext():
+            with self.builder.if_(holds, [choice.node.dtype], choice.likely) as taken:
+                taken.yield_(self._branch(choice.branches[0], made, placed))
+            self.values = dict(outside)
+            with self.builder.else_() as other:
+                other.yield_(self._branch(choice.branches[1], made, placed))
+        self.values, self.branching = outside, branching
+        return taken.results[0], depth
+
+    def _branch(self, branch: Branch, made: list[tuple[Value, int]], placed: Placed) -> Value:
+        value, _ = self._write(branch.instructions, made, placed)[branch.result]
+        return value
+
+    def _numbered(self, key: object, depth: int, make: Any) -> tuple[Value, int]:
+        found = self.values.get(key)
+        if found is None:
+            if self.branching is not None:
+                found = self.values[key] = (make(), self.branching)
+                return found
+            with self.builder.at(depth):
+                found = self.values[key] = (make(), depth)
+        return found
+
+    def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        index, depth = self.address(form, node)
+        pointer, index, depth = self.source(node, form, index, depth)
+        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+
+    def _gather(
+        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        index, depth = self._computed(base, form, operands, factors)
+        pointer, index, depth = self.source(base, form, index, depth)
+        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+
+    def _computed(
+        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        total, depth = self.address(form, base)
+        for k, ((value, at), factor) in enumerate(zip(operands, factors, strict=True)):
+            deeper = max(depth, at)
+            stride = self.integer(factor, ("factor", base, form[1], factors, k)) if factor != 1 else None
+
+            def step(value: Value = value, stride: Value | None = stride, total: Value = total) -> Value:
+                position = self.builder.cast(value, self.builder.kernel.index_dtype)
+                if stride is not None:
+                    position = self.builder.op("multiply", position, stride)
+                return self.builder.op("add", total, position)
+
+            total, depth = self._numbered(("computed", total, value, factor), deeper, step)
+        return total, depth
+
+    def _iota(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        index, depth = self.address(form, "iota")
+        start = self.integer(form[0], ("start", form)) if form[0] else None
+
+        def make() -> Value:
+            value = index if start is None else self.builder.op("add", index, start)
+            return self.builder.cast(value, node.dtype)
+
+        return self._numbered(("iota", node.dtype, index, start), depth, make)
+
+    def _constant(self, node: Expr) -> tuple[Value, int]:
+        key = ("constant", node.dtype, node.attrs[0])
+        if not self.parametric or node.dtype.kind in "bc":
+            return self._numbered(key, 0, lambda: self.builder.constant(constant_value(node), node.dtype))
+        found = self.values.get(key)
+        if found is None:
+            value = self.builder.scalar(f"c{len(self.bindings)}", node.dtype)
+            bits = node.attrs[0]
+            self.bindings.append(("number", bits if type(bits) is Size else constant_value(node), 0))
+            found = self.values[key] = (value, 0)
+        return found
+
+    def _scalar(self, node: Expr) -> tuple[Value, int]:
+        found = self.values.get(node)
+        if found is None:
+            value = self.builder.scalar(f"s{len(self.bindings)}", node.dtype)
+            self.bindings.append(("scalar", node.attrs[0], 0))
+            found = self.values[node] = (value, 0)
+        return found
+
+    def _map(self, node: Expr, operands: list[tuple[Value, int]]) -> tuple[Value, int]:
+        depth = max((at for _, at in operands), default=0)
+        typed = [
+            self._numbered(("cast", value, dtype), at, lambda v=value, d=dtype: self.builder.cast(v, d))[0]
+            for (value, at), dtype in zip(operands, node.attrs, strict=True)
+        ]
+        if node.op == "cast":
+            return self._numbered(
+                ("cast", typed[0], node.dtype), depth, lambda: self.builder.cast(typed[0], node.dtype)
+            )
+        key = (node.op, node.dtype, *typed)
+        return self._numbered(key, depth, lambda: self.builder.op(node.op, *typed, dtype=node.dtype))
+
+    # -- folds ----------------------------------------------------------------------------
+
+    def initial(self, placed: Placed) -> list[Value]:
+        """Start of a fold's accumulators."""
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            kind = self._body_dtype(placed)
+            extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
+            index = 0 if self._is_ascending(placed) else np.iinfo(np.int64).max
+            return [self.builder.constant(extreme, kind), self.builder.constant(index, np.int64)]
+        kind = accumulator_dtype(node)
+        start = identity_of(node.op, kind)
+        if node.kind == "scan" and node.op == "add" and kind.kind in "fc":
+            start = -start  # a row that begins with -0.0 keeps its sign
+        return [self.builder.constant(start, kind)]
+
+    @staticmethod
+    def _body_dtype(placed: Placed) -> np.dtype:
+        return placed.task.node.operands[0].dtype
+
+    def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The next accumulators of a fold, with this point's value."""
+        made = self.body(placed)
+        value = made[placed.task.result][0]
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            index, _ = self.address(fold_position(self.group, placed), "iota")
+            new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
+        else:
+            new = (self.builder.cast(value, accumulator_dtype(node)),)
+        return tuple((fold_later if self._is_ascending(placed) else fold)(self.builder, node.op, carried, new))
+
+    def _is_ascending(self, placed: Placed) -> bool:
+        """Whether an accumulator of positions takes elements in C order."""
+        if not self.for_cpu:
+            return False
+        steps = [step for _, step in self.nest.rewrite(fold_position(self.group, placed))[1]]
+        return all(one > other for one, other in itertools.pairwise(steps))
+
+    def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
+        """A fold's result from its accumulators."""
+        return self.builder.cast(carried[-1], placed.task.node.dtype)
+
+    def store_later(self, placed: Placed, value: Value) -> None:
+        """Note a store; all stores of a loop body come after all its loads."""
+        if placed.task.node in self.group.private:
+            return
+        form = placed.flat(placed.task.target)
+        index, _ = self.address(form, placed.task.node)
+        pointer = self.pointer(placed.task.node, form[0], writable=True)
+        self.stores.append((placed, pointer, index, self.builder.cast(value, placed.task.node.dtype)))
+
+    def flush_stores(self) -> None:
+        """Write the noted stores."""
+        for _, pointer, index, value in self.stores:
+            self.builder.store(pointer, index, value)
+        self.stores.clear()
+
+    def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
+        """A task's value at the point of the open loops, and its body's values."""
+        made = self.body(placed)
+        value, depth = made[placed.task.result]
+        with self.builder.at(depth):
+            value = self.builder.cast(value, placed.task.node.dtype)
+        self.results[placed.task.node] = (value, depth)
+        return value, made
+
+    def point(self, placed: Placed) -> None:
+        """A task that is computed and stored at one point of the open loops."""
+        value, made = self.compute(placed)
+        if placed.task.kind == "scatter":
+            self._scatter(placed, made, value)
+        else:
+            self.store_later(placed, value)
+
+    def _scatter(self, placed: Placed, made: list[tuple[Value, int]], value: Value) -> None:
+        node = placed.task.node
+        form = placed.flat(placed.task.target)
+        operands = [made[k] for k in placed.task.indices]
+        index, _ = self._computed(node, form, operands, placed.task.factors)
+        pointer = self.pointer(node, form[0], writable=True)
+        if node.op == "same":
+            self.builder.store(pointer, index, value)
+            return
+        if node.op and self.any_order and self.nest.outer:
+            # by threads that may meet at an element
+            self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
+            if not form[0]:
+                self.builder.kernel.attributes["places"] = self.integer(node.size, "places").name
+            return
+        if node.op:
+            old = self.builder.load(pointer, index)
+            value = self.builder.op(node.op, old, value, dtype=node.dtype)
+        self.builder.store(pointer, index, value)
+
+    # -- kernels --------------------------------------------------------------------------
+
+    def open_loop(self, loop: Loop, number: int) -> Any:
+        """Open a loop of the nest."""
+        extent = self.integer(loop.extent, ("extent", number))
+        return self.builder.loop(extent, loop.role)
+
+    def build(self, folds: list[Placed]) -> None:
+        """The whole group in one kernel."""
+        self._parallel(0, lambda: self._at_point(folds))
+
+    def _parallel(self, number: int, rest: Any) -> None:
+        if number == len(self.nest.outer):
+            rest()
+            return
+        with self.open_loop(self.nest.outer[number], number) as loop:
+            self.indices.append(loop.index)
+            self._parallel(number + 1, rest)
+
+    def _at_point(self, folds: list[Placed]) -> None:
+        for number in range(max(p.stage for p in self.group.placed) + 1):
+            placed = self.stage(number)
+            if number & 1:
+                self._fold_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
+                self.leave_loops(len(self.nest.outer))
+            else:
+                for p in placed:
+                    self.point(p)
+            self.flush_stores()
+
+    def stage(self, number: int) -> list[Placed]:
+        """The tasks of a stage."""
+        return [p for p in self.group.placed if p.stage == number]
+
+    def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
+        """The inner loops: folds carry accumulators, scans a running value, others just run."""
+        scans = [p for p in inner if p.task.kind == "scan"]
+        carriers = folds or scans
+        initial = [v for p in carriers for v in self.initial(p)]
+        final = self._inner_loop(carriers, inner, depth, initial, None)
+        self._finish_folds(folds, final)
+
+    def _finish_folds(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+        position = 0
+        for p in folds:
+            width = len(self.accumulators(p))
+            value = self.finished(p, final[position : position + width])
+            position += width
+            self.results[p.task.node] = (value, len(self.nest.outer))
+            self.store_later(p, value)
+
+    def accumulators(self, placed: Placed) -> list[np.dtype]:
+        """Dtypes of a fold's accumulators."""
+        node = placed.task.node
+        if node.op in ("argmin", "argmax"):
+            return [self._body_dtype(placed), np.dtype(np.int64)]
+        return [accumulator_dtype(node)]
+
+    def fold_names(self, placed: Placed) -> tuple[str, ...]:
+        """The rows that a fold's accumulators are folded with."""
+        return (placed.task.node.op,)
+
+    def _inner_loop(
+        self,
+        carriers: list[Placed],
+        inner: list[Placed],
+        number: int,
+        carried: list[Value],
+        bounds: tuple[Value, Value] | None,
+    ) -> tuple[Value, ...]:
+        """Loop `number` of the nest and those inside it; returns the accumulators after it."""
+        if number == len(self.nest.outer) + len(self.nest.inner):
+            return self._innermost(carriers, inner, tuple(carried))
+        loop = self.nest.inner[number - len(self.nest.outer)]
+        names = tuple(name for p in carriers for name in self.fold_names(p)) if loop.role == "reduce" else ()
+        start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
+        role = "serial" if loop.role == "parallel" else loop.role
+        how = self.ways(carriers) if loop.role == "reduce" else {}
+        with self.builder.loop(stop, role, start=start, initial=carried, combine=names, **how) as opened:
+            self.indices.append(opened.index)
+            after = self._inner_loop(carriers, inner, number + 1, list(opened.carried), None)
+            opened.yield_(*after)
+        self.indices.pop()
+        return opened.results
+
+    def ways(self, folds: list[Placed]) -> dict[str, Any]:
+        """Whether the results of a CPU's loop that folds take its lanes: as each fold has it by itself."""
+        return across(self.for_cpu and any(order_alone(p.task).across for p in folds if p.task.rounds()))
+
+    def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        position = 0
+        following: list[Value] = []
+        for p in inner:
+            if p in carriers:
+                width = len(self.accumulators(p))
+                next_values = self.folded(p, carried[position : position + width])
+                position += width
+                following.extend(next_values)
+                if p.task.kind == "scan":
+                    value = self.finished(p, next_values)
+                    self.results[p.task.node] = (value, len(self.indices))
+                    self.store_later(p, value)
+            else:
+                self.point(p)
+        self.flush_stores()
+        return tuple(following)
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes that the kernel reads and writes."""
+        return traffic(self.group)
+
+    def finish(self) -> Lowered:
+        """The kernel as it is launched."""
+        read, written = self.traffic()
+        return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)

@@ -1,0 +1,162 @@
+"""From groups to functions that a device can launch, each compiled once.
+
+In: a device and a group. Out: its kernels, lowered, with what `Device.load` returned for their code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from weft.codegen import (
+    Kernel,
+    Pointer,
+    Target,
+    can_join,
+    describe_shapes,
+    exceeds_caches,
+    is_loaded,
+    join_kernels,
+    kernel_digest,
+    obtain_function,
+    print_kernel,
+    share_rows,
+)
+from weft.fusion.graph.sizes import Size
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.lower.kernel_writer import Lowered
+from weft.fusion.lower.lowering import FINISH, lower_group
+from weft.fusion.plan.crossed import Crossed
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.steps import LARGE, Special
+from weft.fusion.plan.sweep import Sweep
+from weft.runtime import Device
+
+# Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
+_met: set[str] = set()
+_MET_LIMIT = 50_000
+# Bytes of a vector. All memory begins at a multiple of it.
+ALIGNED = 16
+# Elements of a row of a sweep's part.
+LONG_ROW = 1 << 10
+
+
+def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
+    """The functions of `group` and how they are launched.
+
+    Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
+    use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
+    nothing. On a GPU plans do so as they `may`; what chunks have is folded by the general kernel.
+    """
+    general = lower_for(device.target, group, special=False)
+    chosen, skeleton = general, None
+    on_gpu = device.target.scheduled_for.kind == "cuda"
+    if on_gpu or any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
+        large = any(k.bytes_read + k.bytes_written >= LARGE for k in general)
+        whole = large and not on_gpu  # (each of a CPU's large schedules)
+        skeleton = f"{large} " + "".join(print_kernel(k.kernel) if whole else _skeleton(k.kernel) for k in general)
+        trace = next((value.trace for k in general for _, value, _ in k.bindings if type(value) is Size), None)
+        before = trace.mark() if trace is not None else 0
+        special = lower_for(device.target, group, special=True)
+        worthwhile = large if may.back else skeleton not in _met and (may.first or not on_gpu)
+        if worthwhile or all(is_loaded(device, _digest(device, lowered)) for lowered in special):
+            chosen = [g if on_gpu and s.kernel.name == FINISH else s for g, s in zip(general, special, strict=True)]
+            if trace is not None:
+                trace.alone |= any("exact" in lowered.kernel.attributes for lowered in special)
+        elif trace is not None:
+            trace.forget(before)  # what it found out about the numbers that it would be for alone
+    may.made += sum(not is_loaded(device, _digest(device, lowered)) for lowered in chosen)
+    functions = [(obtain_function(device, lowered.kernel, _digest(device, lowered)), lowered) for lowered in chosen]
+    if skeleton is not None:  # met from now on: threads that came at the same time wait for the same compilation
+        if len(_met) >= _MET_LIMIT:
+            _met.clear()
+        _met.add(skeleton)
+    return functions
+
+
+def _digest(device: Device, lowered: Lowered) -> str:
+    if not lowered.digest:
+        lowered.digest = kernel_digest(device.target, lowered.kernel)
+    return lowered.digest
+
+
+def _skeleton(kernel: Kernel) -> str:
+    """What kernels share that differ in numbers and sizes, and in the schedules that those ask for."""
+    parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
+    return print_kernel(replace(kernel, attributes={}, parameters=parameters))
+
+
+def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
+    """The group's kernels for a target, for these numbers and sizes or for any of their class.
+
+    Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
+    """
+    kind = target.scheduled_for.kind
+    found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
+    STATISTICS.lowered += len(found)
+    for lowered in found if kind == "cuda" else ():
+        _set_alignment(lowered)
+    if (
+        kind == "cuda"
+        and len(found) == 2
+        and not isinstance(group, Crossed)
+        and can_join(*(lowered.kernel for lowered in found))
+    ):
+        found = [_joined(*found)]
+    elif kind == "cuda":
+        for lowered in found:
+            _share_rows(lowered)
+    for lowered in found:
+        parts = lowered.kernel.name == FINISH
+        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special, parts=parts)
+        if not special and not lowered.kernel.attributes.keys() & {"joined", "lookback"}:
+            _forget_alignment(lowered.kernel)
+        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
+            lowered.kernel.attributes["streams"] = True
+    return found
+
+
+def _in_long_rows(group: Group) -> bool:
+    """Whether it writes memory in rows so long that it pays to do so past the caches."""
+    return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
+
+
+def _set_alignment(lowered: Lowered) -> None:
+    """Say how pointers are aligned."""
+    for parameter, (kind, _, offset) in lowered.bound():
+        if isinstance(parameter.value.type, Pointer) and kind in ("buffer", "partial"):
+            parameter.align = ALIGNED if offset % ALIGNED == 0 else parameter.value.type.dtype.itemsize
+
+
+def _forget_alignment(kernel: Kernel) -> None:
+    """Say no more than dtypes ask for of pointers that nothing is read through in vectors, so that kernels are alike."""
+    for parameter in kernel.parameters:
+        if isinstance(parameter.value.type, Pointer) and parameter.value.name not in kernel.attributes.get(
+            "vectors", ()
+        ):
+            parameter.align = parameter.value.type.dtype.itemsize
+
+
+def _share_rows(lowered: Lowered) -> None:
+    """Running folds of long rows: blocks share a row, and a board on which they note what they found."""
+    shared = share_rows(lowered.kernel, lowered.sizes())
+    if shared is not None:
+        lowered.kernel = shared.kernel
+        lowered.parallel = (shared.blocks,)
+        lowered.bindings.append(("board", shared.nbytes, 0))
+
+
+def _joined(first: Lowered, second: Lowered) -> Lowered:
+    """Folds of chunks, and the fold of those, as one kernel."""
+    written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
+    same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
+    own = [binding for p, binding in second.bound() if p.value.name not in same]
+    return Lowered(
+        join_kernels(first.kernel, second.kernel, same),
+        [*first.bindings, *own, ("ticket", 0, 0)],
+        first.parallel,
+        first.work,
+        first.partials,
+        first.bytes_read,
+        second.bytes_written,
+    )

@@ -1,0 +1,157 @@
+"""Lowering: a group to logical kernels in kernel IR, with what to bind to their parameters.
+
+In: a `Group`. Out: one `Lowered` kernel, or two where a long reduction with few results is split
+(partial folds in chunks of a fixed length, then a fold of the partials in order: the same tree for a
+shape, whatever runs it), or where threads share the rows of running folds.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.sizes import square_root
+from weft.fusion.lower.block_writer import BlockWriter
+from weft.fusion.lower.crossed_writer import lower_crossed
+from weft.fusion.lower.kernel_writer import KernelWriter, Lowered
+from weft.fusion.lower.split_writer import Split, SplitWriter
+from weft.fusion.lower.sweep_writer import SweepWriter
+from weft.fusion.plan.body import Loop
+from weft.fusion.plan.crossed import Crossed
+from weft.fusion.plan.group import Group, Placed
+from weft.fusion.plan.nest import Nest, goes_across, make_nest
+from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.sweep import Sweep
+
+# The kernel that folds what chunks have.
+FINISH = "finish"
+# Elements of a chunk of a row of running folds, from two of which on threads share the row.
+SCAN_CHUNK = 1 << 15
+# Running folds of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
+SIDE_BY_SIDE = 64
+SCANNING = 1 << 17
+LEAST_BAND = 16
+# What a GPU folds into integers in memory at once.
+ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
+
+
+def lower_group(
+    group: Group,
+    partial_base: int = 0,
+    *,
+    parametric: bool = False,
+    by_threads: bool = False,
+    for_gpu: bool = False,
+) -> list[Lowered]:
+    """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
+    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks, and each accumulator takes
+    elements in order; with `for_gpu`, folds are cut into as many chunks as its blocks want."""
+    if isinstance(group, Sweep) and group.tile:
+        return [BlockWriter(group, parametric).write()]
+    if isinstance(group, Sweep):
+        return [SweepWriter(group, parametric).write()]
+    if isinstance(group, Crossed):
+        return lower_crossed(group, partial_base, parametric)
+    nest = make_nest(group)
+    folds = [p for p in group.placed if p.task.kind == "reduce"]
+    any_order = for_gpu and any(scatters_in_any_order(p) for p in group.placed)
+    if any_order:
+        nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
+    length = chunk_length(group, nest, for_gpu=for_gpu)
+    if length:
+        return _lower_split(group, nest, folds, length, partial_base, parametric, for_cpu=by_threads)
+    length = scan_length(group, nest, by_threads=by_threads, for_gpu=for_gpu)
+    if length:
+        return _lower_shared(group, nest, length, partial_base, parametric, for_gpu=for_gpu)
+    writer = KernelWriter(group, nest, "fused", parametric)
+    writer.any_order, writer.for_cpu = any_order, by_threads
+    writer.build(folds)
+    return [writer.finish()]
+
+
+def scatters_in_any_order(placed: Placed) -> bool:
+    """Whether it writes what no order shows in: one value a place, or integers that atomics fold."""
+    node = placed.task.node
+    if placed.task.kind != "scatter":
+        return False
+    return node.op == "same" or (node.op in ATOMIC and node.dtype.kind in "iu" and node.dtype.itemsize >= 4)
+
+
+def shares_rows(group: Group, nest: Nest) -> bool:
+    """Whether it is running folds along rows so long that chunks of them are worth a thread each."""
+    return _runs(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
+
+
+def _runs(group: Group, nest: Nest) -> bool:
+    """Whether it is running folds, and nothing before or behind them, not one behind the other either."""
+    scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
+    return scans and len(nest.inner) == 1 and not _is_chained(group)
+
+
+def _is_chained(group: Group) -> bool:
+    """Whether a running fold takes in what another gives: of a chunk alone nobody knows that."""
+    behind: set[Expr] = set()
+    for p in group.placed:
+        later = any(node in behind for node, _ in p.task.reads())
+        if later and p.task.kind == "scan":
+            return True
+        if later or p.task.kind == "scan":
+            behind.add(p.task.node)
+    return False
+
+
+def scan_length(group: Group, nest: Nest, *, by_threads: bool, for_gpu: bool) -> int:
+    """Into chunks of how many turns running folds are cut, for threads to share; 0 where they are not.
+
+    A GPU's threads have columns side by side, and bands of them: twice the square root of the column's length is about what
+    one thread goes through, along its band and over the bands before it.
+    """
+    if by_threads:
+        return SCAN_CHUNK if shares_rows(group, nest) else 0
+    if for_gpu and _runs(group, nest):
+        extent = nest.inner[0].extent
+        columns = prod(loop.extent for loop in nest.outer)
+        if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_BAND or not goes_across(group, nest):
+            return 0
+        bands = min(SCANNING // columns, square_root(extent))
+        return max(LEAST_BAND, -(-extent // bands)) if bands > 1 else 0
+    return 0
+
+
+def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
+    """The outermost inner loop in chunks, and the nest with these outside."""
+    extent = nest.inner[0].extent
+    rows = tuple(loop.extent for loop in nest.outer)
+    inside = prod(loop.extent for loop in nest.inner[1:])
+    split = Split(-(-extent // length), length, extent, inside, rows, base)
+    outer = [Loop(split.chunks, "parallel"), *nest.outer]
+    return split, Nest(outer, nest.inner, {k: at + 1 for k, at in nest.position.items()})
+
+
+def _lower_shared(
+    group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_gpu: bool
+) -> list[Lowered]:
+    scans = [p for p in group.placed if p.task.kind == "scan"]
+    split, chunked = _cut(nest, length, base)
+    first = SplitWriter(group, chunked, "partial", parametric)
+    second = SplitWriter(group, chunked, "shared", parametric)
+    first.for_cpu = second.for_cpu = not for_gpu
+    first.build_totals(scans, split)
+    second.build_shared(scans, split, for_gpu=for_gpu)
+    return [first.finish(), second.finish()]
+
+
+def _lower_split(
+    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
+) -> list[Lowered]:
+    split, chunked = _cut(nest, length, base)
+    rows = split.rows
+    first = SplitWriter(group, chunked, "partial", parametric)
+    first.for_cpu = for_cpu
+    first.build_partials(folds, split)
+    finishing = Nest(
+        nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
+    )
+    second = SplitWriter(group, finishing, FINISH, parametric)
+    second.build_finish(folds, split)
+    return [first.finish(), second.finish()]

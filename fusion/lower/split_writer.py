@@ -1,0 +1,331 @@
+"""Split reductions and running folds: what is long as two kernels over chunks of a fixed length.
+
+In: a group whose tasks fold, its nest, and how the outermost inner loop is cut. Out: a kernel that folds the chunks into scratch
+memory; then one that folds those in order, or, for running folds, one that runs along each chunk from what those before it
+have. Always true: the tree depends on the shape alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Value, fold
+from weft.codegen.ops import accumulators
+from weft.fusion.graph.expr import Expr
+from weft.fusion.lower.kernel_writer import KernelWriter, across
+from weft.fusion.plan.centred import shift_sums, total_of_squares
+from weft.fusion.plan.group import Group, Placed
+from weft.fusion.plan.nest import Nest
+from weft.fusion.plan.task import Centred
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a reduction is cut: `chunks` chunks of `length` of the outermost reduce loop's `extent`."""
+
+    chunks: int
+    length: int
+    extent: int
+    inside: int  # elements for each turn of that loop
+    rows: tuple[int, ...]
+    base: int  # number of its first scratch buffer
+
+
+class SplitWriter(KernelWriter):
+    """Writes one of the two kernels."""
+
+    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
+        super().__init__(group, nest, name, parametric)
+        self.centres: dict[Expr, Value] = {}  # sums -> what they are measured from in the open chunk
+
+    def build_partials(self, folds: list[Placed], split: Split) -> None:
+        """Each chunk of the outermost reduce loop folded by itself into scratch memory."""
+        self._count_work(split)
+        before, inner = self.stage(0), self.stage(1)
+
+        def at_point() -> None:
+            for placed in before:
+                self.compute(placed)
+            bounds = self._bounds(split)
+            first = [p for p in inner if p.task.kind == "reduce"]
+            depth = len(self.nest.outer)
+            initial = [v for p in first for v in self.initial(p)]
+            final = self._inner_loop(first, inner, depth, initial, bounds)
+            measured = self.stage(3)
+            if measured:
+                self.leave_loops(depth)
+                self._take_results(first, final)
+                count = self._elements(bounds, split.inside)
+                for p in measured:
+                    found, _ = self.results[_centred(p).centre.node]
+                    self.centres[p.task.node] = self._part_centre(p, found, self.builder.cast(count, found.type))
+                initial = [v for p in measured for v in self.initial(p)]
+                final += self._inner_loop(measured, measured, depth, initial, bounds)
+            self._store_partials(split, final)
+
+        self._parallel(0, at_point)
+
+    def _take_results(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+        """Let what was folded be known at the point, without its being stored."""
+        position = 0
+        for p in folds:
+            width = len(self.accumulators(p))
+            value = self.finished(p, final[position : position + width])
+            self.results[p.task.node] = value, len(self.nest.outer)
+            position += width
+
+    def _elements(self, bounds: tuple[Value, Value], inside: int) -> Value:
+        """How many elements a part of a row has between its bounds."""
+        count = self.builder.op("subtract", bounds[1], bounds[0])
+        return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
+
+    # -- sums that are measured from a centre of the open chunk ---------------------------------
+
+    def _part_centre(self, placed: Placed, found: Value, count: Value) -> Value:
+        """What a sum over part of a row is measured from, by what the fold that finds its centre has of that part."""
+        return found if _centred(placed).divisor is None else self.builder.op("divide", found, count)
+
+    def body(self, placed: Placed) -> list[tuple[Value, int]]:
+        """Write a task's body; what is measured from a centre, from that of the open chunk."""
+        if placed.task.node not in self.centres:
+            return super().body(placed)
+        centre = self.centres[placed.task.node], len(self.nest.outer)
+        made: list[tuple[Value, int]] = []
+        for at in _centred(placed).at:
+            made = [*self._write(placed.task.body[len(made) : at], made, placed), centre]
+        return self._write(placed.task.body[len(made) :], made, placed)
+
+    def accumulators(self, placed: Placed) -> list[np.dtype]:
+        """Dtypes of a fold's accumulators."""
+        own = super().accumulators(placed)
+        return own * len(_centred(placed).terms) if placed.stage == 3 else own
+
+    def fold_names(self, placed: Placed) -> tuple[str, ...]:
+        """The rows that a fold's accumulators are folded with."""
+        own = super().fold_names(placed)
+        return own * len(_centred(placed).terms) if placed.stage == 3 else own
+
+    def initial(self, placed: Placed) -> list[Value]:
+        """Start of a fold's accumulators."""
+        own = super().initial(placed)
+        return own * len(_centred(placed).terms) if placed.stage == 3 else own
+
+    def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The next accumulators of a fold, with this point's value."""
+        if placed.stage != 3:
+            return super().folded(placed, carried)
+        made = self.body(placed)
+        terms = [made[k][0] for k in _centred(placed).terms]
+        return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
+
+    def _count_work(self, split: Split) -> None:
+        """The elements of all chunks together: the nest has the whole of the loop that is cut in each."""
+        self.work = prod(split.rows) * split.extent * split.inside
+
+    def _bounds(self, split: Split) -> tuple[Value, Value]:
+        """Where the open chunk begins and ends."""
+        with self.builder.at(1):
+            size = self.integer(split.length, "length")
+            start = self.builder.op("multiply", self.indices[0], size)
+            extent = self.integer(split.extent, "extent")
+            return start, self.builder.op("minimum", self.builder.op("add", start, size), extent)
+
+    def _store_partials(self, split: Split, values: Iterable[Value]) -> None:
+        where = self._scratch_index(split, range(len(self.nest.outer)))
+        for k, value in enumerate(values):
+            self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
+
+    def build_totals(self, scans: list[Placed], split: Split) -> None:
+        """What running folds have at the end of each chunk, from its beginning."""
+        self._count_work(split)
+        needed: set[Expr] = set()
+        stack = list(scans)
+        while stack:
+            more = {node for node, _ in stack.pop().task.reads() if node in self.made} - needed
+            needed |= more
+            stack += [self.group.made[node] for node in more]
+
+        def at_point() -> None:
+            start, stop = self._bounds(split)
+            initial = [v for p in scans for v in self.initial(p)]
+            names = tuple(p.task.node.op for p in scans)
+            how = self.ways(scans)
+            with self.builder.loop(stop, "reduce", start=start, initial=initial, combine=names, **how) as loop:
+                self.indices.append(loop.index)
+                following: list[Value] = []
+                for p in self.stage(1):
+                    if p in scans:
+                        at = len(following)
+                        following += self.folded(p, loop.carried[at : at + 1])
+                    elif p.task.node in needed:
+                        self.compute(p)
+                loop.yield_(*following)
+            self.indices.pop()
+            self._store_partials(split, loop.results)
+
+        self._parallel(0, at_point)
+
+    def build_shared(self, scans: list[Placed], split: Split, *, for_gpu: bool) -> None:
+        """Running folds along each chunk, from what the chunks before it have in all: on a GPU by one thread too, since
+        others of its team would have nothing to do along the chunk."""
+        self._count_work(split)
+
+        def at_point() -> None:
+            depth = len(self.nest.outer)
+            bounds = self._bounds(split)
+            initial = [v for p in scans for v in self.initial(p)]
+            names = tuple(p.task.node.op for p in scans)
+            how: dict[str, Any] = (
+                {"role": "serial"} if for_gpu else {"role": "reduce", "combine": names, **across(depth > 1)}
+            )
+            with self.builder.loop(self.indices[0], initial=initial, **how) as loop:
+                self.indices.append(loop.index)
+                where = self._scratch_index(split, [depth, *range(1, depth)])
+                following: list[Value] = []
+                for k, (p, carried) in enumerate(zip(scans, loop.carried, strict=True)):
+                    partial = self.builder.load(self.scratch(split, k, np.dtype(carried.type)), where)
+                    following += fold(self.builder, p.task.node.op, (carried,), (partial,))
+                loop.yield_(*following)
+            self.indices.pop()
+            self.leave_loops(depth)
+            self._inner_loop(scans, self.stage(1), depth, list(loop.results), bounds)
+
+        self._parallel(0, at_point)
+
+    def build_finish(self, folds: list[Placed], split: Split) -> None:
+        """The partial folds folded in order, and what follows at each row."""
+
+        def at_point() -> None:
+            for placed in self.stage(0):
+                self.point(placed)
+            first = [p for p in folds if p.stage == 1]
+            self._fold_partials(first, split, 0)
+            for placed in self.stage(2):
+                self.point(placed)
+            measured = self.stage(3)
+            if measured:
+                self._fold_partials(measured, split, sum(len(self.accumulators(p)) for p in first), first)
+            for placed in self.stage(4):
+                self.point(placed)
+            self.flush_stores()
+
+        self._parallel(0, at_point)
+
+    def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
+        """What `folds` have of all chunks, whose partials begin with number `at`. Those that are measured from one of `first`
+        are shifted to the common centre."""
+        depth = len(self.nest.outer)
+        initial = [v for p in folds for v in self.initial(p)]
+        names = tuple(name for p in folds for name in self.fold_names(p))
+        chunks = self.integer(split.chunks, "chunks")
+        common = [self._common_centre(p) for p in folds] if first else []
+        with self.builder.loop(chunks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
+            self.indices.append(loop.index)
+            where = self._scratch_index(split, [depth, *range(depth)])
+            loaded = self.partial_folds(folds, split, at, loop.carried, where)
+            if first:
+                loaded = self._shifted(folds, loaded, common, first, split, where)
+            following: list[Value] = []
+            for name in names:
+                width = slice(len(following), len(following) + accumulators(name))
+                following += fold(self.builder, name, loop.carried[width], tuple(loaded[width]))
+            loop.yield_(*following)
+        self.indices.pop()
+        self._finish_folds(folds, self._totals(folds, loop.results) if first else loop.results)
+
+    def partial_folds(
+        self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
+    ) -> list[Value]:
+        """What `folds` have of a chunk, from scratch buffer `at` on."""
+        return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
+
+    def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
+        """What an accumulator has of a chunk."""
+        return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
+
+    def _common_centre(self, placed: Placed) -> Value:
+        """What a sum is measured from in the end."""
+        found, _ = self.results[_centred(placed).centre.node]
+        divisor = _centred(placed).divisor
+        return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
+
+    def _shifted(
+        self,
+        folds: list[Placed],
+        sums: list[Value],
+        common: list[Value],
+        first: list[Placed],
+        split: Split,
+        where: Value,
+    ) -> list[Value]:
+        """Sums over the open chunk, each measured from its centre there, as if they were measured from the common ones."""
+        b = self.builder
+        length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
+        start = b.op("multiply", self.indices[-1], length)
+        elements = self._elements((start, b.op("minimum", b.op("add", start, length), extent)), split.inside)
+        numbers: dict[Expr, int] = {}
+        for p in first:
+            numbers[p.task.node] = sum(len(self.accumulators(other)) for other in first[: len(numbers)])
+        shifted: list[Value] = []
+        for p, centre in zip(folds, common, strict=True):
+            own = sums[len(shifted) : len(shifted) + len(self.accumulators(p))]
+            found = self.partial(split, numbers[_centred(p).centre.node], own[0], where)
+            count = b.cast(elements, own[0].type)
+            shifted += shift_sums(b, _centred(p), own, self._part_centre(p, found, count), centre, count)
+        return shifted
+
+    def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
+        """What the sums of all chunks say of the sum; in the place of its last accumulator."""
+        found: list[Value] = []
+        for p in folds:
+            own = sums[len(found) : len(found) + len(self.accumulators(p))]
+            divisor = _centred(p).divisor
+            if divisor is not None:
+                own = (*own[:-1], total_of_squares(self.builder, own, self._constant(divisor)[0]))
+            found += own
+        return tuple(found)
+
+    def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
+        """Where the open chunk and row have their partial: chunk first, then the rows in loop order."""
+        total: Value | None = None
+        for k, loop in enumerate(order):
+            if total is not None:
+                total = self.builder.op("multiply", total, self.integer(split.rows[k - 1], ("rows", k)))
+                total = self.builder.op("add", total, self.indices[loop])
+            else:
+                total = self.indices[loop]
+        assert total is not None
+        return total
+
+    def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
+        """The parameter that points to the partials of accumulator `k`."""
+        found = self.pointers.get(("partial", split.base + k))
+        if found is None:
+            found = self.pointers["partial", split.base + k] = self.builder.pointer(
+                f"p{len(self.pointers)}", dtype, writable=writable, noalias=True, align=dtype.itemsize
+            )
+            self.bindings.append(("partial", split.base + k, 0))
+            self.partials.append((split.base + k, split.chunks * prod(split.rows) * dtype.itemsize))
+        return found
+
+    def traffic(self) -> tuple[int, int]:
+        """The first kernel reads what the group reads and writes the partials, which the second one folds; along chunks it
+        reads everything again."""
+        read, written = super().traffic()
+        scratch = sum(nbytes for _, nbytes in self.partials)
+        match self.builder.kernel.name:
+            case "partial":
+                return read, scratch
+            case "finish":
+                return scratch, written
+        return read + scratch, written
+
+
+def _centred(placed: Placed) -> Centred:
+    assert placed.task.centred is not None
+    return placed.task.centred

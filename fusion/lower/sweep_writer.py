@@ -1,0 +1,320 @@
+"""Sweeps as logical kernel IR: all steps of a part of the work in one loop down the rows.
+
+In: a `Sweep`. Out: its kernel. Always true: what a step reads of another one is in that one's ring, at the place that the
+coordinates say; a step stores behind all its loads; every value that somebody else needs is written wherever it is made.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.codegen import Pointer, Value
+from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.index_map import Affine, combine, flatten, variable
+from weft.fusion.lower.kernel_writer import KernelWriter, Lowered
+from weft.fusion.plan.body import Loop
+from weft.fusion.plan.group import Placed
+from weft.fusion.plan.nest import Nest
+from weft.fusion.plan.sweep import Statement, Step, Sweep, unflatten
+
+LINE = 64  # bytes that rings are aligned to
+
+
+class SweepWriter(KernelWriter):
+    """Writes the kernel of a sweep."""
+
+    def __init__(self, sweep: Sweep, parametric: bool) -> None:
+        super().__init__(sweep, Nest([Loop(prod(sweep.counts), "parallel")], [], {}), "steps", parametric)
+        self.sweep = sweep
+        self.overwritten = set()  # all that it writes is new
+        self.made = set()
+        self.work = sum(prod(step.last) for step in sweep.steps)
+        self.rings: dict[Expr, tuple[Value, int]] = {}  # value -> array, and which of its rings
+        self.starts: list[Value] = []  # of the part, along each axis
+        self.stops: list[Value] = []
+        self.number = 0  # the step that is being written; in a loop over steps, in its first turn
+        self.again: Value | None = None  # the turn of that loop
+        self._place_axes()
+
+    def _place_axes(self) -> None:
+        """Say which loop goes along which axis: the parts are the outermost, then come rows and steps."""
+        before = 1 + self.sweep.rows + (self.again is not None)
+        self.nest.position = {axis: before + axis for axis in range(self.sweep.axes)}
+
+    def write(self) -> Lowered:
+        """The kernel."""
+        self._make_rings()
+        with self.builder.loop(self.integer(prod(self.sweep.counts), "parts"), "parallel") as part:
+            self.indices.append(part.index)
+            self._find_part(part.index)
+            if self.sweep.rows:
+                first, last = self._turns()
+                with self.builder.loop(last, "serial", start=first) as turn:
+                    self.indices.append(turn.index)
+                    self._steps()
+                    self.indices.pop()
+            else:
+                self._steps()
+            self.indices.pop()
+        return self.finish()
+
+    def _make_rings(self) -> None:
+        """Memory for each ring; those of the same step of a loop over steps are one behind the other."""
+        sweep, rolled = self.sweep, self.sweep.rolled
+        arrays: dict[object, dict[Expr, int]] = {}  # what shares an array, and the places of its rings
+        for node in sweep.rings:
+            number, _ = sweep.homes[node]
+            if rolled is not None and number < rolled.first + rolled.turns * rolled.period:
+                here = [s.task.node for s in sweep.steps[number].statements]
+                key: object = (number % rolled.period, here.index(node), node.dtype, sweep.rings[node])
+                arrays.setdefault(key, {})[node] = number // rolled.period
+            else:
+                arrays[node] = {node: 0}
+        for places in arrays.values():
+            node, begin = next(iter(places)), min(places.values())
+            count = (max(places.values()) - begin + 1) * prod(sweep.rings[node])
+            kind = Pointer(node.dtype, "local")
+            (array,) = self.builder.emit("local", (), (kind,), count=count, align=LINE)
+            self.rings.update((node, (array, place - begin)) for node, place in places.items())
+
+    # -- places -------------------------------------------------------------------------------
+
+    def _size(self, axis: int, value: int) -> Value:
+        """A length or place along an axis."""
+        return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
+
+    def _find_part(self, part: Value) -> None:
+        """Where a part of the work begins and ends."""
+        b, sweep = self.builder, self.sweep
+        bounds = []
+        for axis in reversed(range(sweep.axes)):
+            count = self.integer(sweep.counts[axis], ("count", axis))
+            above = b.op("floor_divide", part, count)
+            number = b.op("subtract", part, b.op("multiply", above, count)) if axis else part
+            part = above
+            width = self.integer(sweep.width[axis], ("width", axis))
+            start = b.op("multiply", number, width)
+            stop = b.op("minimum", b.op("add", start, width), self._size(axis, sweep.steps[-1].last[axis]))
+            bounds.append((start, stop))
+        self.starts, self.stops = (list(found) for found in zip(*reversed(bounds), strict=True))
+
+    def _depth(self) -> int:
+        """How many loops are open around the axes of a step."""
+        return self.nest.position[0]
+
+    def _stepped(self, number: int, value: int, slope: int) -> Value:
+        """What differs by `slope` from turn to turn of a loop over steps."""
+        b = self.builder
+        if self.again is None or not slope:
+            return b.constant(value)
+        return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
+
+    def _from(self, number: int, axis: int) -> Value:
+        """Where a step begins along an axis."""
+        b, rolled = self.builder, self.sweep.rolled
+
+        def make() -> Value:
+            low = self._stepped(number, self.sweep.steps[number].low[axis], rolled.low[axis] if rolled else 0)
+            return b.op("maximum", b.op("subtract", self.starts[axis], low), b.constant(0))
+
+        return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
+
+    def _to(self, number: int, axis: int) -> Value:
+        """Where a step ends along an axis."""
+        b, step, rolled = self.builder, self.sweep.steps[number], self.sweep.rolled
+
+        def make() -> Value:
+            high = self._stepped(number, step.high[axis], rolled.high[axis] if rolled else 0)
+            last = self._size(axis, step.last[axis])
+            found = b.op("minimum", b.op("add", self.stops[axis], high), last)
+            if not self.sweep.goes_on(axis):
+                return found
+            end = self._size(axis, self.sweep.steps[-1].last[axis])
+            return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)
+
+        return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
+
+    def _turns(self) -> tuple[Value, Value]:
+        """The first and the last turn of the loop down the rows."""
+        b = self.builder
+        found: list[tuple[Value, Value]] = []
+        self.nest.position[0] -= 1  # (here no loop down the rows is open)
+        for number, step in enumerate(self.sweep.steps):
+            lag = b.constant(step.lag)
+            found.append((b.op("add", self._from(number, 0), lag), b.op("add", self._to(number, 0), lag)))
+        self._place_axes()
+        self.values = {
+            key: value
+            for key, value in self.values.items()
+            if not (isinstance(key, tuple) and key[0] in ("from", "to"))
+        }
+        first, last = found[0]
+        for start, stop in found[1:]:
+            first, last = b.op("minimum", first, start), b.op("maximum", last, stop)
+        return first, last
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def _steps(self) -> None:
+        """All steps, one after the other, those that are alike in a loop."""
+        rolled = self.sweep.rolled
+        numbers = range(len(self.sweep.steps))
+        if rolled is None:
+            for number in numbers:
+                self._step(number)
+            return
+        behind = rolled.first + rolled.turns * rolled.period
+        for number in numbers[: rolled.first]:
+            self._step(number)
+        depth = len(self.indices)
+        turns = self.integer(rolled.turns, "turns")
+        with self.builder.loop(turns, "serial", rolled=True) as again:
+            self.indices.append(again.index)
+            self.again = again.index
+            self._place_axes()
+            for number in numbers[rolled.first : rolled.first + rolled.period]:
+                self._step(number)
+            self.again = None
+            self.indices.pop()
+        self._place_axes()
+        self.leave_loops(depth)
+        for number in numbers[behind:]:
+            self._step(number)
+
+    def _step(self, number: int) -> None:
+        """One step: all its points, or where the work goes down the rows, one row."""
+        b, step, rolled = self.builder, self.sweep.steps[number], self.sweep.rolled
+        self.number = number
+        low, high = self._from(number, 0), self._to(number, 0)
+        if self.sweep.rows:
+            lag = self._stepped(number, step.lag, rolled.lag if rolled else 0)
+            row = b.op("subtract", self.indices[1], lag)
+            low, high = b.op("maximum", row, low), b.op("minimum", b.op("add", row, b.constant(1)), high)
+        self._axis(step, 0, low, high, None)
+
+    def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
+        """A step along an axis from `low` to `high`; `inside`: whether it is in its box along the axes before (None: it is)."""
+        b = self.builder
+        depth, last = len(self.indices), axis == self.sweep.axes - 1
+        copies = any(s.previous is not None and s.task.node not in self.sweep.owner for s in step.statements)
+        origin, extent = self._size(axis, step.origin[axis]), self._size(axis, step.extents[axis])
+        whole = step.origin[axis] == 0 and step.extents[axis] == step.last[axis]
+        # indices count from the first point of the box
+        low, high = (low, high) if not step.origin[axis] else (b.op("subtract", v, origin) for v in (low, high))
+        if not whole and not copies:
+            low, high = b.op("maximum", low, b.constant(0)), b.op("minimum", high, extent)
+            whole = True
+        if not last:
+            with b.loop(high, "serial", start=low) as loop:
+                self.indices.append(loop.index)
+                if not whole:
+                    here = b.op("greater_equal", loop.index, b.constant(0), dtype=bool)
+                    here = b.op("logical_and", here, b.op("less", loop.index, extent, dtype=bool))
+                    inside = here if inside is None else b.op("logical_and", inside, here)
+                self._axis(step, axis + 1, self._from(self.number, axis + 1), self._to(self.number, axis + 1), inside)
+                self.indices.pop()
+            self.leave_loops(depth)
+            return
+        first = low if whole else b.op("maximum", low, b.constant(0))
+        stop = high if whole else b.op("minimum", high, extent)
+        if inside is not None:
+            stop = b.op("where", inside, stop, first)
+        if copies and (inside is not None or step.origin[axis]):
+            before = b.op("minimum", high, b.constant(0)) if step.origin[axis] else low
+            self._run(step, low, before if inside is None else b.op("where", inside, before, high), copying=True)
+        self._run(step, first, stop, copying=False)
+        if copies and step.origin[axis] + step.extents[axis] < step.last[axis]:
+            behind = b.op("maximum", low, extent)
+            self._run(step, behind, high if inside is None else b.op("where", inside, high, behind), copying=True)
+
+    def _run(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
+        """The innermost loop: what the step computes, or what stays as it was."""
+        depth = len(self.indices)
+        with self.builder.loop(high, "reduce", start=low) as loop:
+            self.indices.append(loop.index)
+            for statement in step.statements:
+                if not copying:
+                    self.point(statement.placed)
+                elif statement.previous is not None:
+                    here = _here(statement)
+                    self._note_stores(statement.placed, self._load(statement.previous, here)[0], here)
+            self.flush_stores()
+            self.results.clear()
+            self.indices.pop()
+        self.leave_loops(depth)
+
+    # -- rings --------------------------------------------------------------------------------
+
+    def store_later(self, placed: Placed, value: Value) -> None:
+        """Note the stores of a value: into its ring, and where somebody else finds it."""
+        self._note_stores(placed, value, placed.flat(placed.task.target))
+
+    def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
+        node = placed.task.node
+        value = self.builder.cast(value, node.dtype)
+        ring = self.sweep.owner.get(node, node)
+        if ring in self.rings:
+            self.stores.append((placed, self.rings[ring][0], self._place(node, form[0])[0], value))
+        if node not in self.group.private:
+            index, _ = self.address(form, node)
+            self.stores.append((placed, self.pointer(node, form[0], writable=True), index, value))
+
+    def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
+        ring = self.sweep.owner.get(node, node)
+        if ring not in self.rings:
+            return super()._load(node, form)
+        index, depth = self._place(node, form[0])
+        return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
+
+    def _place(self, node: Expr, first: int) -> tuple[Value, int]:
+        """Where a ring has the element whose flat index is `first` at the first point of the step's box."""
+        b, sweep, position = self.builder, self.sweep, self.nest.position
+        home, start = sweep.homes[node]
+        owner = sweep.owner.get(node, node)
+        whose = sweep.homes[owner][0]
+        rows, *sizes = sweep.rings[owner]
+        # from an index of the step to the coordinate at the step that made the value
+        offset = [
+            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, sweep.steps[home].origin, strict=True)
+        ]
+        here = sweep.steps[self.number].origin
+        pitches = [prod(sizes[k + 1 :]) for k in range(len(sizes))]
+        key = ("ring", node, first, self.again)
+
+        def shift(axis: int) -> Value:
+            return b.op("add", self._size(axis, here[axis]), b.constant(offset[axis] - here[axis]))
+
+        def base() -> Value:
+            ring = self.rings[owner][1]
+            slope = rows * prod(sizes) if self.again is not None else 0
+            total = self._stepped(whose, ring * rows * prod(sizes), slope)
+            for axis, pitch in zip(range(sweep.rows, sweep.axes), pitches, strict=True):
+                places = b.op("subtract", shift(axis), self._from(whose, axis))
+                total = b.op("add", total, b.op("multiply", places, b.constant(pitch)) if pitch > 1 else places)
+            return total
+
+        total, depth = self._numbered((*key, "base"), self._depth(), base)
+        if sweep.rows:
+            depth = position[0] + 1
+
+            def row(total: Value = total) -> Value:
+                at = b.op("add", self.indices[position[0]], shift(0))
+                slot = b.op("remainder", at, b.constant(rows))
+                return b.op("add", total, b.op("multiply", slot, b.constant(prod(sizes))))
+
+            total, depth = self._numbered((*key, "row"), depth, row)
+        for axis, pitch in zip(range(sweep.rows, sweep.axes), pitches, strict=True):
+            index = self.indices[position[axis]]
+
+            def along(total: Value = total, index: Value = index, pitch: int = pitch) -> Value:
+                return b.op("add", total, b.op("multiply", index, b.constant(pitch)) if pitch > 1 else index)
+
+            total, depth = self._numbered((*key, axis), position[axis] + 1, along)
+        return total, depth
+
+
+def _here(statement: Statement) -> Affine:
+    """The flat index of the point that the loops are at, inside the statement's box and beside it."""
+    shape = statement.task.node.shape
+    places = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]
+    return flatten(tuple(places), shape)

@@ -1,0 +1,493 @@
+"""Bodies: the straight-line code that computes a value at one point of its task's loops.
+
+In: an expression and coordinates, one affine form a dimension. Out: instructions. A coordinate may hold what the code
+itself computes: the key ``-1 - k`` in a form stands for the value of instruction k, loops have keys from 0 on. So
+gathers, reshapes that cut axes across, and parts that are put together are read through without a copy. Always true:
+each (value, index map) occurs once, however often it is used; an instruction refers to earlier ones only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Literal
+
+import numpy as np
+
+from weft.codegen import identity_of, widened
+from weft.fusion.graph.expr import Expr, constant, contiguous_strides, intern
+from weft.fusion.graph.index_map import (
+    ZERO,
+    Affine,
+    Coordinates,
+    broadcast,
+    combine,
+    decode_view,
+    flatten,
+    through_view,
+)
+from weft.fusion.graph.sizes import Size, common_divisor
+
+Role = Literal["parallel", "reduce", "scan", "serial"]
+_BOOL = np.dtype(bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of a task or group: how far it runs, and its role."""
+
+    extent: int
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One step of a body.
+
+    ``read``: element `index` of the stored `node`. ``gather``: the same plus the values of operands times
+    `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without
+    operands of its own computes an index). ``choose``: the first of `branches` where its operand holds, which is `likely` where
+    that branch is for most indices, else the second.
+    """
+
+    kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
+    node: Expr
+    index: Affine = ZERO
+    operands: tuple[int, ...] = ()
+    factors: tuple[int, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    likely: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What is done on one side of a choice; its instructions are numbered on from the choice itself."""
+
+    instructions: tuple[Instruction, ...]
+    result: int
+
+
+def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Every instruction, those of branches too."""
+    stack = [iter(body)]
+    while stack:
+        instruction = next(stack[-1], None)
+        if instruction is None:
+            stack.pop()
+            continue
+        yield instruction
+        stack.extend(iter(branch.instructions) for branch in reversed(instruction.branches))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where the part of an update lies, per dimension of the base: first and last index, and which axis of the part runs
+    along it by which step (1 or -1); axis -1: none."""
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    axis: tuple[int, ...]
+    step: tuple[int, ...]
+
+
+def window_of(update: Expr) -> Window | None:
+    """The window of an update that replaces a box; None for any other part."""
+    shape, strides, offset = update.attrs
+    decoded = decode_view(update.shape, shape, strides, offset)
+    if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
+        return None
+    first, last, axis, step = [], [], [], []
+    for start, terms in decoded:
+        (along, by) = terms[0] if terms else (-1, 1)
+        end = start + by * (shape[along] - 1) if terms else start
+        first.append(min(start, end))
+        last.append(max(start, end))
+        axis.append(along)
+        step.append(by)
+    return Window(tuple(first), tuple(last), tuple(axis), tuple(step))
+
+
+class BodyBuilder:
+    """Builds one task's body.
+
+    Attributes
+    ----------
+    quotients : list of (form, divisor)
+        Divisions that are left to be done when the kernel runs.
+    """
+
+    def __init__(
+        self, stored: Collection[Expr], root: Expr, loops: Sequence[Loop], spread: Collection[Expr] = ()
+    ) -> None:
+        self.stored = stored
+        self.root = root
+        self.spread = spread  # short reductions that are written out where they are used
+        self.extents = tuple(loop.extent for loop in loops)
+        self.body: list[Instruction] = []
+        self.known: dict[object, int] = {}
+        self.facts: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}  # bounds of terms that hold in this branch
+        self.ranges: dict[int, tuple[int, int]] = {}  # instruction that computes an index -> least and greatest value
+        self.divided: dict[int, tuple[Affine, int]] = {}  # instruction that divides -> what, and by how much
+        self.quotients: list[tuple[Affine, int]] = []
+
+    def value(self, node: Expr, coordinates: Coordinates) -> int:
+        """Number of the instruction that computes `node` at `coordinates`. Iterative: graphs are deep."""
+        stack: list[tuple[Expr, Coordinates]] = [(node, coordinates)]
+        while stack:
+            current, at = stack[-1]
+            if (current, at) in self.known:
+                stack.pop()
+                continue
+            wanted = [w for w in self._needs(current, at) if w not in self.known]
+            if wanted:
+                stack.extend(reversed(wanted))
+                continue
+            self.known[current, at] = self._make(current, at)
+            stack.pop()
+        return self.known[node, coordinates]
+
+    def read(self, node: Expr, form: Affine) -> int:
+        """Element `form` of a stored value."""
+        loops = tuple((key, c) for key, c in form[1] if key >= 0)
+        computed = [(-1 - key, c) for key, c in form[1] if key < 0]
+        if not computed:
+            return self._emit(Instruction("read", node, form))
+        numbers, factors = zip(*computed, strict=True)
+        return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
+
+    def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
+        """Conditions for ``start <= form < stop``, where `form` runs over ``range(extent)``."""
+        tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
+        return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
+
+    def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
+        """`value` where all conditions hold, `otherwise` elsewhere; both of the root's dtype."""
+        kinds = (_BOOL, self.root.dtype, self.root.dtype)
+        node = intern("map", "where", (), kinds, (), self.root.dtype)
+        return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
+
+    # -- what a value needs, and the instruction that makes it ----------------------------------
+
+    def _is_read(self, node: Expr) -> bool:
+        return node in self.stored and node is not self.root and node not in self.spread
+
+    def _needs(self, node: Expr, at: Coordinates) -> list[tuple[Expr, Coordinates]]:
+        if self._is_read(node):
+            return []
+        match node.kind:
+            case "map":
+                return [(child, broadcast(at, child.shape)) for child in node.operands]
+            case "view":
+                child = node.operands[0]
+                return [] if self._is_read(child) else [(child, self._through(node, at))]
+            case "gather":
+                indices = [(child, broadcast(at, child.shape)) for child in node.operands[1:]]
+                if any(w not in self.known for w in indices) or self._is_read(node.operands[0]):
+                    return indices
+                return [*indices, (node.operands[0], self._gathered(node, at))]
+            case "update":
+                choices = self._choices(node, at)
+                return [choices] if isinstance(choices, tuple) else []
+            case "reduce" if node in self.spread:
+                return [(node.operands[0], place) for place in _folded_places(node, at)]
+            case _:
+                return []
+
+    def _make(self, node: Expr, at: Coordinates) -> int:
+        if self._is_read(node):
+            return self.read(node, flatten(at, node.shape))
+        needs = self._needs(node, at)
+        operands = tuple(self.known[w] for w in needs)
+        match node.kind:
+            case "constant" | "scalar":
+                return self._emit(Instruction(node.kind, node))
+            case "iota":
+                return self._iota(node, at[node.attrs[0]])
+            case "map":
+                return self._emit(Instruction("map", node, ZERO, operands))
+            case "view":
+                if operands:
+                    return operands[0]
+                return self.read(node.operands[0], self._walk(node, at))
+            case "gather":
+                if len(operands) == len(node.operands):
+                    return operands[-1]
+                return self.read(node.operands[0], self._position(node, at))
+            case "update":
+                return operands[0] if operands else self._choose(node, at)
+            case "empty":
+                return self._emit(Instruction("constant", constant(0, node.dtype)))
+            case "reduce":
+                return self._fold(node, operands)
+            case kind:
+                raise AssertionError(f"{kind} is always stored")
+
+    def _emit(self, instruction: Instruction) -> int:
+        number = self.known.get(instruction)
+        if number is None:
+            number = self.known[instruction] = len(self.body)
+            self.body.append(instruction)
+        return number
+
+    def _fold(self, node: Expr, operands: tuple[int, ...]) -> int:
+        """A reduction written out, in the order in which a loop folds."""
+        kind = accumulator_dtype(node)
+        total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))
+        for number in operands:
+            value = self._cast(number, node.operands[0].dtype, kind)
+            total = self._arithmetic(node.op, kind, (total, value))
+        return self._cast(total, kind, node.dtype)
+
+    def _cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
+        if kind == wanted:
+            return number
+        return self._emit(Instruction("map", intern("map", "cast", (), (kind,), (), wanted), ZERO, (number,)))
+
+    # -- views and gathers ------------------------------------------------------------------------
+
+    @staticmethod
+    def _walk(node: Expr, at: Coordinates) -> Affine:
+        strides, offset = node.attrs
+        return combine(offset, tuple(zip(at, strides, strict=True)))
+
+    def _through(self, node: Expr, at: Coordinates) -> Coordinates:
+        strides, offset = node.attrs
+        base = node.operands[0].shape
+        decoded = decode_view(base, node.shape, strides, offset)
+        return self.unflatten(self._walk(node, at), base) if decoded is None else through_view(decoded, at)
+
+    def _position(self, node: Expr, at: Coordinates) -> Affine:
+        """The flat index in a gather's base."""
+        base = node.operands[0].shape
+        (terms,) = node.attrs
+        if len(terms) == len(base):
+            return flatten(self._places(node, at), base)
+        return self._places(node, at)[0]
+
+    def _gathered(self, node: Expr, at: Coordinates) -> Coordinates:
+        base = node.operands[0].shape
+        places = self._places(node, at)
+        return places if len(places) == len(base) else self.unflatten(places[0], base)
+
+    def _places(self, node: Expr, at: Coordinates) -> Coordinates:
+        base, *indices = node.operands
+        (terms,) = node.attrs
+        lengths = base.shape if len(terms) == len(base.shape) else (base.size,)
+        places = []
+        for n, (start, steps, which) in zip(lengths, terms, strict=True):
+            parts: list[tuple[Affine, int]] = [(at[axis], step) for axis, step in steps]
+            if which >= 0:
+                number = self.known[indices[which], broadcast(at, indices[which].shape)]
+                self.ranges.setdefault(number, (0, n - 1))
+                parts.append(((0, ((-1 - number, 1),)), 1))
+            places.append(combine(start, tuple(parts)))
+        return tuple(places)
+
+    def unflatten(self, flat: Affine, shape: tuple[int, ...]) -> Coordinates:
+        """Coordinates of the element at a flat index that is in range."""
+        result: list[Affine] = []
+        before: Affine = ZERO
+        for n, step in zip(shape, contiguous_strides(shape), strict=True):
+            if n == 1:
+                result.append(ZERO)
+                continue
+            whole = self.divide(flat, step)
+            result.append(combine(0, ((whole, 1), (before, -n))))
+            before = whole
+        return tuple(result)
+
+    # -- index arithmetic ----------------------------------------------------------------------------
+
+    def bounds(self, form: Affine) -> tuple[int, int] | None:
+        """The least and the greatest value of a form, None where nothing is known."""
+        low = high = 0
+        for key, c in form[1]:
+            found = (0, self.extents[key] - 1) if key >= 0 else self.ranges.get(-1 - key)
+            if found is None:
+                return None
+            low += c * found[c < 0]
+            high += c * found[c > 0]
+        least, most = self.facts.get(form[1], (low, high))
+        return form[0] + max(low, least), form[0] + min(high, most)
+
+    def divide(self, form: Affine, divisor: int) -> Affine:
+        """``form // divisor``, whose multiples of the divisor come out at once."""
+        if divisor == 1:
+            return form
+        whole, start = divmod(form[0], divisor)
+        out = tuple((key, c // divisor) for key, c in form[1] if c % divisor == 0)
+        rest = tuple((key, c) for key, c in form[1] if c % divisor)
+        factor = common_divisor(divisor, *(c for _, c in rest))
+        rest = tuple((key, c // factor) for key, c in rest)
+        start, divisor = start // factor, divisor // factor
+        return combine(whole, (((0, out), 1), (self._quotient((start, rest), divisor), 1)))
+
+    def _quotient(self, form: Affine, divisor: int) -> Affine:
+        found = self.bounds(form)
+        correlated = len(form[1]) > 1 and any(key < 0 for key, _ in form[1])
+        if correlated and found is not None and found[0] // divisor != found[1] // divisor:
+            found = self._tightened(form, found)
+        if found is not None and found[0] // divisor == found[1] // divisor:
+            return found[0] // divisor, ()
+        match form:
+            case (0, ((key, 1),)) if -1 - key in self.divided:
+                inner, by = self.divided[-1 - key]
+                return self.divide(inner, by * divisor)
+        self.quotients.append((form, divisor))
+        divisor = index(divisor)  # a kernel divides by a number that it knows
+        kind = self._dtype(found)
+        if found is not None and found[0] >= 0:
+            kind = np.dtype(f"u{kind.itemsize}")
+        number = self._arithmetic("floor_divide", kind, (self.number(form), self._number(divisor, kind)))
+        if found is not None:
+            self.ranges[number] = found[0] // divisor, found[1] // divisor
+        self.divided[number] = form, divisor
+        return 0, ((-1 - number, 1),)
+
+    def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
+        """Closer bounds of a form in which a quotient goes with what it was divided from."""
+        needed: dict[int, tuple[Affine, int]] = {}
+        keys = [key for key, _ in form[1]]
+        while keys:
+            number = -1 - keys.pop()
+            if number >= 0 and number not in needed:
+                if number not in self.divided:
+                    return found
+                needed[number] = self.divided[number]
+                keys += [key for key, _ in needed[number][0][1]]
+        from weft.fusion.graph.symbolic_index import bound_form
+
+        low, high = bound_form(form, tuple(sorted(needed.items())), self.extents)
+        return max(low, found[0]), min(high, found[1])
+
+    @staticmethod
+    def _dtype(found: tuple[int, int] | None) -> np.dtype:
+        small = found is not None and -(2**31) <= found[0] and found[1] < 2**31
+        return np.dtype(np.int32 if small else np.int64)
+
+    def number(self, form: Affine) -> int:
+        """The instruction that computes a form."""
+        kind = self._dtype(self.bounds(form))
+        loops = form[0], tuple((key, c) for key, c in form[1] if key >= 0)
+        parts = []
+        if loops != ZERO or not form[1]:
+            parts.append(self._emit(Instruction("iota", intern("iota", "", (), (0,), (), kind), loops)))
+        for key, c in form[1]:
+            if key < 0:
+                term = -1 - key
+                parts.append(term if c == 1 else self._arithmetic("multiply", kind, (term, self._number(c, kind))))
+        total = parts[0]
+        for part in parts[1:]:
+            total = self._arithmetic("add", kind, (total, part))
+        return total
+
+    def _number(self, value: int, kind: np.dtype) -> int:
+        if type(value) is Size:
+            return self._emit(Instruction("iota", intern("iota", "", (), (0,), (), kind), (value, ())))
+        return self._emit(Instruction("constant", constant(value, kind)))
+
+    def _arithmetic(self, op: str, kind: np.dtype, operands: tuple[int, ...], result: np.dtype | None = None) -> int:
+        node = intern("map", op, (), (kind,) * len(operands), (), result or kind)
+        return self._emit(Instruction("map", node, ZERO, operands))
+
+    def _iota(self, node: Expr, form: Affine) -> int:
+        if all(key >= 0 for key, _ in form[1]):
+            return self._emit(Instruction("iota", node, form))
+        number = self.number(form)
+        cast = intern("map", "cast", (), (self._dtype(self.bounds(form)),), (), node.dtype)
+        return self._emit(Instruction("map", cast, ZERO, (number,)))
+
+    # -- parts put together -----------------------------------------------------------------------------
+
+    def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
+        """Which of an update's operands is read where, or the conditions under which it is the part that it writes."""
+        window = window_of(node)
+        assert window is not None
+        conditions = []
+        for form, first, last in zip(at, window.first, window.last, strict=True):
+            found = self.bounds(form)
+            if found is not None and (found[1] < first or found[0] > last):
+                return node.operands[0], at
+            if found is None or found[0] < first:
+                conditions.append(("greater_equal", form, first))
+            if found is None or found[1] > last:
+                conditions.append(("less_equal", form, last))
+        if conditions:
+            return conditions
+        return node.operands[1], self._inside(node, window, at)
+
+    @staticmethod
+    def _inside(node: Expr, window: Window, at: Coordinates) -> Coordinates:
+        """Coordinates in the part that an update writes."""
+        result = [ZERO] * len(node.attrs[0])
+        for form, first, last, axis, step in zip(at, window.first, window.last, window.axis, window.step, strict=True):
+            if axis >= 0:
+                result[axis] = combine(-first if step == 1 else last, ((form, step),))
+        return tuple(result)
+
+    def _choose(self, node: Expr, at: Coordinates) -> int:
+        window = window_of(node)
+        conditions = self._choices(node, at)
+        assert window is not None
+        assert isinstance(conditions, list)
+        holds = self._all([self._test(*condition) for condition in conditions])
+        branches = (
+            self._branch(node.operands[1], self._inside(node, window, at), conditions),
+            self._branch(node.operands[0], at, [_opposite(*conditions[0])] if len(conditions) == 1 else []),
+        )
+        likely = all(2 * (b - a + 1) >= n for a, b, n in zip(window.first, window.last, node.shape, strict=True))
+        return self._emit(Instruction("choose", node, ZERO, (holds,), (), branches, likely))
+
+    def _test(self, op: str, form: Affine, bound: int) -> int:
+        kind = self._dtype(self.bounds(form))
+        return self._arithmetic(op, kind, (self.number(form), self._number(bound, kind)), _BOOL)
+
+    def _all(self, tests: list[int]) -> int:
+        holds = tests[0]
+        for test in tests[1:]:
+            holds = self._arithmetic("logical_and", _BOOL, (holds, test))
+        return holds
+
+    def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
+        """What computes a value where conditions hold."""
+        side = BodyBuilder(self.stored, self.root, (), self.spread)
+        side.extents = self.extents
+        side.body, side.known = list(self.body), dict(self.known)
+        side.ranges, side.divided, side.quotients = dict(self.ranges), dict(self.divided), self.quotients
+        side.facts = dict(self.facts)
+        for op, form, bound in conditions:
+            found = side.bounds((0, form[1]))
+            if found is not None:
+                limit = bound - form[0]
+                low, high = found
+                side.facts[form[1]] = (max(low, limit), high) if op == "greater_equal" else (low, min(high, limit))
+        result = side.value(node, at)
+        return Branch(tuple(side.body[len(self.body) :]), result)
+
+
+def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
+    """The condition that holds where another does not."""
+    return ("less_equal", form, bound - 1) if op == "greater_equal" else ("greater_equal", form, bound + 1)
+
+
+def accumulator_dtype(node: Expr) -> np.dtype:
+    """The dtype a fold runs in: its result's, but float32 for sums of 16-bit floats."""
+    return widened(node.dtype)
+
+
+def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:
+    """Coordinates of the elements that are folded into the one at `at`, in C order."""
+    axes, keepdims = node.attrs
+    shape = node.operands[0].shape
+    kept = iter(at)
+    fixed = [
+        (next(kept), ZERO)[1] if keepdims and k in axes else ZERO if k in axes else next(kept)
+        for k in range(len(shape))
+    ]
+    found: list[Coordinates] = [()]
+    for k, n in enumerate(shape):
+        found = [
+            (*place, form) for place in found for form in ([(i, ()) for i in range(n)] if k in axes else [fixed[k]])
+        ]
+    return found

@@ -1,0 +1,185 @@
+"""Folds around a centre: sums of squared distances from the mean, of exponentials of distances from the largest.
+
+In: the task of a sum, and the tasks that it may read. Out: which fold of the same elements finds its centre, if one does.
+Always true: such a sum may be folded part by part around the centre of each part, and the parts shifted to the common
+centre (Chan, Golub and LeVeque 1979), so that the elements are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, Value
+from weft.fusion.graph.expr import Expr, is_number
+from weft.fusion.plan.body import Instruction
+from weft.fusion.plan.task import Centred, Task
+
+# What a sum is of: distances squared from the mean, or these functions of distances from the largest.
+EXPONENTIALS = ("exp", "exp2")
+
+
+def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None:
+    """What the sum `task` is centred on; `find` gives the task of a value that it reads."""
+    if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
+        return None
+    result = task.body[task.result]
+    distances = _distances(task)
+    if not distances:
+        return None
+    function = "square" if result.node.op == "multiply" else result.node.op
+    # the centre of exponentials is what is subtracted
+    for side in (1, 0) if function == "square" else (1,):
+        at = tuple(sorted({task.body[k].operands[side] for k in distances}))
+        found = [_finder(task, function, k, find) for k in at]
+        if found[0] is None or any(other != found[0] for other in found):
+            continue
+        centre, divisor = found[0]
+        if _same_values(task, [task.body[k].operands[1 - side] for k in distances], centre):
+            terms = (task.result, distances[0]) if divisor is not None else (task.result,)
+            return Centred(function, centre, at, terms, side == 0, divisor)
+    return None
+
+
+def _distances(task: Task) -> list[int]:
+    """The differences that are squared, or raised by, before they are summed up; all in one dtype."""
+    body, result = task.body, task.body[task.result]
+    if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
+        return []
+    for i in (result, *(body[k] for k in result.operands)):
+        if i.kind != "map" or any(dtype != task.node.dtype for dtype in (*i.node.attrs, i.node.dtype)):
+            return []
+    found = sorted(set(result.operands))
+    return found if all(body[k].node.op == "subtract" for k in found) else []
+
+
+def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | None]) -> tuple[Task, Expr | None] | None:
+    """The fold that finds the centre, instruction `at`, and what a sum is divided by for it."""
+    if function != "square":
+        centre = _fold_read(task, at, find)
+        return (centre, None) if centre is not None and centre.node.op == "maximum" else None
+    home, instruction = task, task.body[at]
+    if instruction.kind == "read":
+        # a mean that has memory of its own lies there as the sum does
+        mean = find(instruction.node)
+        if mean is None or mean.kind != "map" or instruction.index != task.target:
+            return None
+        home, instruction = mean, mean.body[mean.result]
+    if instruction.kind != "map" or instruction.node.op != "divide":
+        return None
+    total, below = instruction.operands
+    divisor, kind = home.body[below], task.node.dtype
+    if divisor.kind != "constant" or any(dtype != kind for dtype in (*instruction.node.attrs, instruction.node.dtype)):
+        return None
+    centre = _fold_read(home, total, find)
+    count = prod(loop.extent for loop in task.loops if loop.role == "reduce")
+    if centre is None or centre.node.op != "add" or not is_number(divisor.node, count):
+        return None
+    return centre, divisor.node
+
+
+def _fold_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
+    """The fold whose result for the same point is read by an instruction."""
+    read = task.body[at]
+    found = find(read.node) if read.kind == "read" and read.index == task.target else None
+    return found if found is not None and found.kind == "reduce" else None
+
+
+def _same_values(task: Task, values: list[int], centre: Task) -> bool:
+    """Whether the fold `centre` goes over what the instructions `values` of `task` compute, in the same loops and dtype."""
+    if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
+        return False
+    numbers = _Numbers()
+
+    def number(home: Task, made: list[int], k: int) -> int:
+        return numbers.cast(made[k], home.body[k].node.dtype, task.node.dtype)
+
+    own, theirs = numbers.number(task.body), numbers.number(centre.body)
+    return {number(task, own, k) for k in values} == {number(centre, theirs, centre.result)}
+
+
+class _Numbers:
+    """Numbers of what instructions compute: equal where they compute the same."""
+
+    def __init__(self) -> None:
+        self.table: dict[object, int] = {}
+
+    def _of(self, key: object) -> int:
+        return self.table.setdefault(key, len(self.table))
+
+    def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
+        """The number of a value in another dtype."""
+        return number if kind == wanted else self._of(("cast", kind, wanted, number))
+
+    def number(self, body: Iterable[Instruction]) -> list[int]:
+        """The number of each instruction."""
+        made: list[int] = []
+        dtypes: list[np.dtype] = []
+        for i in body:
+            node = i.node
+            operands = tuple(made[k] for k in i.operands)
+            match i.kind:
+                case "map" if node.op == "cast":
+                    key: object = ("cast", *node.attrs, node.dtype, *operands)
+                case "map":
+                    typed = zip(operands, (dtypes[k] for k in i.operands), node.attrs, strict=True)
+                    key = (node.op, node.dtype, i.index, *(self.cast(*own) for own in typed))
+                case "constant":
+                    key = ("constant", node.dtype, node.attrs)
+                case "iota":
+                    key = ("iota", node.dtype, i.index)
+                case "choose":
+                    key = ("choose", len(self.table), object())  # no other is known to be the same
+                case _:
+                    key = (i.kind, node, i.index, i.factors, operands)
+            made.append(self._of(key))
+            dtypes.append(node.dtype)
+        return made
+
+
+def with_own_centre(task: Task) -> tuple[Task, Task]:
+    """The task of the centre once more, as a value of its own, and the sum that is measured from that one.
+
+    For a centre that is known already, or is found by another kernel.
+    """
+    centred = task.centred
+    assert centred is not None
+    old = centred.centre.node
+    again = Expr(old.kind, old.op, old.operands, old.attrs, old.shape, old.dtype, old.location)
+    centre = replace(centred.centre, node=again)
+    renamed = task.renamed({old: again})
+    return centre, replace(renamed, centred=replace(centred, centre=centre))
+
+
+def shift_sums(
+    b: KernelBuilder, centred: Centred, sums: Sequence[Value], own: Value, common: Value, count: Value
+) -> list[Value]:
+    """The sums over `count` elements that are measured from `own`, as they are measured from `common`.
+
+    Where all elements are -inf, their distances from the largest are NaN: these count as nothing beside elements that are not.
+    """
+    if centred.divisor is not None:
+        squares, distances = sums
+        away = b.op("subtract", *((common, own) if centred.turned else (own, common)))
+        moved = b.op("multiply", count, away)
+        twice = b.op("add", b.op("add", distances, distances), moved)
+        finite = b.op("isfinite", squares, dtype=np.bool_)  # else there is no more to know
+        there = b.op("add", squares, b.op("multiply", away, twice))
+        return [b.op("where", finite, there, squares), b.op("add", distances, moved)]
+    kind = own.type
+    lowest = b.constant(-np.inf, kind)
+    outside = b.op("not_equal", common, lowest, dtype=np.bool_)
+    nothing = b.op("bitwise_and", b.op("equal", own, lowest, dtype=np.bool_), outside)
+    scaled = b.op("multiply", sums[0], b.op(centred.function, b.op("subtract", own, common)))
+    return [b.op("where", nothing, b.constant(0, kind), scaled)]
+
+
+def total_of_squares(b: KernelBuilder, sums: Sequence[Value], count: Value) -> Value:
+    """The sum of squared distances from the mean, by sums of squares and of distances from what the mean was rounded to."""
+    squares, distances = sums
+    rest = b.op("multiply", b.op("divide", distances, count), distances)
+    better = b.op("maximum", b.op("subtract", squares, rest), b.constant(0, squares.type))
+    return b.op("where", b.op("isfinite", squares, dtype=np.bool_), better, squares)

@@ -1,0 +1,329 @@
+"""Crossed folds: a fold along rows and a fold across the same rows, as one kernel that reads them once.
+
+In: a schedule. Out: the same with such pairs of kernels joined. Always true: both fold in the order in which they fold by
+themselves. So one of them has to be folded in parts anyway, whose parts, bands of rows or chunks of columns, are what
+threads share; or there are axes beside, which neither of them folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from weft.codegen import find_op, threads_below, threads_of
+from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.index_map import Affine
+from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
+from weft.fusion.plan.group import Group, Placed, needed_values
+from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
+from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
+from weft.fusion.plan.parts import chunk_length, order_alone
+from weft.fusion.plan.schedule import Schedule, finish_schedule
+from weft.fusion.plan.sweep import Sweep
+from weft.fusion.plan.traffic import bytes_read
+
+# Instructions for an element: more would be few loads for much code, which is written down for each row of a turn.
+MOST_INSTRUCTIONS = 120
+# Parts that keep some threads busy, and elements of a row that are worth one.
+LEAST_PARTS = 8
+LEAST_ROW = 32
+# Bytes of what columns have so far, which stay in a core's second cache, and of what is read: less is in a cache anyway.
+ROOM = 1 << 19
+LEAST_BYTES = 1 << 18
+# The same for a GPU, whose second cache is larger, and threads that keep it busy; elements of a row that are worth a warp, and of
+# a vector; 32-bit registers of a thread for its part of a row and of the columns, and bytes of what a column has.
+GPU_BYTES = 32 << 20
+GPU_THREADS = 1 << 16
+GPU_ROW = 64
+VECTOR = 4
+GPU_REGISTERS = 48
+GPU_COLUMN = 32
+
+
+@dataclass(slots=True)
+class Crossed(Group):
+    """Two groups of folds over the same elements.
+
+    Attributes
+    ----------
+    rows, columns : Group
+        What folds along the rows and what folds across them, in the loops of the whole.
+    batch : list of Loop
+        Loops that neither folds; those that the columns fold and those that the rows fold are one each.
+    down, along : Loop
+    position : dict
+        Group loop -> its place among batch, down and along.
+    length, band : int
+        Into chunks of how many elements rows are cut, and into bands of how many rows columns are; 0 where they are not.
+    apart : int
+        Of the rows of a band each part has every so-manieth.
+    """
+
+    rows: Group = field(default_factory=lambda: Group(0))
+    columns: Group = field(default_factory=lambda: Group(0))
+    batch: list[Loop] = field(default_factory=list)
+    down: Loop = field(default_factory=lambda: Loop(1, "reduce"))
+    along: Loop = field(default_factory=lambda: Loop(1, "reduce"))
+    position: dict[int, int] = field(default_factory=dict)
+    length: int = 0
+    band: int = 0
+    apart: int = 1
+
+
+# -- whether two groups cross -------------------------------------------------------------------
+
+
+def cross(one: Group, other: Group, for_gpu: bool = False) -> Crossed | None:
+    """Both groups as one kernel, or None where they do not cross, or it does not pay."""
+    loops = _same_loops(one, other)
+    if loops is None:
+        return None
+    # what the first one makes has to be there before the second one reads it
+    moved = [replace(p, loops={k: loops[at] for k, at in p.loops.items()}) for p in other.placed]
+    second = Group(other.number, [Loop(loop.extent, "parallel") for loop in one.loops])
+    for k, at in loops.items():
+        second.loops[at] = other.loops[k]
+    for p in moved:
+        second.place(p)
+    if not _hands_on(one, second):
+        return None
+    for rows, columns in ((one, second), (second, one)):
+        found = _crossed(rows, columns, [one, second], for_gpu)
+        if found is not None:
+            return found
+    return None
+
+
+def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
+    """The second group's loops by name of the first one's, by what both read, or the one reads of the other, at every point."""
+    if len(one.loops) != len(other.loops):
+        return None
+    for node, theirs in _forms(other):
+        for same, own in _forms(one, made=True):
+            if same is not node or own[0] != theirs[0]:
+                continue
+            at = {c: k for k, c in own[1]}
+            found = {k: at.get(c, -1) for k, c in theirs[1]}
+            whole = len(at) == len(own[1]) == len(one.loops) and sorted(found.values()) == list(range(len(one.loops)))
+            if whole and all(other.loops[k].extent == one.loops[at].extent for k, at in found.items()):
+                return found
+    return None
+
+
+def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
+    """What a group reads, or makes, at each point of its rows."""
+    for p in group.placed:
+        if p.stage == 1:
+            yield from ((node, p.flat(index)) for node, index in p.task.reads() if index is not None)
+            if made and p.task.kind == "map":
+                yield p.task.node, p.flat(p.task.target)
+
+
+def _hands_on(first: Group, second: Group) -> bool:
+    """Whether what the second group reads of the first one is made at the very point of the rows."""
+    for p in second.placed:
+        for node, index in p.task.reads():
+            home = first.made.get(node)
+            if home is None:
+                continue
+            if index is None or home.stage != 1 or home.task.kind != "map" or p.stage != 1:
+                return False
+            if p.flat(index) != home.flat(home.task.target):
+                return False
+    return True
+
+
+def _crossed(rows: Group, columns: Group, order: list[Group], for_gpu: bool) -> Crossed | None:
+    pairs = [(a.role == "parallel", b.role == "parallel") for a, b in zip(rows.loops, columns.loops, strict=True)]
+    if (False, False) in pairs:
+        return None
+    classes = [
+        [k for k, pair in enumerate(pairs) if pair == kind] for kind in ((True, True), (True, False), (False, True))
+    ]
+    roles: list[Role] = ["parallel" if all(pair) else "reduce" for pair in pairs]
+    found = Crossed(order[1].number, [Loop(loop.extent, role) for loop, role in zip(rows.loops, roles, strict=True)])
+    for group in order:
+        for p in group.placed:
+            found.place(p)
+    (batch, down, along), position = arrange_loops(found, classes)
+    if len(down) != 1 or len(along) != 1 or not _walks_in_order(found, len(batch), position):
+        return None
+    found.rows, found.columns, found.batch, found.position = rows, columns, batch, position
+    found.down, found.along = down[0], along[0]
+    return found if (_cut_for_gpu(found) if for_gpu else _cut(found)) else None
+
+
+def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> bool:
+    """Whether all that is read at each point lies side by side along the rows: so each fold goes its way by itself too."""
+    beside = below = 0
+    for node, form in _forms(group, made=True):
+        steps: dict[int, int] = {}
+        for k, c in form[1]:
+            if k in position:
+                steps[position[k]] = c
+        down, along = steps.get(batch, 0), steps.get(batch + 1, 0)
+        if along not in (0, 1):
+            return False
+        beside += along == 1
+        below += not along and down in (1, -1)
+    return beside > 0 and below <= beside
+
+
+def _nests(found: Crossed) -> list[Nest] | None:
+    """The loops of either part by itself; None where one of them does not fold one loop its own way."""
+    nests = [make_nest(group) for group in (found.rows, found.columns)]
+    if any(len(nest.inner) != 1 for nest in nests):
+        return None
+    ways = [goes_across(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)]
+    return nests if ways == [False, True] else None
+
+
+def _cut(found: Crossed) -> bool:
+    """Find out into which parts it is cut, as each of its folds is by itself; whether that is a kernel worth having."""
+    nests = _nests(found)
+    if nests is None or not all(
+        order_alone(p.task).across is (part is found.columns)
+        for part in (found.rows, found.columns)
+        for p in part.placed
+        if p.task.kind == "reduce" and p.task.rounds()
+    ):
+        return False
+    found.length, found.band = (
+        chunk_length(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)
+    )
+    chunks = -(-found.along.extent // found.length) if found.length else 1
+    bands = -(-found.down.extent // found.band) if found.band else 1
+    parts = chunks * bands * prod(loop.extent for loop in found.batch)
+    kept = (found.length or found.along.extent) * sum(_itemsizes(found.columns))
+    return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
+
+
+def _cut_for_gpu(found: Crossed) -> bool:
+    """The same for a GPU, where a warp or a block has a row, and what its columns have in registers: every so-manieth row of
+    a band, as a thread that goes down columns alone."""
+    nests = _nests(found)
+    if nests is None or found.batch:
+        return False
+    rows, columns = nests
+    if chunk_length(found.rows, rows, for_gpu=True) or any(p.task.node.dtype.kind == "c" for p in found.placed):
+        return False
+    found.band = chunk_length(found.columns, columns, for_gpu=True)
+    length = found.along.extent
+    if not found.band or length < GPU_ROW or len(columns.outer) != 1:
+        return False
+    bands = -(-found.down.extent // found.band)
+    found.apart = threads_below(length, bands * length)
+    threads = threads_of(length)
+    vectors = 1
+    while vectors * threads * VECTOR < length:
+        vectors *= 2
+    read = {node: node.dtype.itemsize for node, form in _forms(found, made=True) if len(form[1]) == len(found.loops)}
+    kept = sum(max(1, size // 4) for size in (*read.values(), *_itemsizes(found.columns)))
+    enough = bands * found.apart * threads >= GPU_THREADS
+    return enough and kept * vectors * VECTOR <= GPU_REGISTERS and sum(_itemsizes(found.columns)) <= GPU_COLUMN
+
+
+def _itemsizes(group: Group) -> list[int]:
+    """Bytes of what each fold of a group carries."""
+    sizes = []
+    for p in group.placed:
+        if p.task.kind == "reduce":
+            extreme = p.task.node.op in ("argmin", "argmax")
+            sizes += [accumulator_dtype(p.task.node).itemsize, *([p.task.node.operands[0].dtype.itemsize] * extreme)]
+    return sizes
+
+
+def is_plain(group: Group) -> bool:
+    """Whether a group folds rows that it goes over once, by straight code."""
+    if type(group) is not Group or group.opaque is not None:
+        return False
+    if not any(p.task.kind == "reduce" for p in group.placed) or group.instructions > MOST_INSTRUCTIONS:
+        return False
+    return all(_is_plain(p) for p in group.placed)
+
+
+def _is_plain(placed: Placed) -> bool:
+    kinds = {"reduce": (1,), "map": (1, 2)}
+    if placed.stage not in kinds.get(placed.task.kind, ()):
+        return False
+    return all(_is_straight(i) for i in all_instructions(placed.task.body))
+
+
+def _is_straight(instruction: Instruction) -> bool:
+    if instruction.kind != "map":
+        return instruction.kind not in ("gather", "choose")
+    row = find_op(instruction.node.op) if instruction.node.op != "cast" else None
+    return row is None or row.body is None or row.straight
+
+
+# -- joining --------------------------------------------------------------------------------------
+
+
+def join_crossed(schedule: Schedule, *, for_gpu: bool) -> Schedule:
+    """The schedule with pairs of kernels joined."""
+    if sum(is_plain(group) for group in schedule.groups) < 2:
+        return schedule
+    groups: list[Group | None] = list(schedule.groups)
+    masks = [group.members if isinstance(group, Sweep) else 1 << group.number for group in schedule.groups]
+    joined = False
+    waiting: list[int] = []  # places of groups that others may join
+    for place, group in enumerate(schedule.groups):
+        if not is_plain(group):
+            continue
+        for before in reversed(waiting[-LOOK_BACK:]):
+            first = groups[before]
+            assert first is not None
+            where = _common_place(groups, masks, before, place)
+            made = None if where is None or not _shares(first, group, for_gpu) else cross(first, group, for_gpu)
+            if made is None or where is None:
+                continue
+            masks[where] = masks[before] | masks[place]
+            made.before = (first.before | group.before) & ~masks[where]
+            made.reason = first.reason
+            groups[before] = groups[place] = None
+            groups[where] = made
+            waiting.remove(before)
+            joined = True
+            break
+        else:
+            waiting.append(place)
+    if not joined:
+        return schedule
+    found = [group for group in groups if group is not None]
+    for group in found:
+        if isinstance(group, Crossed):
+            _settle(group, found, set(schedule.outputs))
+    return finish_schedule(schedule.outputs, found, schedule.in_place)
+
+
+def _shares(one: Group, other: Group, for_gpu: bool) -> bool:
+    """Whether there is enough that both read, or the one makes and the other reads."""
+    if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
+        return False
+    sizes = bytes_read(one)
+    common = sum(count for node, count in bytes_read(other).items() if node in sizes)
+    return common + sum(node.nbytes for node in other.read if node in one.made) >= (
+        GPU_BYTES if for_gpu else LEAST_BYTES
+    )
+
+
+def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
+    """Where of two places in the order one kernel for both may stand."""
+    first, second = groups[before], groups[place]
+    assert first is not None
+    assert second is not None
+    between = [(group, masks[k]) for k, group in enumerate(groups[before + 1 : place], before + 1) if group is not None]
+    if not any(group.before & masks[before] for group, _ in between):
+        return place
+    return None if any(second.before & mask for _, mask in between) else before
+
+
+def _settle(group: Crossed, groups: list[Group], outputs: set[Expr]) -> None:
+    """Say what nobody else needs, and let both parts know what the whole does."""
+    others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
+    others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
+    inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}
+    group.private = group.rows.private | group.columns.private | (inside - others - outputs)
+    for part in (group.rows, group.columns):
+        part.private, part.over = group.private, group.over

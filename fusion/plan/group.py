@@ -1,0 +1,114 @@
+"""Groups: the tasks that share a kernel.
+
+In: tasks with the loops that they were given. Out: what the kernel reads, writes and goes over. A group's kernel goes through its stages at each point of the parallel loops: stage 0 is computed at the point,
+stage 1 inside the loops over the row that belongs to it, stage 2 at the point again, stage 3 inside loops over
+the row again, and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from weft.codegen import SHARED_ROW
+from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.index_map import Affine, rename
+from weft.fusion.plan.body import Loop
+from weft.fusion.plan.task import Task
+
+
+@dataclass(slots=True)
+class Placed:
+    """A task in a group: `loops` maps its loops to the group's."""
+
+    task: Task
+    loops: dict[int, int]
+    stage: int  # odd: inside the loops over the row
+
+    @property
+    def inner(self) -> bool:
+        """Whether it is computed inside the loops over the row."""
+        return bool(self.stage & 1)
+
+    def flat(self, form: Affine) -> Affine:
+        """A form of the task in the group's loops."""
+        return rename(form, self.loops)
+
+
+@dataclass(slots=True)
+class Group:
+    """Tasks that one kernel runs: parallel loops first in `loops`, then the others."""
+
+    number: int
+    loops: list[Loop] = field(default_factory=list)
+    placed: list[Placed] = field(default_factory=list)
+    made: dict[Expr, Placed] = field(default_factory=dict)  # value -> where it is computed
+    read: set[Expr] = field(default_factory=set)  # stored values that it reads, its own too
+    instructions: int = 0
+    opaque: Expr | None = None
+    before: int = 0  # bit set of the groups that run before this one
+    reason: str = ""  # why it is a kernel of its own
+    private: set[Expr] = field(default_factory=set)  # values that only the kernel itself needs, in registers
+    over: dict[Expr, Expr] = field(
+        default_factory=dict
+    )  # value -> one read here for the last time, whose memory it takes
+
+    def outer(self) -> int:
+        """Number of parallel loops."""
+        return sum(loop.role == "parallel" for loop in self.loops)
+
+    def place(self, placed: Placed) -> None:
+        """Take a task in."""
+        self.placed.append(placed)
+        self.made[placed.task.node] = placed
+        self.read.update(node for node, _ in placed.task.reads())
+        self.instructions += placed.task.size()
+
+    def buffers(self) -> set[Expr]:
+        """Stored values that it reads or writes in memory."""
+        return (self.read | self.made.keys()) - self.private
+
+    def passes(self) -> int:
+        """How often the kernel goes over a row."""
+        return max((p.stage + 1) // 2 for p in self.placed)
+
+
+def start_group(group: Group, task: Task) -> None:
+    """Make `task` the first of `group`: parallel loops first."""
+    order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
+    group.loops = [task.loops[k] for k in order]
+    loops = {own: position for position, own in enumerate(order)}
+    alone = task.kind == "reduce" or any(loop.role != "parallel" for loop in task.loops)
+    group.place(Placed(task, loops, int(alone)))
+
+
+def needed_values(task: Task) -> list[Expr]:
+    """The stored values that have to be there before the task runs."""
+    reads = [node for node, _ in task.reads()]
+    return reads if task.previous is None else [*reads, task.previous]
+
+
+def row_size(group: Group) -> int:
+    """Elements of a row."""
+    return prod(loop.extent for loop in group.loops if loop.role != "parallel")
+
+
+def runs_along_shared_rows(group: Group) -> bool:
+    """Whether it is running folds along rows so long that blocks of a GPU share them."""
+    return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
+
+
+def row_bytes(group: Group) -> tuple[int, int]:
+    """Bytes for each element of a row of what is read and written: side by side along the row, and otherwise."""
+    inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
+    along = across = 0
+    seen: set[Expr] = set()
+    for p in group.placed:
+        for node, form in [*p.task.reads(), (p.task.node, p.task.target)]:
+            walked = () if form is None or node in seen else p.flat(form)[1]
+            if any(loop in inner for loop, _ in walked):
+                seen.add(node)
+                unit = any(loop in inner and c in (1, -1) for loop, c in walked)
+                along += node.dtype.itemsize * unit
+                across += node.dtype.itemsize * (not unit)
+    return along, across

@@ -1,0 +1,398 @@
+"""Grouping: which tasks share a kernel.
+
+In: tasks in an order in which each may run. Out: groups in the order of their launches. Always
+true: inside a group a value that another task of the group stored is read only at the point of the
+parallel loops that stored it, at the same stage only at the very loop point; the launches respect every
+read, and every overwrite comes after the other readers of what it overwrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import prod
+
+from weft.codegen import SHARED_ROW
+from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.index_map import Affine, disjoint
+from weft.fusion.plan.body import Loop, Role
+from weft.fusion.plan.centred import with_own_centre
+from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
+from weft.fusion.plan.nest import goes_across, make_nest
+from weft.fusion.plan.parts import chunk_length, fold_loops, order_alone, too_long
+from weft.fusion.plan.stored import base_of
+from weft.fusion.plan.task import Task
+
+MAX_INSTRUCTIONS = 400
+MAX_BUFFERS = 24
+LOOK_BACK = 24  # groups that a task is tried with, newest first
+
+
+class Grouping:
+    """Places tasks one after another."""
+
+    def __init__(self, in_place: Collection[Expr] = (), *, for_gpu: bool = False) -> None:
+        self.for_gpu = for_gpu
+        self.in_place = set(in_place)  # updates that take over the memory of their previous version
+        self.groups: list[Group] = []
+        self.home: dict[Expr, int] = {}  # stored value -> its group
+        self.readers: dict[Expr, set[int]] = {}  # stored value -> the groups that read it
+        self.followers: list[set[int]] = []  # group -> groups that have to come after it, not only by way of others
+
+    def add_opaque(self, node: Expr) -> None:
+        """A host call: a step of its own."""
+        group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
+        self._append(group, node, [base_of(child) for child in node.operands])
+
+    def add(self, task: Task, waits_for: set[int]) -> None:
+        """Place `task`, which also has to come after the groups `waits_for` (readers of what it overwrites)."""
+        reads = needed_values(task)
+        needs = waits_for | {self.home[node] for node in reads if node in self.home}
+        reason = "nothing before it shares its loops"
+        for number in sorted(needs | set(range(max(0, len(self.groups) - LOOK_BACK), len(self.groups))), reverse=True):
+            group = self.groups[number]
+            placed, why = self._fit(task, group, number in needs, reads)
+            if placed is not None and any(
+                other != number and self.groups[other].before >> number & 1 for other in needs
+            ):
+                placed, why = None, "a kernel between them needs the one and feeds the other"
+            if placed is not None:
+                self._join(group, placed, reads, needs - {number})
+                return
+            if number in needs and why:
+                reason = why
+        new = self._around_centre(task, reason) if measured_in_parts(task, for_gpu=self.for_gpu) else None
+        if new is None:
+            new = Group(len(self.groups), reason=reason)
+            start_group(new, task)
+        else:
+            reads = [node for p in new.placed for node in needed_values(p.task)]
+            self.home[new.placed[0].task.node] = new.number
+        self._append(new, task.node, reads)
+        self._order(new, needs)
+
+    def _around_centre(self, task: Task, reason: str) -> Group | None:
+        """A group of a sum, which is folded part by part, and its centre, folded once more; None where that does not go."""
+        group = Group(len(self.groups), reason=reason)
+        centre, own = with_own_centre(task)
+        start_group(group, centre)
+        placed, _ = self._fit(own, group, True, needed_values(own))
+        if placed is None:
+            return None
+        group.place(placed)
+        return group
+
+    def _append(self, group: Group, node: Expr, reads: list[Expr]) -> None:
+        self.groups.append(group)
+        self.followers.append(set())
+        self.home[node] = group.number
+        for read in reads:
+            self.readers.setdefault(read, set()).add(group.number)
+        self._order(group, {self.home[r] for r in reads if r in self.home})
+
+    def _join(self, group: Group, placed: Placed, reads: list[Expr], needs: set[int]) -> None:
+        group.place(placed)
+        self.home[placed.task.node] = group.number
+        for read in reads:
+            self.readers.setdefault(read, set()).add(group.number)
+        self._order(group, needs)
+
+    def _order(self, group: Group, needs: set[int]) -> None:
+        """Put `group`, and with it all that follow, behind the groups `needs`."""
+        added = 0
+        for number in needs - {group.number}:
+            added |= self.groups[number].before | 1 << number
+            self.followers[number].add(group.number)
+        changed = [group] if added & ~group.before else []
+        while changed:
+            current = changed.pop()
+            current.before |= added
+            followers = (self.groups[number] for number in self.followers[current.number])
+            changed.extend(other for other in followers if added & ~other.before)
+
+    # -- whether a task fits a group --------------------------------------------------------
+
+    def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
+        """The task placed in `group`, or why not."""
+        kinds = {task.kind, *(p.task.kind for p in group.placed)}
+        if group.opaque is not None:
+            return None, "it needs the finished result of a library call"
+        if "scatter" in kinds:
+            return None, "a scatter runs alone"
+        if "scan" in kinds and "reduce" in kinds:
+            return None, "a scan goes along its rows in order, a reduction does not"
+        if task.kind == "scan" and follows_scan(task, group):
+            return None, "it runs along rows that are shared, and needs what another running fold finds there"
+        if group.instructions + task.size() > MAX_INSTRUCTIONS or len(group.buffers().union(reads)) > MAX_BUFFERS:
+            return None, "the kernel would grow too large"
+        stored = group.made
+        produced = [(node, index) for node, index in task.reads() if node in stored]
+        if measured_in_parts(task, for_gpu=self.for_gpu):
+            assert task.centred is not None
+            centre = task.centred.centre
+            if centre.node not in stored:
+                return None, "it is measured from what another kernel finds"
+            produced.append((centre.node, centre.target))
+        if any(index is None for _, index in produced):
+            return None, "it reads the values at computed positions"
+        if not produced and not related and group.read.isdisjoint(reads):
+            return None, "they read nothing in common"
+        reason = ""
+        for placed in self._placements(task, group, produced, stored):
+            trouble = "" if produced or walks_along(placed, group) else "they walk through memory in different ways"
+            trouble = trouble or self._settle(placed, group, stored)
+            trouble = trouble or changes_sums(placed, group, bool(produced), for_gpu=self.for_gpu)
+            if not trouble:
+                commit_loops(group, placed)
+                return placed, ""
+            reason = reason or trouble
+        return None, reason or "they run over different loops"
+
+    def _placements(
+        self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
+    ) -> list[Placed]:
+        """Ways to identify the task's loops with the group's; the task's new loops get new numbers."""
+        folding = task.kind in ("reduce", "scan")
+        group_folds = any(p.task.kind in ("reduce", "scan") for p in group.placed)
+        outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
+        inner = [k for k, loop in enumerate(group.loops) if loop.role != "parallel"]
+        own_outer = [k for k, loop in enumerate(task.loops) if loop.role == "parallel"]
+        own_inner = [k for k, loop in enumerate(task.loops) if loop.role != "parallel"]
+        hints = _hints(task, produced, stored)
+        found: list[Placed] = []
+
+        def attempt(pairs: list[tuple[list[int], list[int]]], is_inner: bool) -> None:
+            loops: dict[int, int] = {}
+            for own, theirs in pairs:
+                if not _identify(own, theirs, task.loops, group.loops, hints, loops):
+                    return
+            found.append(Placed(task, loops, int(is_inner)))
+
+        if folding and group_folds:
+            attempt([(own_outer, outer), (own_inner, inner)], True)
+        elif folding:
+            # the group's loops become this reduction's own: rows and columns of what it stored
+            attempt([(own_outer + own_inner, outer)], True)
+        else:
+            attempt([(own_outer, outer)], False)
+            if group_folds:
+                attempt([(own_outer, outer + inner)], True)
+        return found
+
+    def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
+        """Find the stage of the task at this place; why there is none, empty if there is."""
+        ready = placed.stage
+        reads = placed.task.reads()
+        if measured_in_parts(placed.task, for_gpu=self.for_gpu):
+            assert placed.task.centred is not None
+            centre = placed.task.centred.centre
+            reads = [*reads, (centre.node, centre.target)]
+        for node, index in reads:
+            if node not in stored:
+                continue
+            assert index is not None
+            home = stored[node]
+            if placed.flat(index) == home.flat(home.task.target):
+                # what is folded is known behind the loops, other values from there on
+                ready = max(ready, home.stage + (home.task.kind == "reduce"))
+            elif home.inner and in_own_row(placed, index, home, group):
+                ready = max(ready, home.stage + 1)
+            else:
+                return "it reads the values at another place than the one that computes them"
+        previous = placed.task.previous
+        if placed.task.kind == "rebuild" and previous in stored:
+            return "what it leaves as it was has to be copied first"
+        for other in group.placed:
+            if any(node is previous for node, _ in other.task.reads()):
+                ready = max(ready, other.stage)
+        placed.stage = ready + ((ready ^ placed.stage) & 1)
+        measured = measured_in_parts(placed.task, for_gpu=self.for_gpu) and placed.stage == 3
+        if placed.stage > 1 and placed.inner and not measured:
+            trouble = too_long(group, placed.task, for_gpu=self.for_gpu)
+            if trouble:
+                return trouble
+        if placed.stage != 1 and runs_along_shared_rows(group):
+            return "it stands beside rows that are shared"
+        return self._overwrites(placed, group)
+
+    def _overwrites(self, placed: Placed, group: Group) -> str:
+        """What one task overwrites, another of the kernel may read only where it is overwritten."""
+        everyone = [*group.placed, placed]
+        extents = [loop.extent for loop in group.loops]
+        made = {**group.made, placed.task.node: placed}
+        for writer in everyone:
+            if writer.task.kind != "update":
+                continue
+            target = writer.flat(writer.task.target)
+            versions = [writer.task.node.operands[0]]
+            while versions[-1] in made:
+                earlier = made[versions[-1]]
+                if not self._beside(earlier, writer, group):
+                    return "it overwrites part of what the kernel before it writes"
+                versions.append(earlier.task.node.operands[0])
+            for reader in everyone:
+                if reader is not writer and reader.task.kind == "update" and reader.task.previous is versions[0]:
+                    return "both overwrite the same array"
+                for node, index in reader.task.reads():
+                    if node not in versions:
+                        continue
+                    form = None if index is None else reader.flat(index)
+                    if form == target and reader.stage <= writer.stage:
+                        continue
+                    if form is None or not disjoint(form, target, extents):
+                        return "one overwrites what the other still reads elsewhere"
+        return ""
+
+    def _beside(self, earlier: Placed, later: Placed, group: Group) -> bool:
+        """Whether two updates of the same memory, one after the other, write to different places of it."""
+        if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
+            return False
+        extents = [loop.extent for loop in group.loops]
+        return disjoint(earlier.flat(earlier.task.target), later.flat(later.task.target), extents)
+
+
+def measured_in_parts(task: Task, *, for_gpu: bool) -> bool:
+    """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
+    return task.centred is not None and order_alone(task, for_gpu=for_gpu).chunk > 0
+
+
+def follows_scan(task: Task, group: Group) -> bool:
+    """Whether a running fold needs what another one of the group finds, along rows so long that blocks or threads share them."""
+    if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
+        return False
+    stack = [task]
+    while stack:
+        needed = [group.made[node].task for node, _ in stack.pop().reads() if node in group.made]
+        if any(other.kind == "scan" for other in needed):
+            return True
+        stack += needed
+    return False
+
+
+def walks_along(placed: Placed, group: Group) -> bool:
+    """Whether the task reads or writes something as the group does: in the same steps, so that it is in the cache."""
+
+    def walks(p: Placed) -> set[tuple[Expr, object]]:
+        found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
+        written = (p.task.node, p.task.previous)
+        return found | {(node, p.flat(p.task.target)[1]) for node in written if node is not None}
+
+    own = walks(placed)
+    return any(not own.isdisjoint(walks(other)) for other in group.placed)
+
+
+def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) -> str:
+    """Why a task may not stand with those of the group: it would change the order in which one of them, or it, sums up.
+
+    The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
+    else is computed, and in whatever tier.
+    """
+    if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
+        return ""
+    trial = Group(group.number, list(group.loops), [replace(p, loops=dict(p.loops)) for p in group.placed])
+    own = replace(placed, loops=dict(placed.loops))
+    commit_loops(trial, own)
+    trial.placed.append(own)
+    nest = make_nest(trial)
+    sums = [p for p in trial.placed if p.task.rounds()]
+    if any(fold_loops(p, nest) != order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
+        return "its sums would be folded in another order"
+    ways = [(p, order_alone(p.task, for_gpu=for_gpu).across) for p in sums if p.task.kind == "reduce"]
+    if for_gpu:
+        # which of its threads share a sum depends on what the kernel reads side by side
+        across = goes_across(trial, nest)
+        if any(way != across for p, way in ways if p is not own or not needs):
+            return "its sums would be shared by other threads"
+    elif len({way for _, way in ways}) > 1:
+        return "its sums go different ways through memory"
+    chunk = chunk_length(trial, nest, for_gpu=for_gpu)
+    if any(order_alone(p.task, for_gpu=for_gpu).chunk != chunk for p in sums if p.task.kind == "reduce"):
+        return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
+    return ""
+
+
+def commit_loops(group: Group, placed: Placed) -> None:
+    """Give the group the roles that a joining reduction brings."""
+    if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
+        return
+    reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
+    if not reduced:
+        return  # it folds axes of one element, and what there is keeps its stages
+    order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
+    moved = {old: new for new, old in enumerate(order)}
+    role: Role = "scan" if placed.task.kind == "scan" else "reduce"
+    group.loops = [Loop(group.loops[k].extent, role if k in reduced else "parallel") for k in order]
+    for p in group.placed:
+        p.loops = {own: moved[theirs] for own, theirs in p.loops.items()}
+        p.stage = int(p.inner or bool(reduced))
+    placed.loops = {own: moved[theirs] for own, theirs in placed.loops.items()}
+
+
+def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
+    """Whether all that is read of a value was computed by the same point of the parallel loops."""
+    if home.task.kind != "map":
+        return False
+    outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
+
+    def parts(form: Affine) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        own = [(loop, c) for loop, c in form[1] if loop in outer]
+        rest = [(c, group.loops[loop].extent) for loop, c in form[1] if loop not in outer]
+        return own, sorted(rest)
+
+    read, written = reader.flat(index), home.flat(home.task.target)
+    (read_at, read_rest), (written_at, written_rest) = parts(read), parts(written)
+    if read_at != written_at:
+        return False
+    if read[0] == written[0] and all(part in written_rest for part in read_rest):
+        return all(read_rest.count(part) == 1 for part in read_rest)
+    # a row is a block of memory of its own, and what is read lies inside
+    block = prod(extent for _, extent in written_rest)
+    reach = sum(abs(c) * (extent - 1) for c, extent in written_rest)
+    if reach != block - 1 or any(c < 0 for c, _ in (*written_rest, *read_rest)):
+        return False
+    first = read[0] - written[0]
+    return 0 <= first and first + sum(c * (extent - 1) for c, extent in read_rest) < block
+
+
+def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
+    """Loops that have to be the same because the task reads what the group stores: own -> theirs."""
+    hints: dict[int, int] = {}
+    for node, index in produced:
+        home = stored[node]
+        theirs = {(coefficient, loop) for loop, coefficient in home.flat(home.task.target)[1]}
+        assert index is not None
+        for loop, coefficient in index[1]:
+            same = [other for c, other in theirs if c == coefficient]
+            if len(same) == 1:
+                hints.setdefault(loop, same[0])
+    return hints
+
+
+def _identify(
+    own: list[int],
+    theirs: list[int],
+    own_loops: list[Loop],
+    their_loops: list[Loop],
+    hints: dict[int, int],
+    loops: dict[int, int],
+) -> bool:
+    """Pair `own` with `theirs` one to one by hint, else in order, extents equal; into `loops`."""
+    if len(own) != len(theirs):
+        return False
+    free = [k for k in theirs if k not in loops.values()]
+    for k in own:
+        wish = hints.get(k)
+        if wish is not None:
+            if wish not in free or own_loops[k].extent != their_loops[wish].extent:
+                return False
+            loops[k] = wish
+            free.remove(wish)
+    for k in own:
+        if k in loops:
+            continue
+        match = next((f for f in free if their_loops[f].extent == own_loops[k].extent), None)
+        if match is None:
+            return False
+        loops[k] = match
+        free.remove(match)
+    return True

@@ -1,0 +1,73 @@
+"""Graphs to plan: live versions, in which every value that is in memory already is a leaf.
+
+In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `Graph` of the same versions. Invariant: no
+pass that follows operands reaches what a result was computed from. Only the search for a sum's centre needs to know what a
+result is; `Graph.origins` tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.fusion.graph.expr import Expr, topological
+
+
+@dataclass(slots=True)
+class Graph:
+    """Versions to plan.
+
+    Attributes
+    ----------
+    versions : list of Expr
+    origins : dict of Expr to Expr
+        Leaves that hold a reduction of values of this graph, or the quotient of one -> that expression.
+    """
+
+    versions: list[Expr]
+    origins: dict[Expr, Expr] = field(default_factory=dict)
+
+
+def fold_of(node: Expr) -> Expr | None:
+    """Return the reduction that `node` is, or that it divides by a constant."""
+    if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
+        node = node.operands[0]
+        while node.kind == "view":
+            node = node.operands[0]
+    return node if node.kind == "reduce" else None
+
+
+def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> Graph:
+    """Return the graph of `versions` that reads `results` (value -> the leaf that holds it) from memory."""
+    if not results:
+        return Graph(list(versions))
+    made: dict[Expr, Expr] = {}
+    order = topological(versions, results.__contains__)
+    for node in order:
+        made[node] = results[node] if node in results else _with_operands(node, made)
+    return Graph([made[version] for version in versions], _find_origins(order, made, results))
+
+
+def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+    """What the results hold that are reductions, or quotients of some, of values that are computed or read again."""
+    again: dict[Expr, Expr] = {}  # a reduction, or what follows from one -> the same, computed from the new graph
+    origins: dict[Expr, Expr] = {}
+    for node in order:
+        fold = fold_of(node) if node in results else None
+        if fold is None or fold.operands[0] not in made:
+            continue
+        again[fold] = made[fold] if fold in made and fold not in results else _with_operands(fold, made)
+        for step in topological([node], again.__contains__):
+            if step not in again:
+                again[step] = _with_operands(step, again)
+        origins[results[node]] = again[node]
+    return origins
+
+
+def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
+    """The same operation on other operands: `made` of its own."""
+    operands = tuple([made[child] for child in node.operands])
+    if operands == node.operands:
+        return node
+    # not interned: nobody recorded it
+    return Expr(node.kind, node.op, operands, node.attrs, node.shape, node.dtype, node.location)

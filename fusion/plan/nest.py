@@ -1,0 +1,160 @@
+"""Nests: the loops of a kernel, ordered and merged.
+
+In: a `Group`. Out: a `Nest`, which says where each loop of the group went. Always true: the innermost loop is the one
+that walks memory in the smallest steps; two loops are merged only where every index treats them as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.index_map import Affine
+from weft.fusion.graph.sizes import least
+from weft.fusion.plan.body import Loop, all_instructions
+from weft.fusion.plan.group import Group, Placed
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops of a kernel after ordering and merging, and the group's forms rewritten to them."""
+
+    outer: list[Loop]
+    inner: list[Loop]
+    position: dict[int, int]  # group loop -> position in outer + inner; merged away: missing
+
+    def rewrite(self, form: Affine) -> Affine:
+        """A form of the group in the kernel's loops."""
+        return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
+
+
+def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
+    """Every flat index of the group in its own loops, with the bytes of an element and how much it counts (writes twice)."""
+    forms: list[tuple[Affine, int, int]] = []
+    for p in group.placed:
+        for i in all_instructions(p.task.body):
+            if i.kind in ("read", "gather"):
+                forms.append((p.flat(i.index), i.node.dtype.itemsize, 1))
+            elif i.kind == "iota":
+                forms.append((p.flat(i.index), 1, 1))
+        forms.append((p.flat(p.task.target), p.task.node.dtype.itemsize, 2))
+        if p.task.node.op in ("argmin", "argmax"):
+            forms.append((fold_position(group, p), 1, 1))
+    return forms
+
+
+def fold_position(group: Group, placed: Placed) -> Affine:
+    """The C-order index of a reduced element among those that are folded with it."""
+    terms = []
+    step = 1
+    own = placed.task.loops
+    for k in reversed(range(len(own))):
+        if own[k].role == "reduce":
+            terms.append((placed.loops[k], step))
+            step *= own[k].extent
+    return 0, tuple(sorted(terms))
+
+
+# Bytes: steps this wide, and wider, are all alike to the hardware that reads ahead.
+PAGE = 1 << 12
+
+
+def make_nest(group: Group) -> Nest:
+    """Order the loops so that the innermost walks memory in the smallest steps, and merge those that
+    every index treats as one."""
+    keys = range(len(group.loops))
+    outer = [k for k in keys if group.loops[k].role == "parallel"]
+    inner = [k for k in keys if group.loops[k].role != "parallel"]
+    (outside, inside), position = arrange_loops(group, (outer, inner))
+    return Nest(outside, inside, position)
+
+
+def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
+    """Loops of each class, those of one inside those of the class before, ordered and merged; and where each loop went."""
+    forms = all_forms(group)
+    coefficients = [dict(terms) for (_, terms), _, _ in forms]
+    position: dict[int, int] = {}
+    result: list[list[Loop]] = []
+    for members in classes:
+        names = order_loops(group, members, forms)
+        merged: list[Loop] = []
+        before = sum(len(loops) for loops in result)
+        for place, k in enumerate(names):
+            loop = group.loops[k]
+            outside = names[place - 1]
+            if merged and all(c.get(outside, 0) == loop.extent * c.get(k, 0) for c in coefficients):
+                # the loop around this one is this one, continued
+                merged[-1] = Loop(merged[-1].extent * loop.extent, loop.role)
+                del position[outside]
+            else:
+                merged.append(loop)
+            position[k] = before + len(merged) - 1
+        result.append(merged)
+    return result, position
+
+
+def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int, int]]) -> list[int]:
+    """Loops of one class in the order of a kernel, outermost first; `forms` are those of `all_forms`."""
+    ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
+    if ordered and any(group.loops[k].role != "parallel" for k in members):
+        return members
+
+    def step_bytes(k: int) -> int:
+        steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
+        return sum(times * least(step, PAGE) for step, times in steps)
+
+    return sorted(members, key=lambda k: -step_bytes(k))
+
+
+def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
+    """What the group reads or writes, where, and the bytes of an element: each element once, however many tasks read it."""
+    found: set[tuple[object, Affine, int]] = set()
+    for p in group.placed:
+        for i in all_instructions(p.task.body):
+            if i.kind in ("read", "gather"):
+                found.add((i.node, p.flat(i.index), i.node.dtype.itemsize))
+            elif i.kind == "iota":
+                found.add(("iota", p.flat(i.index), 1))
+        found.add((p.task.node, p.flat(p.task.target), p.task.node.dtype.itemsize))
+        if p.task.node.op in ("argmin", "argmax"):
+            found.add(("position", fold_position(group, p), 1))
+    return found
+
+
+# Strides up to here are loaded as whole vectors of which a part is taken.
+MOST_STEP = 4
+
+
+def folds_across(group: Group, nest: Nest) -> bool:
+    """Whether on a CPU the points of a group take the lanes, not what is folded at each: more of what the innermost loop reads
+    walks through memory in small steps from point to point than along that loop."""
+    last = len(nest.outer) + len(nest.inner) - 1
+    reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
+
+    def score(loop: int) -> int:
+        return sum(_worth(steps[loop]) for steps in reads if last in steps and loop in steps)
+
+    own = max(0, score(last))
+    return any(score(k) > own for k in range(len(nest.outer)))
+
+
+def _worth(step: int) -> int:
+    """Of reading in lanes: whole vectors, vectors of which a part is taken, or one element after the other."""
+    return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
+
+
+def goes_across(group: Group, nest: Nest) -> bool:
+    """Whether most of what the group reads at each of its points lies side by side along its points, not along what it folds."""
+    if not nest.outer or not nest.inner:
+        return False
+    last = len(nest.outer) - 1
+    balance = 0
+    for _, form, size in _accesses(group):
+        steps = dict(nest.rewrite(form)[1])
+        if all(k > last for k in steps):
+            continue  # the same for every point, and soon in the cache
+        along, across = steps.get(len(nest.outer) + len(nest.inner) - 1, 0), steps.get(last, 0)
+        if along:
+            balance += size * ((abs(across) == 1) - (abs(along) == 1))
+    return balance > 0

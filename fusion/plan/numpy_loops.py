@@ -1,0 +1,313 @@
+"""Lone operations that NumPy's own loop does best, over blocks on all threads.
+
+In: a group of one task. Out: the row of `TABLE` that computes it, with the values that the row's function takes; or None, where a
+kernel is faster or the operation does not stand alone. Invariant: the bits are those of the kernel, so that a value does not
+depend on its company. A row needs no compilation.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from weft.fusion.graph.expr import Expr, contiguous_strides, is_number, is_window
+from weft.fusion.graph.index_map import decode_view
+from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
+
+if TYPE_CHECKING:
+    from weft.fusion.plan.group import Group
+
+# Elements from which on a row is used: below, a kernel starts sooner.
+LEAST = 1 << 15
+# Elements that a flag is searched for before the rest is divided among threads.
+FIRST = 1 << 16
+
+Arrays = Sequence[np.ndarray]
+
+
+class NumpyLoop(NamedTuple):
+    """A row: which operands NumPy's function takes of a node (None: it is not for this node), and the call itself."""
+
+    operands: Callable[[Expr], tuple[Expr, ...] | None]
+    run: Callable[[Expr, np.ndarray, Arrays, int], None]  # of the node, its memory, the operands and how many threads
+
+
+def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
+    """The row for a group, and what its function takes."""
+    from weft.fusion.plan.group import Group  # (whoever runs a plan from disk needs the table only)
+
+    if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
+        return None
+    task = group.placed[0].task
+    row = TABLE.get((task.node.kind, task.node.op))
+    if row is None or task.kind == "update" or task.centred is not None:
+        return None
+    taken = row.operands(task.node)
+    if taken is None:
+        return None
+    stored = {node for node, _ in task.reads()}
+    bases = {value.operands[0] if is_window(value) else value for value in taken}
+    # (what is not in memory is computed in the kernel; what is read beside the operands is not for the row)
+    return (row, taken) if bases == stored else None
+
+
+def _in_memory(node: Expr) -> bool:
+    """Whether a value may be an operand: whole memory, or a view of some."""
+    return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
+
+
+# -- copies -------------------------------------------------------------------------------------------------------------------
+
+
+def _boxes(node: Expr) -> list[Expr] | None:
+    """Updates that put boxes together in new memory, the first one first."""
+    found = []
+    while node.kind == "update":
+        if not _in_memory(node.operands[1]):
+            return None
+        found.append(node)
+        node = node.operands[0]
+    return found[::-1] if node.kind in ("empty", "constant") else None
+
+
+def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
+    boxes = _boxes(node) if node.size >= LEAST and len(node.shape) else None
+    if boxes is None or not _is_copied(node, boxes):
+        return None
+    if boxes[0].operands[0].kind == "constant" and (len(boxes) > 1 or _border(boxes[0]) is None):
+        return None
+    return tuple(box.operands[1] for box in boxes)
+
+
+# Elements of a row of which a kernel with a choice of boxes for each element does not make vectors of full length.
+ROW = 512
+
+
+def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
+    """Whether NumPy's copies are faster than a kernel that chooses a box for each element: complex numbers, bytes, short rows."""
+    runs = 0  # pieces of memory that are written without a gap
+    for box in boxes:
+        shape, strides, _ = box.attrs
+        run = 1
+        for n, step in zip(reversed(shape), reversed(strides), strict=True):
+            if n != 1 and step != run:
+                break
+            run *= n
+        runs += prod(shape) // run
+    if node.dtype.kind == "c":
+        return bool(2 * runs <= node.size)
+    return bool(LONG * runs <= node.size) and bool(node.dtype.itemsize == 1 or node.shape[-1] < ROW)
+
+
+def _border(box: Expr) -> tuple[tuple[int, int], ...] | None:
+    """Where a box begins and ends along each axis of what it is written into; None if it has gaps or other axes."""
+    shape, strides, offset = box.attrs
+    if len(shape) != len(box.shape):
+        return None
+    place = decode_view(box.shape, shape, strides, offset)
+    if place is None or any(terms not in ((), ((axis, 1),)) for axis, (_, terms) in enumerate(place)):
+        return None
+    return tuple((first, first + n) for (first, _), n in zip(place, shape, strict=True))
+
+
+def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
+    boxes = _boxes(node)
+    assert boxes is not None
+    pairs = []
+    for box, value in zip(boxes, values, strict=True):
+        shape, strides, offset = box.attrs
+        pairs.append((_window(out, shape, strides, offset), value))
+    base = boxes[0].operands[0]
+    if base.kind == "constant":
+        _fill_around(out, _border(boxes[0]), _value_of(base))
+    _copy(pairs, threads)
+
+
+def _value_of(node: Expr) -> Any:
+    """The number that a constant is everywhere."""
+    return np.frombuffer(node.attrs[0], node.dtype)[0]
+
+
+def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: Any) -> None:
+    assert border is not None
+    before: tuple[slice, ...] = ()
+    for begin, end in border:
+        out[(*before, slice(None, begin))] = value
+        out[(*before, slice(end, None))] = value
+        before = (*before, slice(begin, end))
+
+
+def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
+    """A view of memory in C order, by strides in elements."""
+    size = whole.itemsize
+    return np.ndarray(shape, whole.dtype, whole, offset * size, tuple(s * size for s in strides))
+
+
+def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
+    calls: list[Callable[[], None]] = []
+    for target, value in pairs:
+        if target.nbytes < 2 * BLOCK_BYTES or threads < 2:
+            np.copyto(target, value)
+            continue
+        # (along the axis whose elements lie farthest apart, if it is long enough)
+        axis = max(range(target.ndim), key=lambda k: (target.shape[k] >= 4 * threads, target.strides[k]))
+        rows, own = target.swapaxes(axis, 0), value.swapaxes(axis, 0)
+        calls += [partial(np.copyto, rows[b], own[b]) for b in divide_axis(len(rows), target.nbytes, threads)]
+    run_calls(calls, threads)
+
+
+# -- positions ----------------------------------------------------------------------------------------------------------------
+
+
+def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
+    """Flags, of which NumPy looks at the first ones only, and bytes. Flags themselves, not the numbers that kernels make of them."""
+    (value,) = node.operands
+    if value.kind == "map" and value.op == "cast" and value.operands[0].dtype.kind == "b":
+        (value,) = value.operands
+    if not _in_memory(value) or value.dtype.itemsize != 1 or value.size < LEAST:
+        return None
+    axes = node.attrs[0]
+    if len(axes) == len(value.shape):
+        return (value,) if _in_order(value) else None
+    return (value,) if value.dtype.kind == "b" and len(axes) == 1 and _goes_along(value, axes[0]) else None
+
+
+def _in_order(value: Expr) -> bool:
+    """Whether C order goes through memory without steps backward between rows."""
+    strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
+    return all(one >= other for one, other in itertools.pairwise(strides))
+
+
+def _goes_along(value: Expr, axis: int) -> bool:
+    """Whether an axis, a long one, has the elements that lie nearest to one another."""
+    if value.shape[axis] < ROW:
+        return False
+    strides = value.attrs[0] if value.kind == "view" else contiguous_strides(value.shape)
+    return all(n == 1 or abs(strides[axis]) <= abs(s) for n, s in zip(value.shape, strides, strict=True))
+
+
+# Elements of a row that are worth a call of the loop inside NumPy.
+LONG = 64
+
+
+def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
+    function: Any = getattr(np, node.op)
+    (value,) = values
+    axes = node.attrs[0]
+    if len(axes) == value.ndim:
+        flat = value.reshape(-1)  # (a copy, as NumPy's own, where it is not in order)
+        if flat.dtype.kind == "b":
+            first = int(function(flat[:FIRST]))
+            if flat[first] == (node.op == "argmax"):
+                out[...] = first
+                return
+        out[...] = function(flat)
+        return
+    (axis,) = axes
+    found = out.reshape(value.shape[:axis] + value.shape[axis + 1 :])
+    other = 0 if axis else 1  # an axis along which it is divided
+    blocks = divide_axis(value.shape[other], value.nbytes, threads)
+    calls = []
+    for b in blocks:
+        index = (b,) if axis else (slice(None), b)
+        calls.append(partial(function, value[index], axis, out=found[b]))
+    run_calls(calls, threads)
+
+
+# -- counts -------------------------------------------------------------------------------------------------------------------
+
+
+def _count_operands(node: Expr) -> tuple[Expr, ...] | None:
+    """Flags that are counted, or numbers of which those are that are not 0."""
+    (value,) = node.operands
+    if node.dtype != np.int64 or value.kind != "map" or value.op != "cast" or value.size < LEAST:
+        return None
+    (value,) = value.operands
+    if value.dtype.kind != "b" or len(node.attrs[0]) != len(value.shape):
+        return None
+    if value.kind == "map" and value.op == "not_equal":
+        value, zero = value.operands
+        if zero.kind != "constant" or not is_number(zero, 0) or value.dtype.kind not in "iu":
+            return None
+    return (value,) if _in_memory(value) and value.dtype.itemsize == 1 else None
+
+
+def _count(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
+    out[...] = np.count_nonzero(values[0])
+
+
+# -- elements at indices ------------------------------------------------------------------------------------------------------
+
+
+def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
+    """A base and indices along one of its axes; the others are taken whole."""
+    base, index = node.operands if len(node.operands) == 2 else (node, node)
+    axis = (
+        _take_axis(node) if base is not node and node.size >= LEAST and _in_memory(base) and _in_memory(index) else None
+    )
+    if axis is None or base.kind == "view":
+        return None
+    run = prod(base.shape[axis + 1 :])
+    return (
+        (base, index)
+        if (run >= LONG if base.dtype.itemsize == 1 else base.dtype.itemsize == 16 and 1 < run < 16)
+        else None
+    )
+
+
+def _take_axis(node: Expr) -> int | None:
+    base, index = node.operands
+    (terms,) = node.attrs
+    if len(terms) != len(base.shape) or index.dtype != np.int64:
+        return None
+    along = [axis for axis, (_, _, which) in enumerate(terms) if which >= 0]
+    if len(along) != 1 or terms[along[0]][:2] != (0, ()):
+        return None
+    axis = along[0]
+    more = len(node.shape) - len(base.shape)  # axes that the indices have beside their first
+    for k, term in enumerate(terms):
+        if k != axis and term != (0, ((k if k < axis else k + more, 1),), -1):
+            return None
+    end = axis + more + 1
+    lengths = [n for k, n in enumerate(index.shape) if not axis <= k + len(node.shape) - len(index.shape) < end]
+    return axis if more >= 0 and all(n == 1 for n in lengths) and index.size == prod(node.shape[axis:end]) else None
+
+
+def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
+    base, index = values
+    axis = _take_axis(node)
+    assert axis is not None
+    target, index = out.reshape(*base.shape[:axis], -1, *base.shape[axis + 1 :]), index.reshape(-1)
+    # (only "clip" writes into memory of this dtype without a copy; no index is out of range)
+    blocks = divide_axis(len(target), out.nbytes, threads)
+    if axis:
+        run_calls([partial(base[b].take, index, axis, target[b], "clip") for b in blocks], threads)
+    else:
+        run_calls([partial(base.take, index[b], 0, target[b], "clip") for b in blocks], threads)
+
+
+# -- constants ----------------------------------------------------------------------------------------------------------------
+
+
+def _fill_operands(node: Expr) -> tuple[Expr, ...] | None:
+    """Bytes, which the C library sets without reading the memory first."""
+    return () if node.dtype.itemsize == 1 and node.size >= LEAST else None
+
+
+def _fill(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
+    out.fill(_value_of(node))
+
+
+TABLE = {
+    ("constant", ""): NumpyLoop(_fill_operands, _fill),
+    ("update", ""): NumpyLoop(_box_operands, _copy_boxes),
+    ("reduce", "argmax"): NumpyLoop(_extreme_operands, _find_extreme),
+    ("reduce", "argmin"): NumpyLoop(_extreme_operands, _find_extreme),
+    ("reduce", "add"): NumpyLoop(_count_operands, _count),
+    ("gather", ""): NumpyLoop(_take_operands, _take),
+}

@@ -1,0 +1,232 @@
+"""Plans as data: without their numbers, their expressions and their memory.
+
+In: a plan, and the nodes of the form that it was made for. Out: a `PlanRecord`, which gives the plan for other numbers and nodes of
+that form, in this process or, read from text, in another one. Invariant: a record names kernels by the digests that their code is
+found by, and expressions by their number in the form, so that nothing in it depends on the process.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from operator import index
+from typing import Any
+
+from weft.fusion.graph.expr import Expr, Location
+from weft.fusion.graph.sizes import Computation, Size, Trace
+from weft.fusion.plan.arena import Carve, Take
+from weft.fusion.plan.steps import Call, KernelFacts, KernelLaunch, Plan, Step
+
+# A kernel of a record: the loaded function, and what `KernelLaunch` says of it.
+Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Callable[[], str]]
+
+
+class PlanRecord:
+    """A plan without its numbers.
+
+    Attributes
+    ----------
+    exact : list of int or None
+        The only sizes that the plan is for; None: all that meet the conditions of `computation`.
+    read : bool
+        Whether it was read from disk and not used yet.
+    """
+
+    def __init__(
+        self, computation: Computation, data: dict[str, Any], kernels: list[Source], exact: list[int] | None = None
+    ) -> None:
+        self.computation = computation
+        self.exact = exact
+        self.read = False
+        self._data = data
+        self._kernels = kernels
+
+    def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
+        """Return the plan for these sizes and nodes of the form; None where it is another plan."""
+        if self.exact is not None and self.exact != sizes:
+            return None
+        numbers = self.computation(sizes)
+        return None if numbers is None else self._build(numbers, nodes)
+
+    def _build(self, numbers: Sequence[int], nodes: list[Expr]) -> Plan:
+        data, kernels = self._data, self._kernels
+        steps: list[Step] = []
+        for step in data["steps"]:
+            match step[0]:
+                case "launch":
+                    steps.append(_launch(step, kernels[step[1]], numbers, nodes))
+                case "new":
+                    steps.append((step[1], numbers[step[2]]))
+                case "drop":
+                    steps.append(step[1])
+                case "call":
+                    operands = [(place, nodes[k], window) for place, k, window in step[3]]
+                    node = nodes[step[1]]
+                    loop = import_module("weft.fusion.plan.numpy_loops").TABLE[node.kind, node.op] if step[4] else None
+                    steps.append(Call(node, step[2], operands, loop))
+                case "take":
+                    _, place, source, how, n, begin, end = step
+                    steps.append(Take(place, source, how, numbers[n], (numbers[begin], numbers[end])))
+                case "carve":
+                    parts = [(place, numbers[offset], numbers[n]) for place, offset, n in step[2]]
+                    steps.append(Carve(step[1], parts))
+        board = data["board"]
+        return Plan(
+            steps,
+            data["places"],
+            [(nodes[k], place) for k, place in data["outputs"]],
+            None,
+            data["slots"],
+            data["scalars"],
+            data["overwrites"],
+            data["ticket"],
+            None if board is None else (board[0], numbers[board[1]]),
+            [(place, slot) for place, slot in data["values"]],
+            data["moved"],
+        )
+
+    # -- text -----------------------------------------------------------------------------
+
+    def as_text(self, nodes: Sequence[Expr]) -> str:
+        """Return the record as text; `nodes` are those of a form that it is for."""
+        numbers = _number_locations(nodes)
+        kernels = []
+        for _, name, digest, exact, facts, _ in self._kernels:
+            known = facts(nodes)
+            members = [(op, numbers.get(_identity(where), -1)) for op, where in known.members]
+            place = numbers.get(_identity(known.place), -1)
+            kernels.append([name, digest, exact, members, known.instructions, place])
+        return json.dumps([self.computation.as_data(), self._data, kernels], separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
+        """Return the record that `as_text` gave, where `find` has a function for the digest of each of its kernels.
+
+        Raises ValueError, TypeError or KeyError for another text.
+        """
+        computation, data, kernels = json.loads(text)
+        sources: list[Source] = []
+        for name, digest, special, members, instructions, place in kernels:
+            function = find(digest)
+            if function is None:
+                return None
+            sources.append((function, name, digest, special, partial(_facts, members, instructions, place), str))
+        found = cls(Computation.from_data(computation), data, sources, exact)
+        found.read = True
+        return found
+
+
+def _launch(step: list[Any], source: Source, numbers: Sequence[int], nodes: list[Expr]) -> KernelLaunch:
+    _, _, parallel, work, slots, patches, scalars, nbytes, origin = step
+    function, name, digest, exact, facts, text = source
+    return KernelLaunch(
+        function,
+        tuple([numbers[k] for k in parallel]),
+        numbers[work],
+        array("q", [numbers[k] for k in slots]),
+        [(slot, place, numbers[k]) for slot, place, k in patches],
+        [(slot, place) for slot, place in scalars],
+        numbers[nbytes],
+        nodes[origin].location if origin >= 0 else None,
+        name,
+        digest,
+        exact,
+        partial(facts, nodes),
+        text,
+    )
+
+
+def _facts(members: Sequence[Any], instructions: int, place: int, nodes: Sequence[Expr]) -> KernelFacts:
+    def at(number: int) -> Location | None:
+        return nodes[number].location if number >= 0 else None
+
+    return KernelFacts(tuple((op, at(k)) for op, k in members), instructions, at(place))
+
+
+def _identity(location: Location | None) -> tuple[int, int] | None:
+    """A location by the identity of its code, whose hash takes long."""
+    return None if location is None else (id(location[0]), location[1])
+
+
+def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[int, int] | None, int]:
+    return {_identity(node.location): k for k, node in enumerate(nodes) if node.location is not None}
+
+
+def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
+    """Return the record of a plan made for `nodes`, with sizes of a trace or for their sizes alone.
+
+    None where the plan has a step of another expression.
+    """
+    results: list[Any] = []
+    numbers: dict[Any, int] = {}
+
+    def at(number: Any) -> int:
+        """Where the computation returns this number."""
+        traced = type(number) is Size
+        key = number.name if traced else index(number)
+        if key not in numbers:
+            numbers[key] = len(results)
+            results.append(number if traced else key)
+        return numbers[key]
+
+    where = {node: k for k, node in enumerate(nodes)}
+    locations = _number_locations(nodes)
+    kernels: list[Source] = []
+    steps: list[list[Any]] = []
+    try:
+        for step in plan.steps:
+            match step:
+                case KernelLaunch():
+                    origin = locations.get(_identity(step.origin), -1)
+                    steps.append(_describe_launch(step, len(kernels), origin, at))
+                    facts = partial(_known_facts, step.facts)
+                    kernels.append((step.function, step.name, step.digest, step.exact, facts, step.text))
+                case Call(node, out, given, loop):
+                    operands = [[place, where[child], window] for place, child, window in given]
+                    steps.append(["call", where[node], out, operands, loop is not None])
+                case Take(place, source, how, nbytes, except_for):
+                    steps.append(["take", place, source, how, at(nbytes), *map(at, except_for)])
+                case Carve(whole, parts):
+                    steps.append(["carve", whole, [[place, at(offset), at(n)] for place, offset, n in parts]])
+                case (place, nbytes):
+                    steps.append(["new", place, at(nbytes)])
+                case _:
+                    steps.append(["drop", step])
+        outputs = [[where[node], place] for node, place in plan.outputs]
+    except KeyError:
+        return None
+    data = {
+        "steps": steps,
+        "places": plan.places,
+        "outputs": outputs,
+        "slots": plan.slots,
+        "scalars": plan.scalars,
+        "overwrites": plan.overwrites,
+        "ticket": plan.ticket,
+        "values": plan.values,
+        "moved": plan.moved,
+        "board": plan.board and [plan.board[0], at(plan.board[1])],
+    }
+    return PlanRecord(Computation(0, [], results) if trace is None else trace.finish(results), data, kernels)
+
+
+def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
+    """What was found out when the plan was made, whatever nodes the record is used for."""
+    return facts()
+
+
+def _describe_launch(step: KernelLaunch, kernel: int, origin: int, at: Callable[[Any], int]) -> list[Any]:
+    return [
+        "launch",
+        kernel,
+        [at(n) for n in step.parallel],
+        at(step.work),
+        [at(n) for n in step.slots],
+        [[slot, place, at(offset)] for slot, place, offset in step.patches],
+        [list(pair) for pair in step.scalars],
+        at(step.nbytes),
+        origin,
+    ]

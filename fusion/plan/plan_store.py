@@ -1,0 +1,179 @@
+"""Plans on disk: what one process has planned, another one finds.
+
+In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. One cache entry a form: a line that
+lists its records, then their texts. Invariant: the key of an entry has everything that plans depend on (the form, the target, the
+source text of the planner and of the code generator), so that a plan of another version, machine or setting is never found. A
+form with an operation that has no name outside this process (a user's function, a closure) has no entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+import weft.codegen as codegen  # (what it names loads when it is used)
+from weft.fusion.graph.expr import Expr
+from weft.fusion.plan.plan_records import PlanRecord
+from weft.fusion.plan.steps import Shown
+from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting
+
+# Records of a form, and bytes of one of them. The oldest of a form goes.
+MOST_RECORDS = 24
+MOST_BYTES = 4 << 20
+
+
+def is_open(device: Device) -> bool:
+    """Whether plans are read and written: not where somebody wants to see what is planned and compiled."""
+    return (
+        setting("plans")
+        and disk_cache() is not None
+        and not (Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"})
+        and device.name != "null"
+    )
+
+
+@lru_cache(maxsize=1)
+def planner_version() -> str:
+    """A digest of the source text of the planner and of the code generator."""
+    digest = hashlib.sha256(codegen.code_version().encode())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def read(form: Any, device: Device) -> list[PlanRecord]:
+    """Return the records of a form, newest first; those whose kernels are no longer on disk are left out."""
+    # (a machine whose CPU is not described on disk has no plans there, and to ask LLVM takes longer than most first runs)
+    if not is_open(device) or not (device.streaming or codegen.is_host_described()):
+        return []
+    entry = _entry(form, device)
+    found = []
+    for exact, text in reversed(_texts(entry)) if entry is not None else ():
+        try:
+            record = PlanRecord.from_text(text, exact, lambda digest: codegen.find_function(device, digest))
+        except (ValueError, TypeError, KeyError):
+            continue
+        if record is not None:
+            found.append(record)
+    return found
+
+
+def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
+    """Write a record of a form beside those that are there; `nodes` are those of the form that it was made for."""
+    cache = disk_cache() if is_open(device) else None
+    key = _key(form, device) if cache is not None else None
+    if cache is None or key is None:
+        return
+    text = record.as_text(nodes)
+    if len(text) > MOST_BYTES:
+        return
+    there = [one for one in _texts(cache.find(hashlib.sha256(key).hexdigest())) if one != (record.exact, text)]
+    texts = [*there, (record.exact, text)][-MOST_RECORDS:]
+    while sum(len(text) for _, text in texts) > MOST_BYTES:
+        texts.pop(0)
+    head = json.dumps([[exact, len(text)] for exact, text in texts])
+    content = "\n".join([head, "".join(text for _, text in texts)]).encode("ascii")
+    cache.put(key, ObjectCode("plan", "", content, device.target.name, ()))
+
+
+def read_lost(form: Any, device: Device) -> float:
+    """Return the seconds that earlier processes lost by interpreting a form."""
+    cache, key = _lost(form, device)
+    found = cache.get(key) if cache is not None else None
+    return float(found.code) if found is not None and found.kind == "lost" else 0.0
+
+
+def note_lost(form: Any, device: Device, seconds: float) -> None:
+    """Write down how many seconds have been lost by interpreting a form."""
+    cache, key = _lost(form, device)
+    if cache is not None:
+        cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
+
+
+def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
+    """The cache, if plans are kept there, and what the seconds lost by interpreting a form are found by."""
+    key = _key(form, device) if is_open(device) and codegen.is_host_described() else None
+    return (None, b"") if key is None else (disk_cache(), key + b" lost")
+
+
+def _entry(form: Any, device: Device) -> ObjectCode | None:
+    cache, key = disk_cache(), _key(form, device)
+    return cache.find(hashlib.sha256(key).hexdigest()) if cache is not None and key is not None else None
+
+
+def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
+    """The sizes that each record is for, if it is for some alone, and its text."""
+    if entry is None or entry.kind != "plan":
+        return []
+    head, _, rest = entry.code.decode("ascii").partition("\n")
+    found, at = [], 0
+    for exact, length in json.loads(head):
+        found.append((exact, rest[at : at + length]))
+        at += length
+    return found
+
+
+def _key(form: Any, device: Device) -> bytes | None:
+    """What the entry of a form is found by; None where a part of the form has no name."""
+    try:
+        text = _spell(form)
+    except _NamelessError:
+        return None
+    return _place(device.name, device.target) + hashlib.sha256(text.encode()).digest()
+
+
+@lru_cache(maxsize=16)
+def _place(device: str, target: codegen.Target) -> bytes:
+    """What the keys of a device begin with."""
+    caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (no part of the target)
+    return key_material(target, f"plans {planner_version()} {device} {caches} ")
+
+
+class _NamelessError(Exception):
+    """A part of a form has no name that another process knows."""
+
+
+# Kinds of expressions whose attributes are numbers, strings and bytes.
+_PLAIN = frozenset(
+    {"leaf", "scalar", "constant", "empty", "iota", "view", "reduce", "scan", "gather", "update", "scatter"}
+)
+
+
+def _spell(form: Any) -> str:
+    """A form's key as text, equal for equal forms in every process. Raises _NamelessError where a part has no name."""
+    device, parts, *rest = form
+    lines = [device, repr(rest)]
+    for kind, op, operands, attrs, shape, dtype in parts:
+        if kind in _PLAIN:
+            told = repr(attrs)
+        elif kind == "map" and (op == "cast" or op in codegen.OPS):  # (others are users' functions)
+            told = ",".join([_dtype_name(kind) for kind in attrs])
+        elif kind == "opaque":
+            told = _spell_function(*attrs)
+        else:
+            raise _NamelessError
+        lines.append(f"{kind} {op} {operands} {told} {shape} {_dtype_name(dtype)}")
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype) -> str:
+    return dtype.name
+
+
+def _spell_function(function: Any) -> str:
+    """A function of this package by its name. Raises _NamelessError for others."""
+    if type(function) is not FunctionType:
+        raise _NamelessError
+    module, name = function.__module__, function.__name__
+    if not module.startswith("weft.") or getattr(sys.modules.get(module), name, None) is not function:
+        raise _NamelessError
+    return f"{module}.{name}"

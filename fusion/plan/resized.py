@@ -1,0 +1,275 @@
+"""Plans found again at other lengths and positions: `x[:k] @ y[:k]` is planned for few k, `path[k] = x` for one.
+
+In: versions that no plan was made for. Out: their form, which says all about them but the sizes, strides and offsets that
+occur; and, where versions of the same form were planned with sizes that remember how they were used (`sizes.py`), a plan of
+theirs. Always true: it is the plan that would be made for them: everything that planning asked about the sizes has the
+same answer for these, or the plan is not used.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.sizes import Trace, from_bytes
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.plan import plan_store
+from weft.fusion.plan.live_graph import Graph
+from weft.fusion.plan.plan_records import PlanRecord, record_plan
+from weft.fusion.plan.steps import Plan, Special
+from weft.runtime import Device
+
+FORMS_LIMIT = 1024
+# Plans of a form that are kept, each for other answers.
+VARIANTS = 16
+# Planning with sizes that remember takes half as long again: programs of so many expressions are worth it when they come back,
+# and longer ones never.
+AT_ONCE = 128
+# Kernels of a form from where on none is compiled for some sizes alone.
+MOST_KERNELS = 4
+NODES = 4096
+
+
+@dataclass(slots=True)
+class Form:
+    """Versions but for their sizes: `key` is equal for versions of one form, `nodes` are everything that the versions need,
+    operands first, and `spelling` has the sizes."""
+
+    key: Any
+    nodes: list[Expr]
+    spelling: Spelling
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a form: plans for some of its sizes, whether planning could be followed, and how many kernels were compiled
+    for it."""
+
+    templates: list[PlanRecord] = field(default_factory=list)
+    traceable: bool = True
+    kernels: int = 0
+
+
+_known: OrderedDict[Any, Known] = OrderedDict()
+# Forms that nothing is on disk of. Bounded.
+_absent: set[Any] = set()
+_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
+
+
+def find_form(device: str, graph: Graph, wanted: tuple[int, ...] | None) -> Form:
+    """The form of a graph on a device."""
+    nodes = topological([*graph.versions, *graph.origins.values()])
+    spell = Spelling()
+    numbers: dict[Expr, int] = {}
+    parts: list[Any] = []
+    for node in nodes:
+        kind = node.kind
+        operands = tuple([numbers[child] for child in node.operands])
+        attrs = node.attrs
+        if kind in _SIZED:
+            attrs = _SIZED[kind](attrs, spell)
+        elif kind == "constant" and node.dtype.kind in "iuf":
+            attrs = (spell.constant(attrs[0]),)
+        numbers[node] = len(numbers)
+        parts.append((kind, node.op, operands, attrs, spell(node.shape), node.dtype))
+    origins = tuple([(numbers[leaf], numbers[origin]) for leaf, origin in graph.origins.items()])
+    return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, spell)
+
+
+class Spelling:
+    """How a key spells sizes: 0, 1 and -1, which are special to planning, as they are, others by a number each, as
+    constants. Offsets are spelled apart: an iteration of a loop in which one happens to equal a length has the form of the others.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self.codes = {0: 0, 1: 1, -1: -1}
+        self.offsets: dict[tuple[Any, int], int] = {}  # by what it is the offset of, and its value
+        self.constants: dict[bytes, int] = {}
+        self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def number(self, value: int) -> int:
+        """The code of a size: of those that are negative a negative one."""
+        found = self.codes.get(value)
+        if found is None:
+            found = self.codes[value] = self._new(value)
+        return found
+
+    def offset(self, value: int, strides: Any) -> int:
+        """The code of where a view with these strides begins: 0 as it is."""
+        if not value:
+            return 0
+        found = self.offsets.get((strides, value))
+        if found is None:
+            found = self.offsets[strides, value] = self._new(value)
+        return found
+
+    def _new(self, value: int) -> int:
+        self.values.append(value)
+        return len(self.values) + 1 if value > 0 else -len(self.values) - 1
+
+    def constant(self, bits: bytes) -> int:
+        """The code of a constant's bits."""
+        found = self.constants.get(bits)
+        if found is None:
+            self.values.append(from_bytes(bits))
+            found = self.constants[bits] = len(self.values) - 1
+        return found
+
+    def __call__(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        found = self.tuples.get(numbers)
+        if found is None:
+            found = self.tuples[numbers] = tuple([self.number(n) for n in numbers])
+        return found
+
+
+def _terms(attrs: tuple[Any, ...], spell: Any) -> tuple[Any, ...]:
+    return tuple(
+        (spell.offset(first, steps), tuple((axis, spell.number(step)) for axis, step in steps), which)
+        for first, steps, which in attrs
+    )
+
+
+# How the attributes of expressions are spelled that hold sizes.
+_SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
+    "view": lambda attrs, spell: (spell(attrs[0]), spell.offset(attrs[1], attrs[0])),
+    "update": lambda attrs, spell: (spell(attrs[0]), spell(attrs[1]), spell.offset(attrs[2], attrs[1])),
+    "gather": lambda attrs, spell: (_terms(attrs[0], spell),),
+    "scatter": lambda attrs, spell: (_terms(attrs[0], spell), spell(attrs[1])),
+}
+
+
+class Remembering:
+    """Sizes of a trace in place of numbers, spelled like them."""
+
+    def __init__(self, spelling: Spelling, trace: Trace) -> None:
+        codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
+        self.sizes: dict[int, Any] = {value: trace.sizes[k] for value, k in codes if k >= 0}
+        self.offsets = {key: trace.sizes[abs(code) - 2] for key, code in spelling.offsets.items()}
+        self.constants = {bits: trace.sizes[k] for bits, k in spelling.constants.items()}
+
+    def number(self, value: int) -> Any:
+        """The size that stands for a number."""
+        return self.sizes.get(value, value)
+
+    def offset(self, value: int, strides: Any) -> Any:
+        """The size that stands for where a view begins."""
+        return self.offsets.get((strides, value), value)
+
+    def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
+        return tuple([self.sizes.get(n, n) for n in numbers])
+
+
+def find(form: Form, device: Device) -> Plan | None:
+    """A plan for versions of this form, from memory; for the first ones of a form, or from disk."""
+    known = _known.get(form.key)
+    if known is None:
+        stored = plan_store.read(form.key, device) if form.key not in _absent else None
+        if not stored:
+            if len(_absent) >= FORMS_LIMIT:
+                _absent.clear()
+            _absent.add(form.key)
+            return None
+        known = _note_form(form, Known(stored))
+    for template in known.templates:
+        plan = template.find(form.spelling.values, form.nodes)
+        if plan is not None:
+            STATISTICS.plans_read += template.read
+            template.read = False
+            return plan
+    return None
+
+
+def is_first(form: Form) -> bool:
+    """Whether nothing of this form has been planned in this process, or read."""
+    return form.key not in _known
+
+
+def _note_form(form: Form, known: Known) -> Known:
+    with _lock:
+        _known[form.key] = known
+        if len(_known) > FORMS_LIMIT:
+            _known.popitem(last=False)
+    return known
+
+
+def may_be_special(form: Form, *, back: bool = False) -> Special:
+    """Whether kernels for versions of this form may be for their sizes alone, which have come `back`."""
+    known = _known.get(form.key)
+    return Special(known is None, back and known is not None and known.kernels < MOST_KERNELS)
+
+
+def note_kernels(form: Form, count: int) -> None:
+    """So many kernels were compiled for versions of this form."""
+    known = _known.get(form.key)
+    if known is not None:
+        known.kernels += count
+
+
+def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
+    """Whether a plan for these versions should be made with sizes that remember: the first one of a form, if `at_once` and it is
+    short, the next ones else."""
+    known = _known.get(form.key)
+    if known is not None:
+        return known.traceable and sum(template.exact is None for template in known.templates) < VARIANTS
+    if len(form.nodes) > NODES:
+        return False
+    _note_form(form, Known())
+    return at_once and len(form.nodes) <= AT_ONCE
+
+
+def trace_plan(form: Form, device: Device, graph: Graph, make: Callable[[Graph], Plan]) -> Plan | None:
+    """The plan that ``make(graph)`` gives, made with sizes that remember and kept for others of the form.
+
+    None where planning does something with a size that cannot be followed.
+    """
+    trace = Trace(form.spelling.values)
+    sizes = Remembering(form.spelling, trace)
+    copies: dict[Expr, Expr] = {}
+    for node in form.nodes:
+        operands = tuple([copies[child] for child in node.operands])
+        attrs = node.attrs
+        if node.kind in _SIZED:
+            attrs = _SIZED[node.kind](attrs, sizes)
+        elif node.kind == "constant" and attrs[0] in sizes.constants:
+            attrs = (sizes.constants[attrs[0]],)
+        # not interned: it is no expression of anybody's
+        shape = sizes(node.shape)
+        copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
+    try:
+        origins = {copies[leaf]: copies[origin] for leaf, origin in graph.origins.items()}
+        plan = make(Graph([copies[v] for v in graph.versions], origins))
+    except (TypeError, ValueError, AttributeError, OverflowError):
+        give_up(form)
+        return None
+    template = record_plan(plan, [copies[node] for node in form.nodes], trace)
+    assert template is not None, "every step is of a node of the graph"
+    found = template.find(form.spelling.values, form.nodes)
+    assert found is not None, "conditions hold for the sizes that they were found with"
+    found.schedule = plan.schedule
+    if trace.alone:
+        template.exact = form.spelling.values
+    else:
+        with _lock:
+            _known.setdefault(form.key, Known()).templates.append(template)
+    plan_store.keep(form.key, device, template, form.nodes)
+    return found
+
+
+def keep_exact(form: Form, device: Device, plan: Plan) -> None:
+    """Keep a plan for the sizes of this form on disk."""
+    if plan_store.is_open(device):
+        record = record_plan(plan, form.nodes, None)
+        if record is not None:
+            record.exact = form.spelling.values
+            plan_store.keep(form.key, device, record, form.nodes)
+
+
+def give_up(form: Form) -> None:
+    """Plan what has this form without following its sizes from now on."""
+    with _lock:
+        _known.setdefault(form.key, Known()).traceable = False

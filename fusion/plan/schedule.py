@@ -1,0 +1,271 @@
+"""Schedules: from wanted expressions to groups in launch order, with memory decided.
+
+In: the versions to evaluate and what else is live. Out: a `Schedule`: groups, and for each stored
+value whether it overwrites its previous version or copies it first. Always true: nothing that is
+still read is overwritten before its readers have run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.index_map import Affine
+from weft.fusion.plan.centred import centre_of
+from weft.fusion.plan.group import Group, Placed, needed_values
+from weft.fusion.plan.grouping import Grouping
+from weft.fusion.plan.live_graph import fold_of
+from weft.fusion.plan.stored import base_of, choose_stored, find_short
+from weft.fusion.plan.sweep import Sweep
+from weft.fusion.plan.task import Task, make_task
+
+
+@dataclass(slots=True)
+class Schedule:
+    """What to run.
+
+    Attributes
+    ----------
+    outputs : list of Expr
+    groups : list of Group
+        In launch order.
+    in_place : set of Expr
+        Updates and scatters that take over the memory of their previous version. The others
+        start from a copy of it.
+    last_use : dict of Expr to int
+        Stored value -> position in `groups` after which nothing reads it.
+    """
+
+    outputs: list[Expr]
+    groups: list[Group]
+    in_place: set[Expr]
+    last_use: dict[Expr, int]
+
+
+def make_schedule(
+    outputs: Sequence[Expr], kept: Collection[Expr], origins: Mapping[Expr, Expr], *, for_gpu: bool = False
+) -> Schedule:
+    """Plan the evaluation of `outputs`, by a CPU or a GPU.
+
+    `kept` are other live expressions that will be evaluated later from the same leaves; `origins` say what leaves hold
+    (`graph.Graph`).
+    """
+    order = topological(outputs)
+    stored = choose_stored(order, outputs)
+    steps = _make_steps(order, stored, set(outputs), origins)
+    kept_leaves = {n for n in topological(kept) if n.kind == "leaf"}
+    sequence, in_place = _order(steps, set(outputs) | kept_leaves)
+    groups = _group(sequence, set(outputs), in_place, for_gpu=for_gpu)
+    groups.sort(key=lambda g: (g.before.bit_count(), g.number))
+    return finish_schedule(outputs, groups, in_place)
+
+
+def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
+    """The schedule of `groups` in this order: what is read where for the last time, and what takes over its memory."""
+    last_use = _last_uses(groups)
+    made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
+    for position, group in enumerate(groups):
+        group.over.clear()
+        if isinstance(group, Sweep):
+            continue  # its parts read what others write
+        _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
+    return Schedule(list(outputs), groups, in_place, last_use)
+
+
+Step = tuple[Expr, Task | None]  # without a task: an opaque call
+
+
+def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origins: Mapping[Expr, Expr]) -> list[Step]:
+    needed = set(order)
+    steps: list[Step] = []
+    short = find_short(order, outputs)
+    lasting = outputs | _read_whole(order)
+    folds: dict[object, Expr] = {}  # what a reduction computes -> the first one that does
+    alias: dict[Expr, Expr] = {}  # reductions that compute what another one does
+    tasks: dict[Expr, Task] = {}
+
+    def find(node: Expr) -> Task | None:
+        """The task of a value, also of a reduction or a mean that has been computed before."""
+        node = origins.get(node, node)
+        fold = fold_of(node)
+        if node not in tasks and fold is not None and fold.operands[0] in needed:
+            tasks[node] = make_task(node, stored | {fold}, [])
+        return tasks.get(node)
+
+    for node in order:
+        if node not in stored or node.kind in ("leaf", "empty"):
+            continue
+        if node.kind == "opaque":
+            steps.append((node, None))
+            continue
+        first: list[Expr] = []
+        task = make_task(node, stored, first, short).renamed(alias)
+        tasks[node] = task
+        if task.kind == "reduce":
+            same = folds.setdefault(task.signature(), node)
+            if same is not node and node not in lasting:
+                alias[node] = same
+                continue
+            task.centred = centre_of(task, find)
+        steps.extend((value, make_task(value, stored, []).renamed(alias)) for value in first)
+        steps.append((node, task))
+    return _without_unread(steps, short) if short else steps
+
+
+def _read_whole(order: list[Expr]) -> set[Expr]:
+    """Values that somebody needs the memory of, not only their elements."""
+    found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
+
+
+def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
+    """The steps but for short reductions that were written out wherever they are used."""
+    kept: list[Step] = []
+    read: set[Expr] = set()
+    for step in reversed(steps):
+        if step[0] not in short or step[0] in read:
+            kept.append(step)
+            read.update(_reads(step))
+    return kept[::-1]
+
+
+def _reads(step: Step) -> list[Expr]:
+    node, task = step
+    if task is None:
+        return [base_of(child) for child in node.operands]
+    return needed_values(task)
+
+
+def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
+    """An order in which readers come before whoever overwrites what they read; the second result is who may."""
+    number = {node: k for k, (node, _) in enumerate(steps)}
+    readers: dict[Expr, set[int]] = {}
+    needs: list[set[int]] = []
+    for k, step in enumerate(steps):
+        reads = set(_reads(step))
+        needs.append({number[r] for r in reads if r in number})
+        for read in reads:
+            readers.setdefault(read, set()).add(k)
+    users: list[list[int]] = [[] for _ in steps]
+    for k, wanted in enumerate(needs):
+        for other in wanted:
+            users[other].append(k)
+
+    in_place = {
+        node
+        for node, task in steps
+        if task is not None
+        and task.kind in ("update", "scatter")
+        and node.operands[0] not in precious
+        and task.in_order()
+    }
+    blockers = {number[node]: {r for r in readers.get(node.operands[0], ()) if r != number[node]} for node in in_place}
+    blocking: dict[int, list[int]] = {}
+    for k, others in blockers.items():
+        for other in others:
+            blocking.setdefault(other, []).append(k)
+
+    waiting = [len(wanted) for wanted in needs]
+    ready = [k for k, count in enumerate(waiting) if not count and not blockers.get(k)]
+    blocked = [k for k, count in enumerate(waiting) if not count and blockers.get(k)]
+    heapq.heapify(ready)
+    heapq.heapify(blocked)
+    sequence: list[tuple[Step, set[Expr]]] = []
+    done: set[int] = set()
+    while ready or blocked:
+        if ready:
+            k = heapq.heappop(ready)
+        else:
+            k = heapq.heappop(blocked)
+            if k in done:
+                continue
+            if blockers[k]:
+                # somebody needs both the old and the new version: start from a copy
+                in_place.discard(steps[k][0])
+        if k in done:
+            continue
+        done.add(k)
+        node = steps[k][0]
+        waits = {steps[r][0] for r in readers.get(node.operands[0], ()) if r != k} if node in in_place else set()
+        sequence.append((steps[k], waits))
+        for user in users[k]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(blocked if blockers.get(user) else ready, user)
+        for held in blocking.get(k, ()):
+            blockers[held].discard(k)
+            if not blockers[held] and not waiting[held] and held not in done:
+                heapq.heappush(ready, held)
+    assert len(done) == len(steps)
+    return sequence, in_place
+
+
+def _group(
+    sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr], in_place: set[Expr], *, for_gpu: bool
+) -> list[Group]:
+    grouping = Grouping(in_place, for_gpu=for_gpu)
+    for (node, task), waits in sequence:
+        if task is None:
+            grouping.add_opaque(node)
+        else:
+            grouping.add(task, {grouping.home[w] for w in waits})
+    for group in grouping.groups:
+        if group.opaque is None:
+            group.private = _private(group, grouping, outputs)
+    return grouping.groups
+
+
+def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
+    """Values that a kernel has in registers wherever they are read, and that nobody else reads."""
+    made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
+    private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
+    for p in group.placed:
+        private.discard(p.task.previous)
+        for node, index in p.task.reads():
+            home = made.get(node)
+            if home is None:
+                continue
+            kept = not home.inner or home.task.kind == "reduce" or p.stage == home.stage
+            if index is None or not kept or p.flat(index) != home.flat(home.task.target):
+                private.discard(node)
+    return private
+
+
+def _take_over(group: Group, ending: set[Expr]) -> None:
+    """Let results of a kernel take the memory of values that are `ending` there: each element is read where it is written.
+
+    So what follows a library call, or another kernel, happens in the memory that this one wrote to.
+    """
+    reads: dict[Expr, list[tuple[Placed, Affine | None]]] = {}
+    for p in group.placed:
+        for node, index in p.task.reads():
+            if node in ending and node not in group.made:
+                reads.setdefault(node, []).append((p, index))
+    for p in group.placed:
+        if p.task.previous is not None:
+            reads.pop(p.task.previous, None)
+    for writer in group.placed:
+        node = writer.task.node
+        if writer.task.kind != "map" or node in group.private:
+            continue
+        target = writer.flat(writer.task.target)
+        for taken, places in reads.items():
+            alike = (taken.size, taken.dtype.itemsize) == (node.size, node.dtype.itemsize)
+            if alike and all(i is not None and p.flat(i) == target and p.stage <= writer.stage for p, i in places):
+                group.over[node] = taken
+                del reads[taken]
+                break
+
+
+def _last_uses(groups: list[Group]) -> dict[Expr, int]:
+    last: dict[Expr, int] = {}
+    for position, group in enumerate(groups):
+        if group.opaque is not None:
+            used = {group.opaque, *(base_of(child) for child in group.opaque.operands)}
+        else:
+            used = group.buffers() | {p.task.previous for p in group.placed if p.task.previous is not None}
+        for node in used:
+            last[node] = position
+    return last

@@ -1,0 +1,104 @@
+"""Siblings: what else an evaluation computes because it costs nothing more.
+
+In: the live versions of an epoch, and which of them are wanted. Out: the `Schedule` of the wanted ones, of live values on
+the way to them, of live values that go on from updates on that way, and of live reductions that the same kernels can fold while
+they go over their inputs. Always true: such a reduction reads no memory and needs no kernel that the wanted ones do not need, and
+is small next to what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.plan.schedule import Schedule, make_schedule
+
+# A sibling has at most one byte for so many that are read for it; so many are looked at.
+SMALL = 16
+MOST = 32
+
+FOLLOWED = frozenset({"map", "view", "constant", "scalar", "iota", "reduce"})
+CONTINUED = FOLLOWED - {"reduce"} | {"update"}
+
+
+def schedule_versions(
+    versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], *, for_gpu: bool
+) -> Schedule:
+    """Plan the evaluation of `roots`, which are among the live `versions`; `origins` as in `graph.Graph`."""
+    schedule = partial(make_schedule, origins=origins, for_gpu=for_gpu)
+    order = topological(roots)
+    needed = set(order)
+    outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))
+    rest = [v for v in dict.fromkeys(versions) if v not in needed]
+    going_on = _going_on(rest, needed)
+    if going_on:
+        outputs += going_on
+        needed.update(topological(going_on))
+        rest = _without(rest, going_on)
+    found = _candidates(rest, needed)
+    if found:
+        chosen = _joining(schedule([*outputs, *found], _without(rest, found)), needed, found)
+        if chosen:
+            together = schedule([*outputs, *chosen], _without(rest, chosen))
+            if not _alone(together, needed):
+                return together
+    return schedule(outputs, rest)
+
+
+def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
+    """Values that go on from updates of memory that are needed: later, they would need a copy of that memory, and all of the
+    update once more."""
+    updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
+    room = sum(node.nbytes for node in needed)
+    found: list[Expr] = []
+    for version in versions[:MOST] if updated else ():
+        own: list[Expr] = []
+        follows = False
+        for node in topological([version], lambda n: n in needed or n.kind not in CONTINUED):
+            if node in needed:
+                follows = follows or node in updated
+            elif node.kind in CONTINUED:
+                own.append(node)
+            elif node.kind != "leaf":
+                break
+        else:
+            room -= sum(node.nbytes for node in own)
+            if follows and room >= 0:
+                found.append(version)
+    return found
+
+
+def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -> list[Expr]:
+    return [v for v in versions if v not in taken]
+
+
+def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
+    """Reductions, and what follows from them, that read nothing new; with the nodes each has to compute."""
+    found: dict[Expr, list[Expr]] = {}
+    for version in versions[: MOST if needed else 0]:
+        own: list[Expr] = []
+        read = 0
+        for node in topological([version], lambda n: n in needed or n.kind not in FOLLOWED):
+            if node in needed:
+                read += node.nbytes
+            elif node.kind in FOLLOWED:
+                own.append(node)
+            else:
+                break
+        else:
+            if any(node.kind == "reduce" for node in own) and version.nbytes * SMALL <= read:
+                found[version] = own
+    return found
+
+
+def _joining(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
+    """The siblings all of whose values were placed in kernels that are needed anyway."""
+    alone = _alone(trial, needed)
+    return [version for version, own in found.items() if alone.isdisjoint(own)]
+
+
+def _alone(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
+    """What the kernels compute that compute nothing needed."""
+    tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
+    return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

@@ -1,0 +1,151 @@
+"""Plans: what evaluating a program takes, step by step, over a table of buffers.
+
+`execute.py` makes and runs them; `resized.py` finds them for other sizes and positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.fusion.graph.expr import Expr, Location
+from weft.fusion.plan.arena import Carve, Take
+from weft.runtime import LaunchNote, Requests, kernel_number, show_place
+from weft.runtime.launches import Launch, Prepared
+
+if TYPE_CHECKING:
+    from weft.fusion.plan.numpy_loops import NumpyLoop
+    from weft.fusion.plan.schedule import Schedule
+
+# Bytes a launch moves from where on a faster schedule is worth a compilation, where the launch comes back.
+LARGE = 16 << 20
+
+
+@dataclass(slots=True)
+class Special:
+    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and large ones of a
+    plan that has come `back` often. `made`: how many kernels were compiled."""
+
+    first: bool = True
+    back: bool = False
+    made: int = 0
+
+
+class Shown:
+    """What is printed of plans: new `plans` before they run."""
+
+    plans = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What profiles tell of a kernel: its operations and where the user wrote them, its instructions an element, its line."""
+
+    members: tuple[tuple[str, Location | None], ...]
+    instructions: int
+    place: Location | None
+
+
+@dataclass(slots=True)
+class KernelLaunch(Launch):
+    """One kernel launch, and what it was made of.
+
+    Attributes
+    ----------
+    name : str
+    digest : str
+        What the kernel's code is found by, in memory and on disk.
+    exact : bool
+        Whether the kernel is for these sizes alone.
+    facts : callable
+        Gives the `KernelFacts`, which are seldom asked for.
+    text : callable
+        Gives the kernel's text; it is empty where the plan was found on disk.
+    """
+
+    name: str
+    digest: str
+    exact: bool
+    facts: Callable[[], KernelFacts]
+    text: Callable[[], str] = str
+    note: LaunchNote | None = None  # made when somebody listens
+
+    def describe(self) -> LaunchNote:
+        """Return what listeners are told."""
+        facts = self.facts()
+        members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
+        place = show_place(facts.place) if facts.place is not None else ""
+        work = facts.instructions * self.work
+        return LaunchNote(
+            self.name, tuple(dict.fromkeys(members)), self.nbytes, work, place, kernel_number(self.digest)
+        )
+
+
+@dataclass(slots=True)
+class Batch:
+    """Kernels that the device starts by one call."""
+
+    prepared: Prepared
+    launches: list[KernelLaunch]
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Call:
+    """One host call: of an opaque expression's function, or of NumPy's loop for a lone operation."""
+
+    node: Expr
+    out: int
+    operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
+    loop: NumpyLoop | None = None
+
+
+Step = (
+    KernelLaunch | Batch | Requests | Call | Take | Carve | tuple[int, int] | int
+)  # (place, nbytes) allocates; a place alone is given up
+
+
+@dataclass(slots=True)
+class Plan:
+    """Steps over a table of buffers: the epoch's slots first, then what the plan makes."""
+
+    steps: list[Step]
+    places: int
+    outputs: list[tuple[Expr, int]]
+    schedule: Schedule | None  # None where the plan was found on disk
+    slots: int  # of the epoch, when the plan was made
+    scalars: list[int]  # slots that hold numbers which kernels take
+    overwrites: bool  # memory that was there before it
+    ticket: int | None = None  # place of what blocks of a launch count in
+    board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
+    values: list[tuple[int, int]] = field(default_factory=list)  # places of addresses: of the host's bytes at each slot
+    moved: list[int] = field(default_factory=list)  # slots whose small arrays have to be in memory of the device
+    # the table behind the slots, as a run begins: nothing is there, no kernel of the step was started
+    blank: list[Any] = field(default_factory=list, init=False)
+    asks_more: bool = field(default=False, init=False)  # than memory
+    program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were
+    # where the table holds each version that was asked about in the end (-1: nowhere), and whether it holds all of them
+    handed: list[int] = field(default_factory=list, init=False)
+    complete: bool = field(default=False, init=False)
+    # the slots whose memory the expressions read, and how many bytes each has to have
+    leaves: list[int] = field(default_factory=list, init=False)
+    leaf_sizes: list[int] = field(default_factory=list, init=False)
+    patience: int = field(default=0, init=False)  # runs until kernels for its sizes alone are compiled; 0: never
+
+    def __post_init__(self) -> None:
+        self.blank = [None] * (self.places - self.slots) + [0]
+        self.asks_more = bool(self.scalars or self.values) or self.ticket is not None or self.board is not None
+
+
+# (as many bytes as the number has, at the low end of a slot)
+_BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "<I"), (8, "<q"))}
+
+
+def pack_scalar(value: np.generic) -> int:
+    """The bits of a NumPy scalar in the low bytes of a slot."""
+    found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
+    return found

@@ -1,0 +1,223 @@
+"""Which values get memory.
+
+In: every node that an evaluation needs, operands first. Out: the set of those that are stored; all others are
+computed where they are used. Always true: what a host function is handed, and what is written into, is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import prod
+
+from weft.codegen.ops import find_op
+from weft.fusion.graph.expr import ALWAYS_STORED, Expr, is_window
+from weft.fusion.graph.index_map import decode_view
+from weft.fusion.plan.body import window_of
+
+# A value is stored rather than computed again at each index map once that would cost more
+# instructions an element than writing and reading it back does (budget: planner notes, 62 on a GPU;
+# a CPU does fewer instructions for a byte of traffic).
+RECOMPUTE_LIMIT = 24
+# Inlined operations of one value at most: bounds the size of a kernel and the time to compile it.
+INLINE_LIMIT = 400
+# Values in memory that a value is computed from: a kernel has at most 24 pointers (`grouping.py`), and writes some too.
+READS_LIMIT = 20
+# Parts of values put together that are chosen from where they are read, and what each choice costs.
+PARTS_LIMIT = 8
+PART_COST = 2
+# Choices in choices: each branch is written down with all that it computes.
+BRANCHES_LIMIT = 32
+DIVIDE_COST = 4
+# Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part, unless the
+# parts write as much as there is: then one kernel moves fewer bytes.
+SMALL_RESULT = 1 << 18
+# Elements that are reduced again by each of a reduction's uses rather than once into memory.
+REDUCED_AGAIN = 4
+
+
+def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+    """The values that get memory: `order` is every needed node, operands first."""
+    parts = _find_parts(order, outputs)
+    stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
+    maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
+    for node in order:
+        _note_uses(node, stored, parts, maps)
+    inlined: dict[Expr, frozenset[Expr]] = {}
+    reads: dict[Expr, frozenset[Expr]] = {}  # what each inlined value reads from memory
+    choices: dict[Expr, dict[Expr, int]] = {}  # the choices that an inlined value is made by, and their branches
+    for node in order:
+        if node.kind in ALWAYS_STORED and node not in parts:
+            _bound_reads(node, stored, parts, inlined, reads)
+            continue
+        reads[node] = _bound_reads(node, stored, parts, inlined, reads)
+        members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
+        if node not in stored and (len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()))):
+            _store(node, stored, parts, inlined)
+        if node not in stored:
+            choices[node] = _count_branches(node, stored, parts, choices)
+            if choices[node].get(node, 0) > BRANCHES_LIMIT:
+                _store(node, stored, parts, inlined)
+        inlined[node] = frozenset() if node in stored else members
+    return stored
+
+
+def _count_branches(
+    node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
+) -> dict[Expr, int]:
+    """The choices that a value is made by, not those inside them, with how many branches each has all in all."""
+    below = [choices.get(c, {}) for c in node.operands if c not in stored]
+    if node in parts:
+        return {node: len(node.operands) + sum(count for found in below for count in found.values())}
+    return {choice: count for found in below for choice, count in found.items()}
+
+
+def _bound_reads(
+    node: Expr,
+    stored: set[Expr],
+    parts: set[Expr],
+    inlined: dict[Expr, frozenset[Expr]],
+    reads: dict[Expr, frozenset[Expr]],
+) -> frozenset[Expr]:
+    """What computing a value reads; of its operands those that read most get memory until it is not too much."""
+    while True:
+        found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))
+        if len(found) <= READS_LIMIT:
+            return found
+        inside = [c for c in node.operands if c not in stored and len(reads.get(c, ())) > 1]
+        if not inside:
+            return found
+        _store(max(inside, key=lambda c: len(reads[c])), stored, parts, inlined)
+
+
+def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
+    """Give a value memory, and with it what it is an update of."""
+    stored.add(node)
+    while node in parts:
+        node = node.operands[0]
+        if node in stored:
+            return
+        stored.add(node)
+        inlined[node] = frozenset()
+
+
+def base_of(node: Expr) -> Expr:
+    """The stored value that an opaque call reads for operand `node`: a view of one is passed as a view."""
+    return node.operands[0] if is_window(node) else node
+
+
+def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+    """Updates that put boxes together into something that is only read, or new: who computes an element chooses the box
+    that it is in.
+
+    Not those of memory that exists already: writing a part of that in place is cheaper.
+    """
+    users: dict[Expr, list[Expr]] = {}
+    for node in order:
+        for child in node.operands:
+            users.setdefault(child, []).append(node)
+    handed = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    inside = set(order)
+    fresh: dict[Expr, int] = {}  # updates on nothing that is in memory -> parts so far
+    for node in order:
+        if node.kind == "update":
+            below = node.operands[0]
+            exists = below not in inside or (below.kind in ALWAYS_STORED and below.kind not in ("update", "empty"))
+            count = -1 if exists or (below.kind == "update" and below not in fresh) else fresh.get(below, 0)
+            if 0 <= count < PARTS_LIMIT and window_of(node) is not None:
+                fresh[node] = count + 1
+    parts: set[Expr] = set()
+    for node in reversed(order):
+        if node not in fresh or node in handed or (node in outputs and not _in_one_go(node, fresh[node], users)):
+            continue
+        written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
+        if all(u in parts for u in written):
+            parts.add(node)
+    # an update whose previous version is stored writes into it
+    for node in order:
+        if node in parts and node.operands[0].kind == "update" and node.operands[0] not in parts:
+            parts.discard(node)
+    return parts
+
+
+def _in_one_go(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
+    """Whether a result of so many parts is better written by one kernel."""
+    base, written, in_order = update, 0, True
+    for _ in range(count):
+        written += base.operands[1].size
+        # (what is read elsewhere would be computed again for each reading: steps in time)
+        in_order = in_order and all(
+            user is base or (user.kind == "view" and (user.shape, *user.attrs) == base.attrs)
+            for user in users[base.operands[0]]
+        )
+        base = base.operands[0]
+    if base.kind == "empty":
+        return count > 1
+    return base.kind == "constant" or update.nbytes <= SMALL_RESULT or (in_order and written >= update.size)
+
+
+def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr, set[object]]) -> None:
+    for position, child in enumerate(node.operands):
+        ways = maps.setdefault(child, set())
+        match node.kind:
+            case "view":
+                ways.add((node.shape, *node.attrs))
+            case "opaque" if not is_window(child):
+                stored.add(child)
+            case "update" if position == 0 and node in parts:
+                ways.add("same")
+            case "update" | "scatter" if position == 0:
+                stored.add(child)
+            case "gather" if position == 0:
+                ways.add((node.shape, node))
+            case "map" if child.shape != node.shape and child.size > 1:
+                ways.add(node.shape)
+            case _:
+                ways.add("same")
+
+
+def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> bool:
+    if node.size <= 1 or not ways:
+        return False
+    # a value broadcast along an outer axis would be computed again for every row
+    broadcast = any(_elements(way) >= 4 * node.size for way in ways)
+    if len(ways) == 1 and not broadcast:
+        return False
+    cost = sum(_cost(m) for m in members)
+    return (len(ways) - 1) * cost > RECOMPUTE_LIMIT or (cost > 12 and broadcast)
+
+
+def _cost(node: Expr) -> int:
+    """Instructions for an element, beside what the operands cost."""
+    match node.kind:
+        case "map" if node.op != "cast":
+            return find_op(node.op).cost
+        case "update":
+            return PART_COST
+        case "view":
+            return 0 if decode_view(node.operands[0].shape, node.shape, *node.attrs) is not None else DIVIDE_COST
+    return 0
+
+
+def _elements(way: object) -> int:
+    """How many elements are read in a way that changes the shape; 0 for others."""
+    if not isinstance(way, tuple) or not way:
+        return 0
+    shape = way[0] if isinstance(way[0], tuple) else way
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+    """Reductions of few elements with one user, which does without their being stored."""
+    users: dict[Expr, int] = dict.fromkeys(outputs, 2)
+    for node in order:
+        for child in set(node.operands):
+            users[child] = users.get(child, 0) + 1
+
+    def is_short(node: Expr) -> bool:
+        folded = prod(node.operands[0].shape[axis] for axis in node.attrs[0])
+        return folded <= REDUCED_AGAIN and node.op not in ("argmin", "argmax") and users.get(node, 0) == 1
+
+    return {node for node in order if node.kind == "reduce" and is_short(node)}

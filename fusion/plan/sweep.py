@@ -1,0 +1,233 @@
+"""Sweeps: groups whose tasks are steps that follow each other down the rows.
+
+In: tasks as groups have them. Out: statements, which are tasks by the axes of what they write, steps of statements, and the
+sweeps that are made of steps (`time_steps.py`). Always true: a statement computes a box of its array; what an update leaves
+as it was is copied beside it. Points of different steps are compared by their coordinates in the arrays that they update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.fusion.graph.expr import Expr, contiguous_strides
+from weft.fusion.graph.index_map import Affine
+from weft.fusion.plan.body import all_instructions
+from weft.fusion.plan.group import Group, Placed
+from weft.fusion.plan.task import Task
+
+MOST_AXES = 3
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A task of a step, by the axes of the array that it writes: where its box begins, and how far it goes."""
+
+    placed: Placed
+    start: Place
+    extents: Place
+
+    @property
+    def task(self) -> Task:
+        """What it computes."""
+        return self.placed.task
+
+    @property
+    def updates(self) -> bool:
+        """Whether there is more of the array than it computes."""
+        return self.task.kind == "update"
+
+    @property
+    def previous(self) -> Expr | None:
+        """What has to be copied beside the box; None where nothing has."""
+        previous = self.task.previous
+        return None if previous is None or previous.kind == "empty" else previous
+
+
+@dataclass(slots=True)
+class Step:
+    """Statements that are computed at the same points, one after the other.
+
+    Attributes
+    ----------
+    origin, extents : tuple of int
+        Where the box begins that it computes, and how far it goes.
+    last : tuple of int
+        How far it goes, from 0 on, with what it copies beside the box.
+    low, high : list of int
+        How far it goes beyond the last step's part, below and above, along each axis.
+    lag : int
+        Rows that it is behind the first step.
+    """
+
+    statements: list[Statement]
+    origin: Place
+    extents: Place
+    last: Place
+    low: list[int] = field(default_factory=list)
+    high: list[int] = field(default_factory=list)
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """Steps that are written as a loop: from `first` on `turns` times `period` steps, each turn's like those before.
+
+    `low`, `high` and `lag` are by how much those of a step differ from those of the same step a turn before.
+    """
+
+    first: int
+    period: int
+    turns: int
+    low: Place
+    high: Place
+    lag: int
+
+
+@dataclass(slots=True)
+class Sweep(Group):
+    """Steps that one kernel does.
+
+    Attributes
+    ----------
+    members : int
+        Bit set of the numbers of the groups that it is made of.
+    homes : dict
+        Value that a step makes -> the step's number, and the coordinates of the box's first point in it.
+    readers : dict
+        Value that later steps read -> their numbers, and the distances at which they do.
+    rings : dict
+        Value that later steps read -> rows of it that are kept, and how long they are along the axes behind.
+    width : tuple of int
+        Points of a part along each axis.
+    owner : dict
+        Value that is written into another one's ring, where it differs from that -> the other one.
+    outside : dict
+        On a GPU: as `readers`, for values that no step makes and that have rings too.
+    tile, margin : tuple of int
+        On a GPU: points that a block's threads have, along the axes of rings, and how many of them lie in front of the part.
+    """
+
+    members: int = 0
+    steps: list[Step] = field(default_factory=list)
+    homes: dict[Expr, tuple[int, Place]] = field(default_factory=dict)
+    readers: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
+    rings: dict[Expr, Place] = field(default_factory=dict)
+    width: Place = ()
+    outside: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
+    owner: dict[Expr, Expr] = field(default_factory=dict)
+    tile: Place = ()
+    margin: Place = ()
+    rolled: Rolled | None = None
+
+    @property
+    def axes(self) -> int:
+        """Axes that all steps go over."""
+        return len(self.steps[0].extents)
+
+    @property
+    def rows(self) -> int:
+        """Whether it goes down the rows of the first axis, as a number of axes."""
+        return int(self.axes > 1)
+
+    @property
+    def counts(self) -> Place:
+        """Parts along each axis."""
+        return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
+
+    def goes_on(self, axis: int) -> bool:
+        """Whether somebody needs points of a step that lie behind the last part's."""
+        end = self.steps[-1].last[axis]
+        kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
+        return any(k.last[axis] > end + k.high[axis] for k in kept)
+
+    def beyond(self, step: Step, axis: int) -> int:
+        """Points that a step has behind the last part's, where somebody needs such points of any step."""
+        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
+
+
+def unflatten(flat: int, shape: Place) -> Place:
+    """Coordinates of an element."""
+    found = []
+    for step in contiguous_strides(shape):
+        whole, flat = divmod(flat, step)
+        found.append(whole)
+    return tuple(found)
+
+
+def read_statement(placed: Placed) -> Statement | None:
+    """A task as a box of points, one axis of its array a loop; None for any other task."""
+    task = placed.task.window or placed.task
+    shape = task.node.shape
+    plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)
+    if not plain or placed.stage or not 1 <= len(shape) <= MOST_AXES or task.target[0] < 0:
+        return None
+    axes: dict[int, int] = {}
+    strides = contiguous_strides(shape)
+    for loop, c in task.target[1]:
+        axis = next((a for a, n in enumerate(shape) if n > 1 and strides[a] == c), None)
+        if axis is None or axis in axes.values():
+            return None
+        axes[loop] = axis
+    extents = [1] * len(shape)
+    for loop, axis in axes.items():
+        extents[axis] = task.loops[loop].extent
+    start = unflatten(task.target[0], shape)
+    inside = all(s + e <= n for s, e, n in zip(start, extents, shape, strict=True))
+    if len(axes) != len(task.loops) or not inside or 0 in shape:
+        return None
+    return Statement(Placed(task, axes, 0), start, tuple(extents))
+
+
+def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place | None:
+    """Where the statement's first point reads a value that it reads along all its axes; None where it reads otherwise."""
+    if form is None or len(node.shape) != len(statement.extents) or form[0] < 0:
+        return None
+    strides = contiguous_strides(node.shape)
+    walked = {statement.placed.loops[loop]: c for loop, c in form[1]}
+    for axis, extent in enumerate(statement.extents):
+        if (extent > 1 or axis in walked) and (walked.get(axis) != strides[axis] or node.shape[axis] == 1):
+            return None
+    offset = unflatten(form[0], node.shape)
+    fits = all(o + e <= n for o, e, n in zip(offset, statement.extents, node.shape, strict=True))
+    return offset if fits else None
+
+
+def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
+    """What a statement reads and where; the third is whether that is in a branch."""
+    outside = {id(i) for i in statement.task.body}
+    return [
+        (i.node, i.index if i.kind == "read" else None, id(i) not in outside)
+        for i in all_instructions(statement.task.body)
+        if i.kind in ("read", "gather")
+    ]
+
+
+def find_owners(sweep: Sweep, *, once: bool) -> dict[Expr, Expr]:
+    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write.
+
+    (Points have to be counted from the same origin.) With `once` each point is computed once, and may read what it writes over.
+    """
+    found: dict[Expr, Expr] = {}
+    for number, step in enumerate(sweep.steps):
+        statement = step.statements[0]
+        node, previous = statement.task.node, statement.previous
+        if len(step.statements) > 1 or previous not in sweep.homes or node not in sweep.readers:
+            continue
+        home, start = sweep.homes[previous]
+        places = zip(statement.start, start, sweep.steps[home].origin, step.origin, strict=True)
+        if any(o - s + a - b for o, s, a, b in places):
+            continue
+        if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
+            continue
+        if not once and any(
+            read is previous and read_offset(statement, read, form) == statement.start
+            for read, form, _ in reads_of(statement)
+        ):
+            continue
+        readers = sweep.readers[previous]
+        apart = all(not any(d) or any(abs(x) >= n for x, n in zip(d, step.extents, strict=True)) for _, d in readers)
+        if apart and all(reader == number for reader, _ in readers):
+            found[node] = found.get(previous, previous)
+    return found

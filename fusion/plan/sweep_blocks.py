@@ -1,0 +1,269 @@
+"""Sweeps on a GPU: the parts that blocks have, what a block keeps in shared memory, and what that costs.
+
+In: a `Sweep` as `Chain.sweep` leaves it. Out: the same with lags, rings and parts. A part is a tile of the axes behind the
+rows, whose points are the threads', and a band of rows, which the block goes down. In each turn every step does one row, and
+reads only what earlier turns have left in the rings: threads meet once a turn, and what all steps read may be on its way at
+once. The tile has a halo, where threads compute what their neighbours need, and towards its edge what nobody needs. Values
+from outside that are read more than once have rings too, and so are read once. Along one axis alone there are no rows: the
+whole tile does a step, and threads meet behind each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+import numpy as np
+
+from weft.codegen import SWEEP_THREADS, find_op
+from weft.fusion.graph.expr import Expr
+from weft.fusion.plan.body import all_instructions
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.sweep import Place, Statement, Sweep, find_owners, read_offset, reads_of
+from weft.fusion.plan.task import Task
+from weft.fusion.plan.traffic import traffic
+
+# Points of a tile, by how many axes it has.
+TILES: dict[int, tuple[Place, ...]] = {
+    1: ((256,), (512,), (1024,), (2048,)),
+    2: ((8, 32), (16, 32), (32, 32), (8, 64), (16, 64), (32, 64)),
+}
+# Shared memory of a block, which every GPU gives without being asked, and of a multiprocessor; and blocks that run on one.
+ROOM = 48 << 10
+ALL_ROOM = 200 << 10
+MOST_BLOCKS = 6
+FEW_BLOCKS = 4  # fewer wait for memory
+REACH = 8  # along an axis, of reads that a ring serves
+# Parts that fill a GPU, all at once, and how often longer than it takes to fill and empty the rings a band of rows is at least.
+MANY_PARTS = 640
+LEAST_FILLS = 3
+# A kernel that moves fewer bytes has its values in the second cache anyway.
+LEAST_BYTES = 48 << 20
+MOST = (20, 15, 10, 8, 6, 5, 4, 3, 2)  # steps of a kernel; those that write borders count too
+# Costs are in instructions: of a byte of memory, and of four bytes of shared memory or the first cache, which has
+# a path of its own; of where a step is and whether a point is inside; and of a turn, for a thread.
+BYTE_COST = 6
+SHARED_COST = 4
+STEP_COST = 6
+OVER_COST = 3  # where it writes over another one's values
+TURN_COST = 30
+LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
+SECTOR = 32  # bytes that parts of long rows begin at multiples of
+
+
+def ring_readers(sweep: Sweep) -> Iterator[tuple[Expr, int, Place]]:
+    """Each read that a ring serves: of which value, by which step, how far from the step's own points."""
+    for found in (sweep.readers, sweep.outside):
+        for node, readers in found.items():
+            for number, distance in readers:
+                yield node, number, distance
+
+
+def lag_of(sweep: Sweep, node: Expr) -> int:
+    """How many turns behind the first row a value is made; values from outside are read first."""
+    return sweep.steps[sweep.homes[node][0]].lag if node in sweep.homes else 0
+
+
+def turn_of(sweep: Sweep, node: Expr, number: int, distance: Place) -> int:
+    """How many turns ago its ring got the row that a step reads of a value."""
+    owner = sweep.owner.get(node, node)
+    return sweep.steps[number].lag - lag_of(sweep, owner) - distance[0] if sweep.rows else 0
+
+
+def turns_of(sweep: Sweep) -> tuple[int, int]:
+    """The row of the first turn, from a part's first one on, and how many turns there are beside those for its rows."""
+    spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in sweep.steps]
+    spans += [(-low, high) for low, high in (_span(sweep, node, 0) for node in sweep.outside)]
+    first = min(low for low, _ in spans)
+    return first, max(high for _, high in spans) - first
+
+
+def pads_of(sweep: Sweep) -> Place:
+    """How far rings are read beside a point, along each axis of the tile."""
+    reaches = [[abs(d) for d in distance[sweep.rows :]] for _, _, distance in ring_readers(sweep)]
+    return tuple(max((r[axis] for r in reaches), default=0) for axis in range(sweep.axes - sweep.rows))
+
+
+def plane_sizes(sweep: Sweep) -> Place:
+    """What a row of a ring takes along each axis, with pads that nobody writes."""
+    return tuple(n + pad for n, pad in zip(sweep.tile, pads_of(sweep), strict=True))
+
+
+def ring_places(sweep: Sweep) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
+    """Where each ring begins in the array of its dtype, and how long arrays are: in front is room to read beside a point."""
+    plane, pads = plane_sizes(sweep), pads_of(sweep)
+    sizes = dict.fromkeys(
+        (node.dtype for node in sweep.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
+    )
+    places = {}
+    for node, (rows, *_) in sweep.rings.items():
+        places[node] = sizes[node.dtype]
+        sizes[node.dtype] += rows * prod(plane)
+    threads = threads_of(sweep)
+    return places, {dtype: -(-count // threads) * threads for dtype, count in sizes.items()}
+
+
+def ring_bytes(sweep: Sweep) -> int:
+    """Shared memory of a block."""
+    return sum(count * dtype.itemsize for dtype, count in ring_places(sweep)[1].items())
+
+
+def threads_of(sweep: Sweep) -> int:
+    """Threads of a block."""
+    return min(SWEEP_THREADS, prod(sweep.tile))
+
+
+# -- choices --------------------------------------------------------------------------------------------
+
+
+def choose_blocks(sweep: Sweep) -> bool:
+    """Choose lags, rings and parts; False where nothing fits."""
+    if any(sweep.goes_on(axis) for axis in range(sweep.axes)):
+        return False
+    sweep.outside = _read_from_outside(sweep)
+    sweep.owner = find_owners(sweep, once=True)
+    _set_lags(sweep)
+    rows: dict[Expr, int] = {}
+    for node, number, distance in ring_readers(sweep):
+        owner = sweep.owner.get(node, node)
+        rows[owner] = max(rows.get(owner, 0), turn_of(sweep, node, number, distance) + 1)
+    found: list[tuple[int, Place, Place, Place]] = []
+    for tile in TILES[max(1, sweep.axes - 1)]:
+        sweep.tile = tile
+        sweep.rings = {node: (count, *tile) for node, count in rows.items()}
+        if ring_bytes(sweep) <= ROOM and _set_parts(sweep):
+            found.append((joined_cost(sweep), tile, sweep.margin, sweep.width))
+    if not found:
+        return False
+    _, sweep.tile, sweep.margin, sweep.width = min(found)
+    sweep.rings = {node: (count, *sweep.tile) for node, count in rows.items()}
+    return True
+
+
+def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:
+    """The reads of values that no step makes, of those that are read more than once."""
+    found: dict[Expr, dict[tuple[int, Place], None]] = {}
+    for number, step in enumerate(sweep.steps):
+        for statement in step.statements:
+            for node, offset in _offsets(statement):
+                distance = near(o - b for o, b in zip(offset, step.origin, strict=True))
+                if node not in sweep.homes and distance is not None:
+                    found.setdefault(node, {})[number, distance] = None
+    return {node: list(readers) for node, readers in found.items() if len(readers) > 1}
+
+
+def near(distance: Iterable[int]) -> Place | None:
+    """A distance that a ring serves, in ints, as it is part of the code; None where it is too far."""
+    found = tuple(distance)
+    return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
+
+
+def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
+    """What a statement reads at all its points, and where its first point does."""
+    for node, form, inside in reads_of(statement):
+        offset = None if inside else read_offset(statement, node, form)
+        if offset is not None:
+            yield node, offset
+    if statement.previous is not None:
+        yield statement.previous, statement.start
+
+
+def _set_lags(sweep: Sweep) -> None:
+    """Each step is a turn behind the last row that it reads, and behind whoever reads what it writes over."""
+    reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
+    for node, number, distance in ring_readers(sweep):
+        reads[number].append((node, distance[0]))
+    for step, found in zip(sweep.steps, reads, strict=True):
+        behind = [lag_of(sweep, node) + d + 1 for node, d in found]
+        for s in step.statements:
+            if s.task.node in sweep.owner and s.previous in sweep.owner:
+                before = sweep.homes[s.previous][0]
+                behind += [sweep.steps[before].lag - d + 1 for _, d in reads[before]]
+        step.lag = max(behind, default=0) if sweep.rows else 0
+
+
+def _span(sweep: Sweep, node: Expr, axis: int) -> tuple[int, int]:
+    """How far beyond a part a value from outside is needed, below and above."""
+    readers = [(sweep.steps[number], distance[axis]) for number, distance in sweep.outside[node]]
+    return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
+
+
+def _set_parts(sweep: Sweep) -> bool:
+    """Cut the work into parts for the tile; False where it has no room beside its halo."""
+    lengths, rows = sweep.steps[-1].last, sweep.rows
+    size = min(node.dtype.itemsize for node in (*sweep.made, *sweep.rings))
+    margins, widths = [], []
+    for axis in range(rows, sweep.axes):
+        points = sweep.tile[axis - rows]
+        spans = [(s.low[axis], s.high[axis]) for s in sweep.steps] + [_span(sweep, n, axis) for n in sweep.outside]
+        low, high = (max(side) for side in zip(*spans, strict=True))
+        ends = [*(s.last[axis] for s in sweep.steps), *(node.shape[axis] for node in sweep.outside)]
+        if all(end <= points for end in ends):
+            low = high = 0  # nobody is there
+        unit = max(1, SECTOR // size) if axis == sweep.axes - 1 and points >= SWEEP_THREADS else 1
+        margin = -(-low // unit) * unit
+        width = min(points - margin - high, lengths[axis])
+        if width < lengths[axis]:
+            width = width // unit * unit
+        if width <= 0:
+            return False
+        margins.append(margin)
+        widths.append(width)
+    sweep.margin, sweep.width = tuple(margins), tuple(widths)
+    if rows:
+        tiles = prod(-(-n // w) for n, w in zip(lengths[1:], widths, strict=True))
+        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * turns_of(sweep)[1], 1)
+        sweep.width = (min(lengths[0], band), *widths)
+    return True
+
+
+# -- costs ----------------------------------------------------------------------------------------------
+
+
+def _arithmetic(task: Task) -> int:
+    ops = (i for i in all_instructions(task.body) if i.kind == "map" and i.node.op != "cast")
+    return sum(find_op(i.node.op).cost for i in ops)
+
+
+def _reads(task: Task) -> int:
+    """What reading an element's operands takes of a cache's path."""
+    found = (i.node.dtype.itemsize for i in all_instructions(task.body) if i.kind in ("read", "gather"))
+    return sum(SHARED_COST * size // 4 for size in found)
+
+
+def _together(arithmetic: int, moved: int) -> int:
+    """The cost of what goes on side by side."""
+    return max(arithmetic, moved) + min(arithmetic, moved) // 4
+
+
+def joined_cost(sweep: Sweep) -> int:
+    """What a joined kernel takes."""
+    # (what is written over another value is a few elements)
+    tasks = [s.task for step in sweep.steps for s in step.statements if s.task.node not in sweep.owner]
+    writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in sweep.rings)
+    arithmetic = (
+        sum(_arithmetic(task) for task in tasks)
+        + STEP_COST * len(sweep.steps)
+        - (STEP_COST - OVER_COST) * len(sweep.owner)
+        + 4 * len(sweep.outside)
+    )
+    shared = sum(_reads(task) for task in tasks) + writes
+    more = turns_of(sweep)[1] if sweep.rows else 0
+    turns = prod(sweep.counts) * ((sweep.width[0] if sweep.rows else 1) + more)
+    done = turns * (prod(sweep.tile) * _together(arithmetic, shared) + SWEEP_THREADS * TURN_COST)
+    blocks = min(MOST_BLOCKS, ALL_ROOM // max(1, ring_bytes(sweep)))
+    if blocks < FEW_BLOCKS:
+        done = done * FEW_BLOCKS // max(1, blocks)
+    read, written = traffic(sweep)
+    covered = turns * prod(sweep.tile)
+    moved = read * covered // max(1, prod(sweep.steps[-1].last)) + written
+    return _together(done, moved * BYTE_COST) + LAUNCH_COST
+
+
+def single_cost(group: Group) -> int:
+    """What a kernel takes by itself."""
+    points = prod(loop.extent for loop in group.loops)
+    writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
+    arithmetic = sum(_arithmetic(p.task) for p in group.placed)
+    shared = sum(_reads(p.task) for p in group.placed) + writes
+    return _together(points * _together(arithmetic, shared), sum(traffic(group)) * BYTE_COST) + LAUNCH_COST

@@ -1,0 +1,404 @@
+"""Tasks: the loops, the code and the target of each stored value.
+
+In: a stored expression, and which others are stored. Out: a `Task`, whose body reads other stored values and
+computes everything else in place. Always true: loops that a reshape cuts are cut there, so that no index has to be
+divided inside them where that can be helped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from weft.codegen import dtype_kind
+from weft.fusion.graph.expr import Expr, constant, contiguous_strides
+from weft.fusion.graph.index_map import (
+    ZERO,
+    Affine,
+    Coordinates,
+    broadcast,
+    combine,
+    decode_view,
+    disjoint,
+    flatten,
+    variable,
+)
+from weft.fusion.graph.sizes import common_divisor
+from weft.fusion.plan.body import BodyBuilder, Instruction, Loop, Role, all_instructions
+
+# Tries to cut loops so that indices need no division, and how long the innermost loop stays at least.
+CUTS = 3
+SHORTEST = 8
+
+
+@dataclass
+class Task:
+    """How one stored value is computed: its loops, its body, and where the result is written.
+
+    ``update``: a part of the previous version is overwritten. ``rebuild``: the same in new memory, into which what
+    lies before and behind the written range is copied.
+    """
+
+    node: Expr
+    kind: Literal["map", "reduce", "scan", "update", "rebuild", "scatter"]
+    loops: list[Loop]
+    body: list[Instruction]
+    result: int  # which instruction's value is stored or folded
+    target: Affine  # flat index that is written
+    indices: tuple[int, ...] = ()  # scatter: instructions with computed positions
+    factors: tuple[int, ...] = ()
+    centred: Centred | None = None
+    window: Task | None = None  # rebuild: the update of the box alone
+    order: FoldOrder | None = None
+
+    def __post_init__(self) -> None:
+        everything = list(all_instructions(self.body))
+        self._size = len(everything)
+        self._reads: list[tuple[Expr, Affine | None]] = [(i.node, i.index) for i in everything if i.kind == "read"]
+        self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
+
+    def reads(self) -> list[tuple[Expr, Affine | None]]:
+        """Stored values that the body reads and where; None: at computed positions."""
+        return self._reads
+
+    def size(self) -> int:
+        """Instructions, those of all branches."""
+        return self._size
+
+    @property
+    def previous(self) -> Expr | None:
+        """The version whose other elements have to be in the memory that the task writes to."""
+        return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
+
+    def rounds(self) -> bool:
+        """Whether it folds with an operation whose result depends on the order."""
+        exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
+        return self.kind in ("reduce", "scan") and not exact
+
+    def in_order(self) -> bool:
+        """Whether it may overwrite its previous version: what it reads of that is where it writes, or never written."""
+        if self.kind == "scatter":
+            return all(node is not self.previous for node, _ in self.reads())
+        extents = [loop.extent for loop in self.loops]
+        return all(
+            node is not self.previous
+            or index == self.target
+            or (index is not None and disjoint(index, self.target, extents))
+            for node, index in self.reads()
+        )
+
+    def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
+        """The same with other values read, by the name of those."""
+        if alias.keys().isdisjoint(node for node, _ in self.reads()):
+            return self
+        window = self.window and self.window.renamed(alias)
+        return replace(self, body=_renamed(self.body, alias), window=window)
+
+    def signature(self) -> tuple[object, ...]:
+        """What it computes, wherever in the user's program: tasks of one signature have the same results."""
+        node = self.node
+        steps = tuple(
+            (i.kind, i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype), *_places(i))
+            for i in all_instructions(self.body)
+        )
+        return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
+
+    def covered(self) -> tuple[int, int]:
+        """The range of flat indices that is written without a gap; empty where there are gaps."""
+        if self.kind == "scatter":
+            return 0, 0
+        start, terms = self.target
+        length = 1
+        for step, loop in sorted((c, loop) for loop, c in terms):
+            if step != length:
+                return 0, 0
+            length *= self.loops[loop].extent
+        return start, start + length
+
+
+@dataclass(frozen=True, slots=True)
+class FoldOrder:
+    """How a task folds by itself: along which loops, in chunks of how many turns (0: in one), and whether what it folds lies side by side along
+    its results (`goes_across` and `folds_across` of `nest`): these take the lanes then."""
+
+    loops: tuple[object, ...]
+    chunk: int
+    across: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Centred:
+    """How a sum is measured: by `function`, "square" or an exponential, of distances from what the task `centre` finds.
+
+    `at` are the instructions of the sum's body that are the centre, `terms` those that are to be summed up: last the distance,
+    where that is needed too (`turned`: from the element to the centre). `divisor` is what the centre's sum is divided by.
+    """
+
+    function: str
+    centre: Task
+    at: tuple[int, ...]
+    terms: tuple[int, ...]
+    turned: bool = False
+    divisor: Expr | None = None
+
+
+def _renamed(body: Iterable[Instruction], alias: Mapping[Expr, Expr]) -> list[Instruction]:
+    return [
+        replace(
+            i,
+            node=alias.get(i.node, i.node) if i.kind in ("read", "gather") else i.node,
+            branches=tuple(replace(b, instructions=tuple(_renamed(b.instructions, alias))) for b in i.branches),
+        )
+        for i in body
+    ]
+
+
+def _places(i: Instruction) -> tuple[object, ...]:
+    return i.index, i.operands, i.factors, tuple((len(branch.instructions), branch.result) for branch in i.branches)
+
+
+def gather_index(
+    terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
+) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
+    """The flat position in `base` that `terms` name: its affine part, and which index operands are added
+    times which factors."""
+    strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
+    parts: list[tuple[Affine, int]] = []
+    start = 0
+    which, factors = [], []
+    for stride, (first, steps, operand) in zip(strides, terms, strict=True):
+        start += first * stride
+        parts.extend((at[axis], step * stride) for axis, step in steps)
+        if operand >= 0:
+            which.append(operand)
+            factors.append(stride)
+    return combine(start, tuple(parts)), tuple(which), tuple(factors)
+
+
+# -- tasks ------------------------------------------------------------------------------------
+
+
+def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
+    """The task that computes the stored `node`; reductions in `short` may be written out in its body.
+
+    Values that have to be finished before this one overwrites what they read are added to `stored` and
+    to `first`: their tasks come before this one.
+    """
+    match node.kind:
+        case "reduce":
+            return _reduce_task(node, stored, short)
+        case "scan":
+            return _scan_task(node, stored)
+        case "update" if node.operands[0] in stored:
+            return _update_task(node, stored, first)
+        case "scatter":
+            return _scatter_task(node, stored, first)
+        case _:
+            loops, at, build, result = _compute(node, node, stored)
+            return Task(node, "map", loops, build.body, result, flatten(at, node.shape))
+
+
+def _domain(
+    shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
+) -> tuple[list[Loop], Coordinates]:
+    """Loops over a shape, one an axis, or more where an axis is cut: into pieces of these lengths, each a multiple of
+    the one before."""
+    loops: list[Loop] = []
+    coordinates = []
+    for axis, n in enumerate(shape):
+        if n == 1:
+            coordinates.append(ZERO)
+            continue
+        pieces = (1, *(cuts or {}).get(axis, ()), n)
+        terms = []
+        for step, whole in zip(reversed(pieces[:-1]), reversed(pieces[1:]), strict=True):
+            terms.append((variable(len(loops)), step))
+            loops.append(Loop(whole // step, roles if isinstance(roles, str) else roles[axis]))
+        coordinates.append(combine(0, tuple(terms)))
+    return loops, tuple(coordinates)
+
+
+def _compute(
+    root: Expr,
+    value: Expr,
+    stored: set[Expr],
+    roles: Sequence[Role] | Role = "parallel",
+    spread: Collection[Expr] = (),
+) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
+    """The loops over all of `value`, its coordinates in them, and the code that computes it there."""
+    cuts: dict[int, tuple[int, ...]] = {}
+    best = None
+    for _ in range(CUTS):
+        loops, at = _domain(value.shape, roles, cuts)
+        build = BodyBuilder(stored, root, loops, spread)
+        result = build.value(value, at)
+        if best is None or len(build.quotients) < len(best[2].quotients):
+            best = loops, at, build, result
+        more = _cut(value.shape, cuts, loops, at, build.quotients)
+        if more == cuts:
+            break
+        cuts = more
+    assert best is not None
+    return best
+
+
+def _cut(
+    shape: tuple[int, ...],
+    cuts: dict[int, tuple[int, ...]],
+    loops: list[Loop],
+    at: Coordinates,
+    quotients: list[tuple[Affine, int]],
+) -> dict[int, tuple[int, ...]]:
+    """Where axes have to be cut too, so that what is divided is a multiple, or stays below the divisor."""
+    home = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
+    wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
+    for form, divisor in quotients:
+        for loop, c in form[1]:
+            length = divisor // common_divisor(divisor, c)
+            if loop < 0 or not 1 < length < loops[loop].extent or loops[loop].extent % length:
+                continue
+            axis, step = home[loop]
+            innermost = prod(shape[axis + 1 :]) == 1
+            if loops[loop].role != "scan" and not (innermost and length * step < SHORTEST):
+                wanted.setdefault(axis, set()).add(length * step)
+    result = {}
+    for axis, lengths in wanted.items():
+        chain: list[int] = []
+        for length in sorted(lengths):
+            if length % (chain[-1] if chain else 1) == 0:
+                chain.append(length)
+        result[axis] = tuple(chain)
+    return result
+
+
+# Instructions of a body into which short reductions may still be written out.
+SPREAD_LIMIT = 64
+
+
+def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
+    """A fold. Short reductions whose results it folds in turn are written out: one kernel, and nothing stored between."""
+    axes, keepdims = node.attrs
+    (operand,) = node.operands
+    if (
+        operand.size == 0
+    ):  # nothing may be read, outside of its loops either: what is computed from it might be an index
+        operand = constant(0, operand.dtype, operand.shape)
+    roles: list[Role] = ["reduce" if axis in axes else "parallel" for axis in range(len(operand.shape))]
+    spread: set[Expr] = set()
+    task: Task | None = None
+    while True:
+        loops, at, build, result = _compute(node, operand, stored, roles, spread)
+        kept = tuple(ZERO if k in axes else c for k, c in enumerate(at) if keepdims or k not in axes)
+        found = Task(node, "reduce", loops, build.body, result, flatten(kept, node.shape))
+        if task is not None and found.size() > SPREAD_LIMIT:
+            return task
+        task = found
+        more = {
+            read
+            for read, index in task.reads()
+            if read in short and index is not None and any(loops[k].role == "reduce" for k, _ in index[1])
+        }
+        if not more:
+            return task
+        spread |= more
+
+
+def _scan_task(node: Expr, stored: set[Expr]) -> Task:
+    (operand,) = node.operands
+    roles: list[Role] = ["scan" if axis == node.attrs[0] else "parallel" for axis in range(len(operand.shape))]
+    loops, at, build, result = _compute(node, operand, stored, roles)
+    return Task(node, "scan", loops, build.body, result, flatten(at, node.shape))
+
+
+def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
+    value = node.operands[1]
+    _, strides, offset = node.attrs
+    loops, at, build, result = _compute(node, value, stored)
+    target = combine(offset, tuple(zip(at, strides, strict=True)))
+    task = Task(node, "update", loops, build.body, result, target)
+    if not task.in_order() and value not in stored:
+        rebuilt = _rebuild_task(node, stored)
+        if rebuilt is not None:
+            rebuilt.window = task
+            return rebuilt
+        # reading elsewhere what is being overwritten: the value is finished first
+        stored.add(value)
+        first.append(value)
+        return _update_task(node, stored, first)
+    return task
+
+
+# A version is rebuilt in new memory only if no more than this share of what is written stays as it was.
+REBUILT_SHARE = 0.5
+
+
+def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
+    """The update of a box as a task that writes whole rows of new memory, in the box the value, beside it what was there.
+
+    In one pass, and needs nothing finished before. The value is computed beside the box, too, and left out: None if it
+    would read outside of some memory there, or if the box is no box or too small a part.
+    """
+    previous, value = node.operands
+    shape, strides, offset = node.attrs
+    box = decode_view(previous.shape, shape, strides, offset)
+    if box is None or any(len(terms) > 1 or any(step != 1 for _, step in terms) for _, terms in box):
+        return None
+    lengths = [shape[terms[0][0]] if terms else 1 for _, terms in box]
+    first = next((d for d, n in enumerate(previous.shape) if n > 1), 0)
+    # rows of the first dimension: whole, but only those that the box takes part in
+    extents = [lengths[d] if d == first else n for d, n in enumerate(previous.shape)]
+    if prod(extents) > prod(shape) * (1 + REBUILT_SHARE) or previous.size > prod(shape) * (1 + REBUILT_SHARE):
+        return None
+    loops, at = _domain(tuple(extents))
+    coordinates = [ZERO] * len(shape)
+    for d, (start, terms) in enumerate(box):
+        for axis, _ in terms:
+            coordinates[axis] = combine(0 if d == first else -start, ((at[d], 1),))
+    build = BodyBuilder(stored, node, loops)
+    result = build.value(value, tuple(coordinates))
+    start = box[first][0] if box else 0
+    target = flatten(tuple(combine(start, ((c, 1),)) if d == first else c for d, c in enumerate(at)), previous.shape)
+    beside = [d for d in range(first + 1, len(box)) if lengths[d] < previous.shape[d]]
+    if beside:
+        conditions = [
+            c for d in beside for c in build.within(at[d], box[d][0], box[d][0] + lengths[d], previous.shape[d])
+        ]
+        result = build.choose(conditions, result, build.read(previous, target))
+    task = Task(node, "rebuild", loops, build.body, result, target)
+    for read, index in task.reads():
+        if index is None or not _inside(index, loops, read.size):
+            return None
+    return task
+
+
+def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
+    """Whether a flat index stays in memory of `size` elements for all iterations."""
+    steps = [c * (loops[k].extent - 1) for k, c in form[1]]
+    return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
+
+
+def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
+    previous, value, *positions = node.operands
+    terms, shape = node.attrs
+    own = _own_axes(terms, previous.shape)
+    loops, at = _domain(shape, ["parallel" if axis in own else "serial" for axis in range(len(shape))])
+    build = BodyBuilder(stored, node, loops)
+    result = build.value(value, at)
+    operands = [build.value(p, broadcast(at, p.shape)) for p in positions]
+    target, which, factors = gather_index(terms, previous.shape, at)
+    task = Task(node, "scatter", loops, build.body, result, target, tuple(operands[w] for w in which), factors)
+    late = [x for x in (value, *positions) if x not in stored]
+    if late and any(read is previous for read, _ in task.reads()):
+        stored.update(late)
+        first.extend(late)
+        return _scatter_task(node, stored, first)
+    return task
+
+
+def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
+    """Axes whose positions lead to places of their own: along them no order shows."""
+    if len(terms) != len(base):
+        return set()
+    return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

@@ -1,0 +1,508 @@
+"""Time steps: a chain of maps, each of which reads the one before through shifted windows, as one kernel.
+
+In: a schedule. Out: the same with such chains joined, where that saves more traffic than it costs arithmetic. The work
+is cut into parts: bands of rows, and tiles of the other axes. Each part computes of every step what the last one needs,
+which is its own part and a halo that shrinks by the reach of the stencil with each step. It goes down the rows once: in
+each turn every step does one row, `lag` rows behind the first, and of the steps between a few rows are kept in a ring that
+stays in the second cache (on a GPU in shared memory: `sweep_blocks.py`). What an update leaves as it was is copied along
+with it. Always true: a joined kernel reads what was there before and writes new memory, so parts need not know of each
+other; an element is computed by the same operations as step by step, however often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.codegen import Target, find_op
+from weft.fusion.graph.expr import Expr
+from weft.fusion.plan import sweep_blocks
+from weft.fusion.plan.body import Loop, all_instructions
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.schedule import Schedule, finish_schedule
+from weft.fusion.plan.stored import base_of
+from weft.fusion.plan.sweep import (
+    Place,
+    Rolled,
+    Statement,
+    Step,
+    Sweep,
+    find_owners,
+    read_offset,
+    read_statement,
+    reads_of,
+)
+from weft.fusion.plan.task import Task
+from weft.fusion.plan.traffic import traffic
+
+# Steps of a kernel, and their instructions: what it takes to compile them.
+MOST_STEPS = 12
+MOST = (24, 12, 8, 5, 3, 2)  # those that write borders count too
+MOST_INSTRUCTIONS = 400
+REACH = 8  # of one step along an axis
+# Bytes of the rings of a part: they share a core's second cache with what is read and written.
+ROOM = 1 << 20
+WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # of a part along an axis behind the rows, in points
+VECTOR = 16  # elements that rows of rings are a multiple of
+ROW_COST = 48  # what it takes to begin with a row, in points
+MANY_PARTS = 16
+# A kernel that moves fewer bytes has its values in a cache anyway.
+LEAST_BYTES = 4 << 20
+# What a byte from memory costs, in instructions on an element.
+BYTE_COST = 3
+RING_COST = 5  # of an element that is written to a ring and read there again, from the second cache
+# The share of the expected time that has to be saved, in percent.
+LEAST_GAIN = 10
+MOST_PERIOD = 6  # steps that come again and again in a loop
+FAR = 1 << 40
+LOOK_AHEAD = 64  # groups that wait for a chain to end
+
+
+# -- chains ---------------------------------------------------------------------------------------------
+
+
+class Chain:
+    """Steps as statements join them."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.homes: dict[Expr, tuple[int, Place]] = {}
+        self.read: dict[Expr, list[tuple[int, Place]]] = {}  # value -> who reads it, and at which distance
+
+    def add(self, statements: Sequence[Statement]) -> bool:
+        """Take in the statements of a group, all or (then the chain is of no more use) False."""
+        return all(self._add(statement) for statement in statements)
+
+    def _add(self, statement: Statement) -> bool:
+        if self.steps and len(self.steps[0].extents) != len(statement.extents):
+            return False
+        offsets: list[tuple[Expr, Place]] = []
+        for node, form, inside in reads_of(statement):
+            if node in self.homes:
+                offset = read_offset(statement, node, form)
+                if offset is None or inside:
+                    return False
+                offsets.append((node, offset))
+        beside = statement.previous
+        number, step = self._step_for(statement, offsets, beside)
+        if beside in self.homes:
+            offsets.append((beside, statement.start))
+        reads = [(node, self._distance(step, node, offset)) for node, offset in offsets]
+        if any(abs(d) > REACH for _, distance in reads for d in distance):
+            return False
+        # (from here on they are part of the code, whatever lengths the plan is used for)
+        reads = [(node, tuple(int(d) for d in distance)) for node, distance in reads]
+        if number == len(self.steps):
+            self.steps.append(step)
+        step.statements.append(statement)
+        if statement.updates:
+            step.last = statement.task.node.shape
+        self.homes[statement.task.node] = number, statement.start
+        for node, distance in reads:
+            if self.homes[node][0] != number:
+                self.read.setdefault(node, []).append((number, distance))
+        return True
+
+    def _distance(self, step: Step, node: Expr, offset: Place) -> Place:
+        """How far from a step's points it reads a value, whose first point is read at `offset`."""
+        home, start = self.homes[node]
+        there = self.steps[home].origin
+        return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
+
+    def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
+        """The step that computes the statement, and its number: the last one, if it can, or a new one."""
+        here = len(self.steps) - 1
+        updating = statement.updates
+        if self.steps and self.steps[here].extents == statement.extents:
+            step = self.steps[here]
+            others = [s for s in step.statements if s.updates]
+            alike = (
+                all((s.start, s.task.node.shape) == (statement.start, statement.task.node.shape) for s in others)
+                if updating
+                else True
+            )
+            # what is moved to another origin is not compared with others' points any more
+            moved = updating and not others
+            same = all(self.homes[n][0] != here or self.homes[n][1] == offset for n, offset in reads)
+            if alike and same and not moved and (beside not in self.homes or self.homes[beside][0] != here):
+                return here, step
+        shape = statement.task.node.shape
+        origin = statement.start if updating else (0,) * len(shape)
+        return here + 1, Step([], origin, statement.extents, shape)
+
+    def sweep(self, number: int, kept: set[Expr]) -> Sweep:
+        """The steps with halos, lags and rings; `kept` are the values that somebody else needs."""
+        axes, steps = len(self.steps[0].extents), self.steps
+        sweep = Sweep(number, steps=steps, homes=self.homes, readers=self.read)
+        for step in steps:
+            step.low, step.high = [-FAR] * axes, [-FAR] * axes
+            for statement in step.statements:
+                sweep.place(statement.placed)
+        steps[-1].low, steps[-1].high = [0] * axes, [0] * axes
+        links: list[list[tuple[int, Place]]] = [[] for _ in steps]  # step -> what it reads, and at which distances
+        for node, readers in self.read.items():
+            for reader, distance in readers:
+                links[reader].append((self.homes[node][0], distance))
+        for step, found in zip(reversed(steps), reversed(links), strict=True):
+            if any(s.task.node in kept for s in step.statements):
+                step.low, step.high = ([max(0, h) for h in halo] for halo in (step.low, step.high))
+            for home, distance in found:
+                for axis, d in enumerate(distance):
+                    low, high = steps[home].low, steps[home].high
+                    low[axis] = max(low[axis], step.low[axis] - d)
+                    high[axis] = max(high[axis], step.high[axis] + d)
+        sweep.loops = [Loop(max(step.extents[a] for step in steps), "parallel") for a in range(axes)]
+        sweep.read -= sweep.made.keys() - kept
+        sweep.private = sweep.made.keys() - kept
+        return sweep
+
+
+# -- the parts that work is cut into -------------------------------------------------------------------
+
+
+def choose_parts(sweep: Sweep) -> bool:
+    """Choose how wide parts are, and with that the rings; False where none of them fits."""
+    axes, steps = sweep.axes, sweep.steps
+    sweep.owner = find_owners(sweep, once=False)  # (the last vector of a row begins within the one before)
+    _set_lags(sweep)
+    lengths = steps[-1].last
+    halo = [max(s.low[a] + s.high[a] + int(sweep.beyond(s, a)) for s in steps) for a in range(axes)]
+    behind: dict[Expr, int] = {}
+    for node, readers in sweep.readers.items():
+        ring = sweep.owner.get(node, node)
+        home = steps[sweep.homes[ring][0]]
+        rows = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if sweep.rows else 1
+        behind[ring] = max(rows, behind.get(ring, 0))
+    found: list[tuple[float, Place, list[int]]] = []
+    for width in _candidates(axes - sweep.rows):
+        sizes = [w + h for w, h in zip(width, halo[sweep.rows :], strict=True)]
+        sizes[-1] = -(-sizes[-1] // VECTOR) * VECTOR
+        share = prod(w / (w + h / 2) for w, h in zip(width, halo[sweep.rows :], strict=True))
+        share *= width[-1] / (width[-1] + ROW_COST)
+        if sum(rows * node.dtype.itemsize for node, rows in behind.items()) * prod(sizes) <= ROOM:
+            found.append((share, width, sizes))
+    if not found:
+        return False
+    _, width, sizes = max(found)
+    sweep.rings = {node: (rows, *sizes) for node, rows in behind.items()}
+    # parts of a length, no longer than there is room for
+    even = [-(-n // -(-n // w)) for n, w in zip(lengths[sweep.rows :], width, strict=True)]
+    even[-1] = min(width[-1], -(-even[-1] // VECTOR) * VECTOR)
+    if sweep.rows:
+        tiles = prod(-(-n // w) for n, w in zip(lengths[1:], even, strict=True))
+        rows = -(-lengths[0] // max(1, -(-MANY_PARTS // tiles)))
+        even = [max(1, min(lengths[0], max(rows, 4 * halo[0]))), *even]
+    sweep.width = tuple(even)
+    sweep.rolled = find_rolled(sweep)
+    return True
+
+
+def _set_lags(sweep: Sweep) -> None:
+    """Each step comes when the last row that it reads is there, and when what it writes over has been read."""
+    if not sweep.rows:
+        return
+    reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
+    for node, readers in sweep.readers.items():
+        for number, distance in readers:
+            reads[number].append((node, distance[0]))
+    for step, found in zip(sweep.steps, reads, strict=True):
+        behind = [sweep.steps[sweep.homes[node][0]].lag + d for node, d in found]
+        for s in step.statements:
+            if s.task.node in sweep.owner and s.previous in sweep.owner:
+                before = sweep.homes[s.previous][0]
+                behind += [sweep.steps[before].lag - d for _, d in reads[before]]
+        step.lag = max(behind, default=0)
+
+
+def _candidates(axes: int) -> list[Place]:
+    """Widths of parts along the axes behind the rows."""
+    return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
+
+
+# -- loops over steps -----------------------------------------------------------------------------------
+
+
+def find_rolled(sweep: Sweep) -> Rolled | None:
+    """The longest run of steps that can be written as a loop."""
+    steps = sweep.steps
+    signatures = [_signature(sweep, number) for number in range(len(steps))]
+    for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
+        alike = [signatures[k] == signatures[k + period] for k in range(len(steps) - period)]
+        for first in range(period, len(steps) - 2 * period):
+            stop = first
+            while stop < len(alike) and alike[stop]:
+                stop += 1
+            turns = (stop - first) // period + 1
+            if turns < 2:
+                continue
+            rolled = _slopes(sweep, first, period, turns)
+            if rolled is not None:
+                return rolled
+    return None
+
+
+def _slopes(sweep: Sweep, first: int, period: int, turns: int) -> Rolled | None:
+    """The loop, if halos and lags of its steps, and of those that these read, differ by the same from turn to turn, and their
+    rings lie one behind the other."""
+    steps = sweep.steps
+    begin = first
+    for node, readers in sweep.readers.items():
+        if any(first <= k < first + period for k, _ in readers):
+            begin = min(begin, sweep.homes[node][0])
+    pairs = [(steps[k], steps[k + period]) for k in range(begin, first + (turns - 1) * period)]
+    if any(_rings(sweep, a) != _rings(sweep, b) for a, b in pairs):
+        return None
+    found = {
+        (
+            tuple(y - x for x, y in zip(a.low, b.low, strict=True)),
+            tuple(y - x for x, y in zip(a.high, b.high, strict=True)),
+            b.lag - a.lag,
+        )
+        for a, b in pairs
+    }
+    return Rolled(first, period, turns, *found.pop()) if len(found) == 1 else None
+
+
+def _signature(sweep: Sweep, number: int) -> object:
+    """What a step does, by how far it is from the steps that it reads: equal for those that do the same."""
+    step = sweep.steps[number]
+
+    def spell(node: Expr) -> object:
+        if node not in sweep.homes:
+            return node
+        home, start = sweep.homes[node]
+        statements = [s.task.node for s in sweep.steps[home].statements]
+        return number - home, statements.index(node), start, node.shape, node.dtype
+
+    parts = [
+        (
+            s.task.kind,
+            s.start,
+            s.task.result,
+            s.task.target,
+            s.task.node.dtype,
+            s.task.node in sweep.private or s.task.node,
+        )
+        for s in step.statements
+    ]
+    copied = [s.previous and spell(s.previous) for s in step.statements]
+    bodies = [
+        (i.kind, i.index, i.operands, i.factors, [(len(b.instructions), b.result) for b in i.branches])
+        + ((i.node.op, i.node.attrs, i.node.dtype) if i.kind == "map" else (spell(i.node),))
+        for s in step.statements
+        for i in all_instructions(s.task.body)
+    ]
+    return step.extents, step.last, parts, copied, bodies, _rings(sweep, step)
+
+
+def _rings(sweep: Sweep, step: Step) -> object:
+    """Where a step begins to count, and what is kept of each of its values, or how many steps before it has their ring."""
+    found: list[object] = []
+    for s in step.statements:
+        node = s.task.node
+        owner = sweep.owner.get(node)
+        found.append(sweep.homes[node][0] - sweep.homes[owner][0] if owner else sweep.rings.get(node))
+    return step.origin, found
+
+
+# -- what it saves --------------------------------------------------------------------------------------
+
+
+def work_of(task: Task) -> int:
+    """Instructions for an element, with those that read and write it."""
+    ops = list(all_instructions(task.body))
+    return 1 + sum(
+        find_op(i.node.op).cost if i.kind == "map" and i.node.op != "cast" else i.kind == "read" for i in ops
+    )
+
+
+def joined_cost(sweep: Sweep) -> int:
+    """What a joined kernel takes, in instructions."""
+    total = 0
+    for step in sweep.steps:
+        if step.statements[0].task.node in sweep.owner:
+            # most often a few elements, in few of the rows
+            total += prod(sweep.counts) * sweep.width[0] * ROW_COST // 2
+            total += prod(step.extents) * (work_of(step.statements[0].task) + RING_COST)
+            continue
+        sizes = [
+            n * (w + low + high) // w if parts > 1 else n
+            for n, w, low, high, parts in zip(step.last, sweep.width, step.low, step.high, sweep.counts, strict=True)
+        ]
+        sizes[-1] = sizes[-1] * (sweep.width[-1] + ROW_COST) // sweep.width[-1]
+        total += prod(sizes) * sum(work_of(s.task) + RING_COST * (s.task.node in sweep.rings) for s in step.statements)
+    return total + sum(traffic(sweep)) * BYTE_COST
+
+
+def single_cost(group: Group) -> int:
+    """What a kernel takes by itself."""
+    points = prod(loop.extent for loop in group.loops)
+    return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
+
+
+# -- joining --------------------------------------------------------------------------------------------
+
+
+def join_time_steps(schedule: Schedule, target: Target) -> Schedule:
+    """The schedule with chains of steps joined, for what runs it."""
+    if len(schedule.groups) < 2:
+        return schedule
+    found = _Joiner(schedule, _machine(target)).run()
+    if found is schedule.groups:
+        return schedule
+    in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, Sweep)))
+    return finish_schedule(schedule.outputs, found, in_place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """How a machine does sweeps: whether one can be cut into parts, what kernels cost, and which chains are worth a try."""
+
+    choose: Callable[[Sweep], bool]
+    joined_cost: Callable[[Sweep], int]
+    single_cost: Callable[[Group], int]
+    least_bytes: int
+    most: tuple[int, ...]
+
+
+def _machine(target: Target) -> _Machine:
+    if target.scheduled_for.kind == "cpu":
+        return _Machine(choose_parts, joined_cost, single_cost, LEAST_BYTES, MOST)
+    return _Machine(
+        sweep_blocks.choose_blocks,
+        sweep_blocks.joined_cost,
+        sweep_blocks.single_cost,
+        sweep_blocks.LEAST_BYTES,
+        sweep_blocks.MOST,
+    )
+
+
+class _Joiner:
+    """Goes through the groups of a schedule in order and joins those that follow each other."""
+
+    def __init__(self, schedule: Schedule, machine: _Machine) -> None:
+        self.schedule = schedule
+        self.machine = machine
+        self.outputs = set(schedule.outputs)
+        self.readers: dict[Expr, set[int]] = {}
+        for group in schedule.groups:
+            for node in _needs(group):
+                self.readers.setdefault(node, set()).add(group.number)
+        self.done: list[Group] = []
+        self.joined = False
+        self.chain = Chain()
+        self.members: list[tuple[Group, list[Statement]]] = []
+        self.late: list[Group] = []  # what needs a member, and that no member needs
+        self.mask = self.late_mask = 0
+
+    def run(self) -> list[Group]:
+        """The groups, some of them joined; the schedule's own where none is."""
+        for group in self.schedule.groups:
+            self._take(group)
+        self._close()
+        return self.done if self.joined else self.schedule.groups
+
+    def _take(self, group: Group) -> None:
+        statements = _statements(group)
+        depends = bool(group.before & (self.mask | self.late_mask))
+        if statements is not None and not group.before & self.late_mask:
+            related = any(node in self.chain.homes for s in statements for node in _read_by(s))
+            if self.members and related and self.chain.add(statements):
+                self.members.append((group, statements))
+                self.mask |= 1 << group.number
+                return
+            if depends or not self.members:
+                self._close()
+                if self.chain.add(statements):
+                    self.members.append((group, statements))
+                    self.mask = 1 << group.number
+                else:
+                    self.chain = Chain()
+                    self.done.append(group)
+                return
+        if not depends:
+            self.done.append(group)
+            return
+        self.late.append(group)
+        self.late_mask |= 1 << group.number
+        if len(self.late) > LOOK_AHEAD:
+            self._close()
+
+    def _close(self) -> None:
+        groups = self._join_members() if len(self.members) > 1 else [group for group, _ in self.members]
+        self.done += groups + self.late
+        self.chain, self.members, self.late, self.mask, self.late_mask = Chain(), [], [], 0, 0
+
+    def _join_members(self) -> list[Group]:
+        alone = [group for group, _ in self.members]
+        if max(sum(traffic(group)) for group in alone) < self.machine.least_bytes:
+            return alone
+        best, found = (100 - LEAST_GAIN) * sum(self.machine.single_cost(group) for group in alone) // 100, alone
+        before: int | None = None
+        for pieces in dict.fromkeys(-(-len(alone) // most) for most in self.machine.most):
+            cost, groups = self._in_pieces(pieces)
+            if groups and before is not None and cost >= before:
+                break  # more pieces read and write more
+            if groups:
+                before = cost
+            if groups and cost < best:
+                best, found = cost, groups
+        self.joined = self.joined or found is not alone
+        return found
+
+    def _in_pieces(self, pieces: int) -> tuple[int, list[Group]]:
+        cost, count = 0, len(self.members)
+        groups: list[Group] = []
+        for k in range(pieces):
+            piece = self.members[count * k // pieces : count * (k + 1) // pieces]
+            if len(piece) == 1:
+                groups.append(piece[0][0])
+                cost += self.machine.single_cost(piece[0][0])
+                continue
+            made = self._joined(piece)
+            if made is None:
+                return 0, []
+            groups.append(made)
+            cost += self.machine.joined_cost(made)
+        return cost, groups
+
+    def _joined(self, piece: list[tuple[Group, list[Statement]]]) -> Sweep | None:
+        chain = Chain()
+        members = {group.number for group, _ in piece}
+        if not all(chain.add(statements) for _, statements in piece):
+            return None
+        kept = {node for node in chain.homes if node in self.outputs or not self.readers.get(node, set()) <= members}
+        size = sum(s.task.size() for step in chain.steps for s in step.statements)
+        if len(chain.steps) > 2 * MOST_STEPS or size > MOST_INSTRUCTIONS:
+            return None
+        sweep = chain.sweep(piece[-1][0].number, kept)
+        if any(h < -REACH * len(chain.steps) for step in sweep.steps for h in (*step.low, *step.high)):
+            return None  # a step that nobody needs
+        if not self.machine.choose(sweep):
+            return None
+        sweep.members = sum(1 << number for number in members)
+        for group, _ in piece:
+            sweep.before |= group.before & ~sweep.members
+        sweep.reason = piece[0][0].reason
+        return sweep
+
+
+def _statements(group: Group) -> list[Statement] | None:
+    if group.opaque is not None or any(
+        p.stage or p.task.kind not in ("map", "update", "rebuild") for p in group.placed
+    ):
+        return None
+    found = [read_statement(p) for p in group.placed]
+    return None if any(s is None for s in found) else [s for s in found if s is not None]
+
+
+def _read_by(statement: Statement) -> Iterable[Expr]:
+    previous = statement.task.previous
+    return [*(node for node, _ in statement.task.reads()), *([] if previous is None else [previous])]
+
+
+def _needs(group: Group) -> set[Expr]:
+    if group.opaque is not None:
+        return {base_of(child) for child in group.opaque.operands}
+    return group.read | {p.task.previous for p in group.placed if p.task.previous is not None}

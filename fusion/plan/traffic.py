@@ -1,0 +1,136 @@
+"""Traffic: the bytes that kernels move, and the least that they could.
+
+In: groups and schedules. Out: byte counts. Always true: an element counts once a kernel, however often the kernel goes
+over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from weft.fusion.graph.expr import Expr, value_bytes
+from weft.fusion.graph.index_map import Affine
+from weft.fusion.graph.sizes import greatest, least
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.schedule import Schedule
+from weft.fusion.plan.steps import LARGE
+from weft.fusion.plan.stored import base_of
+from weft.fusion.plan.sweep import Sweep
+from weft.fusion.plan.task import Task
+
+# Bytes that a kernel takes by value: two may become one, and other parameters need room too.
+KERNEL_BYTES = 1536
+
+
+def traffic(group: Group) -> tuple[int, int]:
+    """Bytes that a group has to read and to write at least: each element that it touches once."""
+    read = sum(bytes_read(group).values())
+    kept = [p.task for p in group.placed if p.task.node not in group.private]
+    written = sum(task.node.nbytes if isinstance(group, Sweep) else bytes_written(task) for task in kept)
+    return read, written
+
+
+def bytes_read(group: Group) -> dict[Expr, int]:
+    """Bytes that a group reads of each value that it does not make."""
+    if group.opaque is not None:
+        return {base_of(child): child.nbytes for child in group.opaque.operands}
+    forms: dict[Expr, set[Affine | None]] = {}
+    own = {p.task.node for p in group.placed}
+    for p in group.placed:
+        for node, index in p.task.reads():
+            if node not in own:
+                forms.setdefault(node, set()).add(None if index is None else p.flat(index))
+    extents = [loop.extent for loop in group.loops]
+    read = {node: _elements(node, found, extents) * node.dtype.itemsize for node, found in forms.items()}
+    for p in group.placed:
+        previous = p.task.previous
+        if previous is None:
+            continue
+        if p.task.kind == "rebuild":
+            read[previous] = least(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
+        elif isinstance(group, Sweep) and previous not in own and previous.kind != "empty":
+            read[previous] = previous.nbytes  # what stays as it was is copied along
+    return read
+
+
+def taken_by_value(group: Group) -> list[Expr]:
+    """The small arrays in host memory that a group's kernels take as parameters, in the order of their use.
+
+    Those of a launch that moves much are in memory: there lanes read neighbours at once, parameters one by one.
+    """
+    if not any(map(value_bytes, group.read)) or isinstance(group, Sweep) or sum(traffic(group)) >= LARGE:
+        return []
+    found, room = [], KERNEL_BYTES
+    for node in bytes_read(group):
+        nbytes = value_bytes(node)
+        if 0 < nbytes <= room:
+            room -= nbytes
+            found.append(node)
+    return found
+
+
+def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
+    """How many elements are read at these flat indices: no more than lie between the first and the last."""
+    total, low, high = 0, node.size, 0
+    for form in forms:
+        if form is None:
+            return node.size
+        steps = [c * (extents[k] - 1) for k, c in form[1]]
+        total += prod(extents[k] for k, _ in form[1])
+        low = least(low, form[0] + sum(s for s in steps if s < 0))
+        high = greatest(high, form[0] + sum(s for s in steps if s > 0))
+    return greatest(0, least(node.size, total, high - low + 1))
+
+
+def bytes_written(task: Task) -> int:
+    """Bytes that a task writes."""
+    loops = range(len(task.loops)) if task.kind == "scatter" else (loop for loop, _ in task.target[1])
+    beside = beside_bytes(task) if task.kind == "rebuild" else 0
+    return _walked(task, loops) * task.node.dtype.itemsize + beside
+
+
+def beside_bytes(task: Task) -> int:
+    """Bytes of the previous version that are copied where a task cannot overwrite it."""
+    start, stop = task.covered()
+    return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
+
+
+def least_bytes(schedule: Schedule) -> int:
+    """Every input element that is needed, once, and every result, once; of what is overwritten in place, that part.
+
+    What library calls take and give is read and written whole, and once more by whoever makes or needs it.
+    """
+    made: dict[Expr, Task | None] = {}
+    calls = [group for group in schedule.groups if group.opaque is not None]
+    handed = {node for group in calls for node in (*bytes_read(group), group.opaque) if node is not None}
+    for group in schedule.groups:
+        made |= {p.task.node: p.task for p in group.placed}
+        if group.opaque is not None:
+            made[group.opaque] = None
+    read: dict[Expr, int] = {}
+    for group in schedule.groups:
+        for node, count in bytes_read(group).items():
+            if group.opaque is None and (node not in made or made[node] is None) and node.kind != "empty":
+                read[node] = max(read.get(node, 0), count)
+    taken = sum(child.nbytes for group in calls if group.opaque is not None for child in group.opaque.operands)
+    written = dict.fromkeys([*schedule.outputs, *(node for node in handed if node in made)])
+    return taken + sum(read.values()) + sum(_result_bytes(node, made, schedule.in_place) for node in written)
+
+
+def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]) -> int:
+    """Bytes of a result that somebody has to write."""
+    written = 0
+    current = node
+    while current in in_place:
+        task = made[current]
+        assert task is not None
+        written += bytes_written(task)
+        current = current.operands[0]
+    if current in made or current.kind == "empty":
+        return node.nbytes
+    return written
+
+
+def _walked(task: Task, loops: Iterable[int]) -> int:
+    return prod(task.loops[k].extent for k in set(loops))

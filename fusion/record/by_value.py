@@ -1,0 +1,78 @@
+"""Small arrays that kernels take by value: as parameters, without memory of the device.
+
+In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with the elements of this moment, which a recording
+binds to a slot. Invariant: whether a slot holds new elements or the same ones again does not depend on single values for long, so
+that a program whose small arrays change finds its plans.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.fusion.graph.statistics import STATISTICS
+from weft.runtime import Buffer, Device
+
+if TYPE_CHECKING:
+    from weft.fusion.record.storage import Epoch, Storage
+
+# Bytes of an array that kernels take by value. Every GPU's kernels have 4,096 bytes of parameters (32,764 since CUDA 12.1, which
+# PTX for older drivers cannot ask for).
+MOST_BYTES = 1024
+# How often elements are bound anew, though they are the same, after they have changed.
+STEADY = 8
+
+
+class ValueBuffer(Buffer):
+    """A small array's elements at one time. Its address is the host's.
+
+    Attributes
+    ----------
+    capacity : int
+        Bytes that kernels take: a power of two, so that kernels do not depend on lengths.
+    steady : int
+        How often the same elements are bound anew from here on.
+    when : object
+        The operation that bound them last: in one operation they are the same.
+    moved : Buffer or None
+        The elements in memory of the device, once something needed them there.
+    """
+
+    __slots__ = ("_elements", "capacity", "moved", "steady", "when")
+
+    def __init__(self, device: Device, elements: bytes, steady: int, when: object) -> None:
+        self._elements, self.steady, self.when = elements, steady, when
+        self.capacity = max(16, 1 << (len(elements) - 1).bit_length())
+        memory = ctypes.create_string_buffer(elements, self.capacity)
+        super().__init__(device, ctypes.addressof(memory), len(elements), memory)
+        self.moved: Buffer | None = None
+
+    def follow(self, elements: bytes, when: object) -> ValueBuffer:
+        """What the same array's elements are bound as when they are these."""
+        same = self._elements == elements
+        if same and (self.when == when or not self.steady):
+            return self
+        return ValueBuffer(self.device, elements, self.steady - 1 if same else STEADY, when)
+
+
+def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
+    """The elements of a storage for kernels to take by value; None where they are not in host memory, or too many."""
+    host, last = storage.host, storage.value
+    if host is None or not 0 < host.nbytes <= MOST_BYTES:
+        return None
+    elements, when = host.tobytes(), (epoch.number, len(epoch.pending))
+    found = ValueBuffer(storage.device, elements, 0, when) if last is None else last.follow(elements, when)
+    storage.value = found
+    return found
+
+
+def in_memory(buffer: Any) -> Any:
+    """The buffer of a slot in memory of the device."""
+    if not buffer.capacity:
+        return buffer
+    if buffer.moved is None:
+        buffer.moved = buffer.device.upload(np.ctypeslib.as_array(buffer._owner).view(np.uint8)[: buffer.nbytes])
+        STATISTICS.uploaded += 1
+    return buffer.moved

@@ -1,0 +1,204 @@
+"""Evaluation: run what storages need, and give them their buffers.
+
+In: pending storages. Out: the same storages, realised. Always true: a failed evaluation
+changes nothing; whatever was pending still is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.fusion.graph.expr import Location
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
+from weft.runtime import Buffer, OutOfMemoryError
+
+if TYPE_CHECKING:
+    from weft.fusion.plan.steps import Plan
+
+# Call sites whose values were evaluated alone, with how many more calls are taken to make such values. Bounded.
+ALONE: dict[tuple[int, int], int] = {}
+ALONE_LIMIT, ALONE_CALLS = 4096, 32
+
+# Evaluations beside a recording that goes on: each adds to what its plans are found by.
+ASIDE = 16
+
+
+def _load_and_run(*arguments: Any) -> None:
+    """Load the planner, which the first evaluation needs, and run its plan."""
+    global run
+    run = import_module("weft.fusion.run.execute").run
+    run(*arguments)
+
+
+run: Callable[..., None] = _load_and_run
+
+
+def evaluate(storages: list[Storage], aside: bool = False) -> None:
+    """Realise `storages`, and with them the live values that they are computed from.
+
+    With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
+    """
+    if len(storages) == 1:
+        epoch = storages[0].epoch
+        if epoch is not None and storages[0].buffer is None:
+            evaluate_epoch(epoch, storages, aside)
+        return
+    asked = [s for s in storages if s.buffer is None and s.epoch is not None]
+    while asked:
+        epoch = asked[0].epoch
+        if epoch is None:  # another thread has just been through with it
+            asked = asked[1:]
+            continue
+        own = asked if len(asked) == 1 else [s for s in asked if s.epoch is epoch]
+        evaluate_epoch(epoch, own, aside)
+        if len(own) == len(asked):
+            return
+        asked = [s for s in asked if s.buffer is None and s.epoch is not epoch and s.epoch is not None]
+
+
+def realise(storage: Storage) -> Buffer:
+    """The memory of a storage, evaluated."""
+    while True:
+        buffer = storage.buffer
+        if buffer is not None:
+            return buffer
+        if storage.epoch is not None:
+            evaluate([storage])
+        elif (host := storage.host) is not None:
+            elements = host.tobytes()
+            buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))
+            shown = host.reshape(-1).view(np.uint8).data
+            # (no call from the comparison on: no other thread comes between, which may have written, or been first)
+            if storage.host is host and shown == elements:
+                storage.buffer, storage.host, storage.value = buffer, None, None
+                STATISTICS.uploaded += 1
+
+
+def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
+    """Realise `storages`, all recorded in `epoch`.
+
+    That epoch may be another thread's, which goes on recording there, or one that is being evaluated further up on this
+    thread's stack (by what a finaliser interrupts). Then nothing is overwritten: others may know what lies there.
+
+    Raises RuntimeError where what is further up overwrites memory: nobody knows the values until it is through.
+    """
+    with epoch.lock:
+        stage = epoch.stage
+        if stage == OVERWRITING:
+            raise RuntimeError("these arrays are being updated in place; what interrupts that cannot have them")
+        elsewhere = stage != IDLE or recording.epoch is not epoch
+        held = epoch.slots[:] if elsewhere and (stage != IDLE or not epoch.ended) else None
+        epoch.stage = EVALUATING
+        try:
+            seen = epoch.pending[:] if elsewhere else None  # (others may append meanwhile)
+            begun, withdrawn = len(epoch.pending if seen is None else seen), epoch.withdrawn
+            wanted: tuple[int, ...] | None = None  # everything that is live
+            live = storages
+            if epoch.pending != storages or [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
+                live = epoch.live(seen)
+                if live != storages:
+                    known = set(live)
+                    live += [
+                        s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch
+                    ]
+                    asked = set(storages)
+                    wanted = tuple([k for k, s in enumerate(live) if s in asked])
+            elif len(live) == 1:
+                _note_alone(epoch.first)
+            if not live or wanted == ():
+                if not elsewhere:
+                    _begin_anew(epoch)
+                return
+            versions: list[Any] = [s.expr for s in live]
+            if None in versions:  # a finaliser has just evaluated some
+                evaluate_epoch(epoch, storages, aside)
+                return
+
+            def settle(plan: Plan, table: list[Any]) -> None:
+                """Hand out the results; it may be done again, where an interrupt ended it."""
+                nonlocal begun, withdrawn
+                rest = elsewhere or not plan.complete
+                stays = aside and rest and not elsewhere and epoch.asides < ASIDE
+                left = []
+                for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
+                    if place >= 0 and storage.expr is version:
+                        buffer: Buffer = table[place]
+                        buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
+                        storage.buffer = buffer
+                        if not stays:
+                            storage.epoch = storage.expr = None
+                    elif storage.buffer is None:
+                        left.append(storage)
+                # dead storages and their epoch refer to each other: let go of them now, not at the next collection
+                if elsewhere:
+                    begun -= epoch.withdrawn - withdrawn
+                    epoch.withdrawn += begun - len(left)
+                    withdrawn = epoch.withdrawn
+                epoch.pending[:begun] = left
+                begun = len(left)
+                if rest:
+                    # what stays pending here must find these results, not compute them again
+                    for version, place in plan.outputs:
+                        epoch.results[version] = epoch.bind(table[place], version.shape, version.dtype)
+                if stays:
+                    # what was computed goes on under the name that it has in what is still pending
+                    epoch.asides += 1
+                elif not elsewhere:
+                    _begin_anew(epoch)
+
+            try:
+                run(epoch, versions, wanted, settle)
+            except OutOfMemoryError as error:
+                # the frames in its traceback hold what the plan had made
+                raise error.with_traceback(None) from None
+        finally:
+            epoch.stage = stage
+            del held
+            if elsewhere:
+                epoch.let_go()
+
+
+def _note_alone(where: Location | None) -> None:
+    """Note the call site of a value that is evaluated with nothing else pending."""
+    if where is not None:
+        if len(ALONE) >= ALONE_LIMIT:
+            ALONE.clear()
+        ALONE[id(where[0]), where[1]] = ALONE_CALLS
+
+
+def was_alone(where: Location) -> bool:
+    """Whether the values of a call site were evaluated alone last time; what is fused now and then is found out again."""
+    key = id(where[0]), where[1]
+    left = ALONE.pop(key, 0)
+    if left > 1:
+        ALONE[key] = left - 1
+    return left > 0
+
+
+def release_memory(storage: Storage) -> bool:
+    """Let go of memory that is bound here while nothing is pending, or where a storage was recorded last and nobody holds what is
+    pending there: what was only looked up is not read. Whether there was some."""
+    epoch = recording.epoch
+    if recording.held:
+        return False
+    if storage.epoch is not epoch and (last := storage.epoch) is not None:
+        return last.let_go()
+    if epoch is None or epoch.pending or not epoch.slots or epoch.stage != IDLE:
+        return False
+    _begin_anew(epoch)
+    return True
+
+
+def _begin_anew(epoch: Epoch) -> None:
+    """Let this thread go on recording in a new epoch."""
+    if epoch.pending:
+        epoch.ended = True
+        recording.epoch = Epoch(epoch.device)
+    else:
+        epoch.forget()
+        recording.epoch = Epoch(epoch.device, epoch)

@@ -1,0 +1,83 @@
+"""Memory for somebody who writes to it directly: an explicit kernel, a copy, another library.
+
+In: a storage. Out: its buffer, evaluated and its own. Always true: what was recorded before the call keeps the values
+of that time, and no other storage changes when the buffer is written to.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+
+import numpy as np
+
+from weft.fusion.record.evaluate import evaluate_epoch, realise
+from weft.fusion.record.storage import Epoch, Storage, recording
+from weft.runtime import Buffer
+
+
+def flush() -> None:
+    """Evaluate everything that is pending in this thread."""
+    epoch = recording.epoch
+    if epoch is not None:
+        live = epoch.live()
+        if live:
+            evaluate_epoch(epoch, live)
+
+
+def exclusive(storage: Storage) -> Buffer:
+    """The buffer of `storage`, which nobody else refers to.
+
+    What this thread recorded with it is evaluated first. Where another array or an exported view shares the memory,
+    the storage gets a copy of its own.
+    """
+    while True:
+        old = realise(storage)
+        epoch = recording.epoch
+        if epoch is not None and id(old) in epoch.slot_of:
+            flush()
+            if recording.epoch is epoch:
+                epoch.forget()
+                recording.epoch = Epoch(epoch.device)
+        before = storage.epoch  # (held: nothing dies between the next three lines)
+        if storage.buffer is not old:
+            continue  # another thread has written to it
+        storage.epoch = storage.expr = None
+        del before
+        if _references(old) > _UNSHARED:
+            fresh = storage.device.allocate(old.nbytes)
+            storage.device.copy(old, fresh, old.nbytes)
+            if storage.buffer is not old:
+                continue
+            storage.buffer = fresh
+            old = fresh
+        old.unwritten = None  # whoever asks is about to write
+        return old
+
+
+def free_memory(storage: Storage) -> Buffer | None:
+    """The storage's memory, if it is of the host and can be written to at once: nobody else refers to it, and nothing that
+    is recorded needs what is in it."""
+    epoch, buffer = recording.epoch, storage.buffer
+    if (
+        buffer is not None
+        and storage.device.name == "cpu"
+        and buffer.unwritten is None
+        and (epoch is None or id(buffer) not in epoch.slot_of)
+        and _references(buffer) <= _UNSHARED
+    ):
+        return buffer
+    return None
+
+
+def _references(buffer: Buffer) -> int:
+    return getrefcount(buffer)
+
+
+def _count_unshared() -> int:
+    """References to a buffer that its storage and one variable hold, as `_references` counts them."""
+    storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
+    buffer = storage.buffer
+    return _references(buffer)  # type: ignore[arg-type]
+
+
+_UNSHARED = _count_unshared()

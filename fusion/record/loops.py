@@ -1,0 +1,131 @@
+"""Loops of the user's program, as recording sees them: where the program comes back to, and after how many operations.
+
+In: recorded operations, in order. Out: the head of the outermost loop that they show, which is where recording is cut. Invariant:
+what is found depends on the sequence of the lines that recorded them alone, so that a program which records the same operations
+again is cut at the same operations again, and finds the same plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import CodeType
+
+from weft.fusion.graph.expr import Expr, Location
+
+# A line of the program by name: file, function, first line of the function, line. It stays the same where the code is compiled
+# again. Offsets in byte code do not serve: the interpreter's own call of a function may be at another one than a specialised one.
+Site = tuple[str, str, int, int]
+
+_sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
+_SITES_LIMIT = 20_000
+
+
+def site_of(location: Location) -> Site:
+    """Return the line of a location."""
+    code, at = location
+    found = _sites.get((id(code), at))
+    if found is None or found[0] is not code:
+        if len(_sites) >= _SITES_LIMIT:
+            _sites.clear()
+        line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
+        found = _sites[id(code), at] = code, (code.co_filename, code.co_name, code.co_firstlineno, line or 0)
+    return found[1]
+
+
+def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
+    """Return the line of each expression that is the first of a visit to its line, None for the others."""
+    found: list[Site | None] = []
+    before: Location | None = None
+    for node in recorded:
+        location = _location(node)
+        found.append(site_of(location) if location is not None and begins_visit(location, before) else None)
+        before = location or before
+    return found
+
+
+def _location(node: Expr | None) -> Location | None:
+    while node is not None and node.location is None and node.operands:
+        node = node.operands[-1]
+    return None if node is None else node.location
+
+
+def begins_visit(location: Location, before: Location | None) -> bool:
+    """Whether the program has come to the line of `location` anew since it was at `before`: from another line, or going back."""
+    if before is None:
+        return True
+    return (location[0] is before[0] and location[1] <= before[1]) or site_of(location) != site_of(before)
+
+
+def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
+    """Whether an operation at `location` behind those `recorded` begins a visit to its line."""
+    return begins_visit(location, next((found for node in reversed(recorded) if (found := _location(node))), None))
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop in a sequence of visits.
+
+    Attributes
+    ----------
+    head : Site
+        The first line of an iteration that records something.
+    visits : list of int
+        Positions of its visits in the sequence.
+    length : int
+        Operations of the shortest iteration.
+    """
+
+    head: Site
+    visits: list[int]
+    length: int
+
+
+def find_loop(sites: Sequence[Site | None]) -> Loop | None:
+    """Return the loop with the longest iterations whose head was visited at least twice.
+
+    Lines of an inner loop are visited sooner again than those of the loop around it, so the distance between two visits tells the
+    outermost loop. A loop that ended earlier in the sequence does not count.
+    """
+    found: dict[Site, list[int]] = {}
+    for k, site in enumerate(sites):
+        if site is not None:
+            found.setdefault(site, []).append(k)
+    best: Loop | None = None
+    for (
+        site,
+        positions,
+    ) in found.items():  # (in the order of their first visits: heads come before the rest of the loop)
+        if len(positions) < 2:
+            continue
+        length = min(after - before for before, after in pairwise(positions))
+        if len(sites) - positions[-1] <= 2 * length and (best is None or length > best.length):
+            best = Loop(site, positions, length)
+    return best
+
+
+# Iterations from which on a loop may be taken for uneven: short loops over a few directions or neighbours are not.
+MANY = 32
+
+
+def is_uneven(loop: Loop, recorded: Sequence[Expr | None], before: int) -> bool:
+    """Whether the last two whole iterations are alike but for the lengths of their arrays.
+
+    `before` is the number of operations in the sequence before those `recorded`.
+    """
+    if len(loop.visits) < MANY:
+        return False
+    first, second, third = (k - before for k in loop.visits[-3:])
+    if first < 0 or third - second != second - first:
+        return False
+    return any(map(_differ, recorded[first:second], recorded[second:third]))
+
+
+def _differ(one: Expr | None, other: Expr | None) -> bool:
+    """Whether two operations were done on other lengths."""
+    if one is None or other is None or one.kind != other.kind or len(one.operands) != len(other.operands):
+        return False
+    if one.shape != other.shape or (one.kind == "update" and one.attrs[0] != other.attrs[0]):
+        return True
+    return any(a.shape != b.shape for a, b in zip(one.operands, other.operands, strict=True))

@@ -1,0 +1,309 @@
+"""Recording: from arrays' storages to expressions and back.
+
+In: storages (what an array holds). Out: expressions in the current epoch, and new pending
+storages. Always true: what `operand` returns is valid in the epoch it returns it for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from weft.fusion.graph.expr import Expr, Location
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.record.by_value import take_value
+from weft.fusion.record.evaluate import evaluate_epoch, realise
+from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
+from weft.fusion.record.storage import (
+    HARD_LIMIT,
+    HELD_BYTES,
+    LIMITS_LIMIT,
+    SHORT_LIMIT,
+    SMALL_RUN,
+    SOFT_LIMIT,
+    TURN_LIMIT,
+    Epoch,
+    Storage,
+    current_epoch,
+    limits,
+    recording,
+)
+from weft.runtime import IMMEDIATE, Buffer, DeviceMismatchError
+
+Operation = TypeVar("Operation", bound=Callable[..., Any])
+
+
+def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
+    """The current version of `storage` as an expression of `epoch` (the current one)."""
+    if epoch is None:
+        epoch = current_epoch(storage.device)
+    node = storage.expr if storage.epoch is epoch else None
+    if node is not None:
+        epoch.taken.add(node)
+        return node
+    if storage.device is not epoch.device:
+        raise DeviceMismatchError(
+            f"this operation is on {epoch.device.name}, but one of its arrays is on {storage.device.name}; "
+            f"move it with .to({epoch.device.name!r})"
+        )
+    value = take_value(storage, epoch)
+    if value is not None:
+        return epoch.bind(value, storage.shape, storage.dtype)
+    return bind(storage, realise(storage), epoch)
+
+
+def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
+    """The buffer of a realised storage as a leaf of the epoch."""
+    node = epoch.bind(buffer, storage.shape, storage.dtype)
+    before = storage.epoch  # (held: nothing dies between the next three lines)
+    if storage.buffer is buffer:
+        storage.expr = node
+        storage.epoch = epoch
+    del before
+    return node
+
+
+def pending(expr: Expr, epoch: Epoch) -> Storage:
+    """A new storage whose elements are `expr`."""
+    epoch.check(expr)
+    storage = Storage(expr.shape, expr.dtype, epoch.device, None, expr, epoch)
+    epoch.pending.append(storage)
+    return storage
+
+
+def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
+    """Make `expr` (of the storage's shape and dtype) the storage's next version, if `previous` still is what it shows in
+    this epoch: whether that was so. Else another thread has written to it, and `expr` has to be made anew."""
+    assert expr.shape == storage.shape and expr.dtype == storage.dtype
+    buffer = storage.buffer
+    if storage.expr is not previous or storage.epoch is not epoch:
+        return False
+    if expr is previous:
+        return True  # no element was written
+    # from here on only the slot and whoever captured it hold the old version's buffer
+    storage.expr = expr
+    storage.buffer = None
+    epoch.pending.append(expr if buffer is None else storage)
+    return True
+
+
+def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
+    """Replace what a storage shows by what `make` makes of it. Returns both."""
+    while True:
+        if storage.host is not None:
+            realise(storage)  # (what is written to is memory of the device's)
+        previous = operand(storage, epoch)
+        made = make(previous)
+        epoch.check(made)
+        if assign(storage, made, previous, epoch):
+            return previous, made
+
+
+def uncut(operation: Operation) -> Operation:
+    """Let an operation be cut where it begins, and nowhere within: the expressions that it holds stay those of its recording."""
+
+    @wraps(operation)
+    def held(*arguments: Any, **options: Any) -> Any:
+        if recording.held:
+            return operation(*arguments, **options)
+        recording.held = True
+        try:
+            return operation(*arguments, **options)
+        finally:
+            recording.held = False
+
+    return held  # type: ignore[return-value]
+
+
+# Heads of loops: lines where recordings are cut. Bounded.
+_heads: set[Site] = set()
+# How often in a row recordings that were cut at a head found no plan; numbers that change take some iterations to become slots.
+_misses: dict[Site, int] = {}
+MISSES = 4
+# The same of short recordings, whose few forms have to be planned first.
+SHORT_MISSES = 10
+# Visits after which the head of a loop is remembered.
+CERTAIN = 3
+# Visits that are kept of recordings that found no plan.
+HISTORY = 4096
+
+
+def cut(epoch: Epoch, location: Location | None) -> Epoch:
+    """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in.
+
+    That is at the head of the outermost loop that comes back within some hundred operations; where no loop is known, at that of
+    the outermost one that the recording shows. Loops whose iterations differ in their lengths are cut after few iterations.
+    """
+    count = len(epoch.pending)
+    if epoch.first is None:
+        epoch.begin(location)
+    if recording.held:
+        return epoch
+    at_head = count >= epoch.soft and location is not None and _is_head(epoch, location, count)
+    if not at_head and count < HARD_LIMIT and epoch.bytes_held < HELD_BYTES:
+        if epoch.limit <= count < epoch.soft:
+            epoch.limit = min(2 * count, epoch.soft)
+        return epoch
+    recorded = _expressions(epoch)
+    # (a plan from disk counts as new: what is learned here is to be alike in every process)
+    plans = STATISTICS.plans + STATISTICS.plans_read
+    fresh, live = _end(epoch)
+    if live:
+        if found := STATISTICS.plans + STATISTICS.plans_read == plans:
+            fresh.history = []
+        else:
+            fresh.history = [*epoch.history, *visits_of(recorded)][-HISTORY:]
+        if at_head:
+            _note_search(site_of(location), fresh.history, found)  # type: ignore[arg-type]
+    fresh.begin(location)
+    return fresh
+
+
+def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
+    """Evaluate what is pending. Returns the epoch to go on in, and what was evaluated."""
+    live = epoch.live()
+    # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
+    fresh = recording.epoch = Epoch(epoch.device)
+    epoch.ended = True
+    if live:
+        evaluate_epoch(epoch, live)
+    if not epoch.pending:
+        epoch.forget()  # (arrays in memory that it read still name it)
+    return fresh, live
+
+
+def end_recording() -> None:
+    """Evaluate what is pending here; recording goes on anew."""
+    if recording.epoch is not None:
+        _end(recording.epoch)
+
+
+# Lines of large operations behind which runs of small ones began. Bounded.
+_before_small: set[Site] = set()
+
+
+def end_small_run() -> bool:
+    """Evaluate what is pending where the last operations were small, and recorded only because large arrays are pending.
+
+    What follows is done at the call. Whether that was so. It is looked at only where twice as much has been recorded as the last
+    time, which costs little, and so what is recorded at most doubles; and right behind a large operation that such a run came
+    behind before, or where nothing is pending but copies.
+    """
+    epoch, limit = recording.epoch, IMMEDIATE[0]
+    if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):
+        return False
+    latest = _expressions(epoch, -4)
+    copies = count <= len(latest) and all(node is not None and node.kind == "leaf" for node in latest)
+    if not (copies or (_before_small and _site_of_large(latest, limit) in _before_small)):
+        if not epoch.limit <= count < epoch.soft:
+            return False
+        epoch.limit = min(2 * count, epoch.soft)
+        recorded = _expressions(epoch)
+        if any(node is None or _work(node) > limit for node in recorded[-SMALL_RUN:]):
+            return False
+        if all(node is None or node.size <= limit for node in recorded):
+            return False
+        while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
+            recorded.pop()
+        if (site := _site_of_large(recorded, limit)) is not None:
+            if len(_before_small) >= LIMITS_LIMIT:
+                _before_small.clear()
+            _before_small.add(site)
+    _, ended = _end(epoch)
+    seen = set()
+    for storage in ended:  # copies have memory of their own: else the first write would be recorded, to copy it then
+        if (buffer := storage.buffer) is not None and (copies or id(buffer) in seen):
+            storage.buffer = storage.device.fetch(buffer)
+        seen.add(id(buffer))
+    return True
+
+
+def _site_of_large(recorded: list[Expr | None], limit: int) -> Site | None:
+    """The line of the last operation, if it is a large one. (Updates have no line; it is that of what they write.)"""
+    for node in reversed(recorded):
+        if node is None or _work(node) <= limit:
+            return None
+        if node.location is not None:
+            return site_of(node.location)
+    return None
+
+
+def _work(node: Expr) -> int:
+    """Elements that an operation reads or writes."""
+    if node.kind in ("update", "scatter"):
+        return node.operands[1].size
+    return node.size if node.kind in ("map", "gather") else max([node.size, *[each.size for each in node.operands]])
+
+
+def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
+    """What is pending from a position on, in the order of recording."""
+    return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
+
+
+def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
+    """Whether a recording that has reached its limit is cut at this call site."""
+    if count >= epoch.look:
+        _look(epoch, count)
+    site = site_of(location)
+    return (site in _heads or site == epoch.head) and is_visit(location, _expressions(epoch, -8))
+
+
+def _look(epoch: Epoch, count: int) -> None:
+    """Choose where the recording will be cut: where it comes to a known head again, else at the head of the loop that it shows."""
+    recorded = _expressions(epoch)
+    sites = visits_of(recorded)
+    epoch.look = 2 * count
+    epoch.head = None
+    if _heads.isdisjoint(sites):
+        loop = find_loop([*epoch.history, *sites])
+        if loop is not None:
+            epoch.head = loop.head
+            if is_uneven(loop, recorded, len(epoch.history)):
+                _shorten(loop.head, SHORT_LIMIT)
+
+
+def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
+    """Learn from a recording that was cut at a line, and whose plan was `found` or had to be made.
+
+    Recordings are cut at another head where the `history` shows a longer loop, and short where plans are not found for long: the
+    iterations come in too many forms.
+    """
+    if found:
+        _misses.pop(site, None)
+        return
+    if len(_misses) >= LIMITS_LIMIT:
+        _misses.clear()
+    count = _misses[site] = _misses.get(site, 0) + 1
+    if limits.get(site, SOFT_LIMIT) <= SHORT_LIMIT:
+        if count >= SHORT_MISSES:
+            _shorten(site, TURN_LIMIT)
+    elif count >= MISSES:
+        _shorten(site, SHORT_LIMIT)
+    else:
+        _learn_head(site, history)
+
+
+def _learn_head(site: Site, history: list[Site | None]) -> None:
+    """Remember the head of the loop that the history of a recording shows, cut at a line, in place of heads of inner loops."""
+    loop = find_loop(history)
+    if loop is None or len(loop.visits) < CERTAIN:
+        return
+    sites = [*history, site]
+    inner = _heads.intersection(sites)
+    if any(sites.count(head) <= len(loop.visits) for head in inner):
+        return
+    _heads.difference_update(inner)
+    for head in inner:
+        limits.pop(head, None)
+    if len(_heads) >= LIMITS_LIMIT:
+        _heads.clear()
+    _heads.add(loop.head)
+    _shorten(loop.head, SOFT_LIMIT)
+
+
+def _shorten(site: Site, limit: int) -> None:
+    """Cut recordings that begin at a line where they have so many operations."""
+    if len(limits) >= LIMITS_LIMIT:
+        limits.clear()
+    limits[site] = min(limits.get(site, limit), limit)

@@ -1,0 +1,273 @@
+"""Storages and epochs: where recorded expressions meet data.
+
+A `Storage` is what a family of aliasing arrays shares: its current version, as an expression
+while pending, as a buffer once realised. An `Epoch` is one thread's recording between two
+evaluations: it binds leaves to numbered slots, so that the same program makes the same
+expressions each time round and its plan is found again. Always true: an expression is read
+together with the epoch whose slots it names; a storage that is pending in another epoch, an
+older one or another thread's, is evaluated before the current one uses it.
+
+Threads come between any two calls, not between attributes that are read or set without a call: a storage's three change
+together, and whoever changes them looks first at whether they still are what he builds upon (`record.assign`).
+"""
+
+from __future__ import annotations
+
+import threading
+from _thread import RLock  # (what threading's function of that name makes; every epoch needs one)
+from itertools import count
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.graph.expr import INTERNED, Expr, Location, leaf, scalar
+from weft.fusion.record.by_value import MOST_BYTES, ValueBuffer
+from weft.fusion.record.loops import Site, site_of
+from weft.runtime import IMMEDIATE, Buffer, Device, default_device
+
+# Recording is cut at the head of a loop (`loops.py`) once so many operations are pending, at HARD_LIMIT anywhere, and when the
+# leaves hold more than HELD_BYTES.
+SOFT_LIMIT = 256
+# Where iterations differ in their lengths, or no plan is found for long: no two long programs of such iterations are alike, but
+# short ones find their plan again (`resized.py`).
+SHORT_LIMIT = 16
+# Where these come in too many forms as well, each iteration is cut by itself.
+TURN_LIMIT = 2
+HARD_LIMIT = 2048
+HELD_BYTES = 1 << 30
+# Small operations in a row beside large pending arrays after which these are evaluated, and what follows is done at the call:
+# more than the walls of a time step of several fields.
+SMALL_RUN = 16
+
+
+class Storage:
+    """What aliasing arrays share.
+
+    Attributes
+    ----------
+    shape, dtype : of the whole storage, in C order.
+    expr : Expr or None
+        Current version, in terms of `epoch`'s slots.
+    epoch : Epoch or None
+    buffer : Buffer or None
+        The elements, once realised and for as long as no later version is pending.
+    host : numpy.ndarray or None
+        The elements instead of a buffer, while a small array of a device with memory of its own is in host memory.
+    value : ValueBuffer or None
+        The elements as kernels took them last.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape", "value")
+    host: np.ndarray | None
+    value: ValueBuffer | None
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        device: Device,
+        buffer: Buffer | None = None,
+        expr: Expr | None = None,
+        epoch: Epoch | None = None,
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.buffer = buffer
+        self.expr = expr
+        self.epoch = epoch
+
+    def __getattr__(self, name: str) -> None:
+        if name in ("host", "value"):  # (what recording makes leaves it unset)
+            return None
+        raise AttributeError(name)
+
+
+_numbers = count()
+
+
+# Operations from which on recordings are cut that began at a line of the program. Bounded.
+limits: dict[Site, int] = {}
+LIMITS_LIMIT = 10_000
+
+
+# Stages of an evaluation: from OVERWRITING on it cannot begin again.
+IDLE, EVALUATING, OVERWRITING = range(3)
+
+
+class Epoch:
+    """One recording: bound slots and what is pending."""
+
+    __slots__ = (
+        "asides",
+        "bytes_held",
+        "device",
+        "ended",
+        "first",
+        "head",
+        "history",
+        "limit",
+        "lock",
+        "look",
+        "number",
+        "pending",
+        "results",
+        "slot_of",
+        "slots",
+        "soft",
+        "stage",
+        "taken",
+        "withdrawn",
+    )
+
+    def __init__(self, device: Device, before: Epoch | None = None) -> None:
+        """Begin to record on a device; an epoch that has ended `before` gives its lock."""
+        self.device = device
+        self.number = next(_numbers)
+        self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
+        self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
+        self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
+        self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
+        self.first: Location | None = None  # where recording began
+        self.soft = self.look = SOFT_LIMIT  # operations from which on it is cut, or searched for a loop
+        # operations from which on it is looked at at all
+        self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
+        self.head: Site | None = None  # the line where it is cut
+        self.history: list[Site | None] = []  # visits to lines before it, as far back as no plan was found
+        self.taken: set[Expr] = set()  # expressions of this recording that may be part of others
+        self.bytes_held = 0
+        self.asides = 0  # evaluations after which recording went on here
+        self.ended = False  # nobody records here any more
+        self.stage = IDLE  # of its evaluation
+        self.withdrawn = 0  # how many have left `pending`
+        self.lock: RLock = RLock() if before is None else before.lock
+
+    def begin(self, where: Location | None) -> None:
+        """Recording begins at this call site."""
+        self.first = where
+        if limits and where is not None:
+            site = site_of(where)
+            known = limits.get(site)
+            if known is not None:
+                self.head, self.soft, self.look = site, min(known, SOFT_LIMIT), 2 * SOFT_LIMIT
+                self.limit = min(self.limit, self.soft)
+
+    def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
+        """The leaf that stands for `buffer`."""
+        slot_of, number = self.slot_of, id(buffer)
+        slot = slot_of.get(number)
+        if slot is None:
+            buffer.unwritten = None  # what is recorded may write to it
+            slots = self.slots
+            slots.append(buffer)
+            slot = len(slots) - 1
+            while slots[slot] is not buffer:  # (whoever evaluates this epoch on another thread appends as well)
+                slot -= 1
+            slot = slot_of.setdefault(number, slot)
+            self.bytes_held += buffer.nbytes
+            if type(buffer) is ValueBuffer and buffer.steady:  # (it changes: the next one is another parameter)
+                self.bytes_held += HELD_BYTES // MOST_BYTES * buffer.capacity
+                self.limit = self.limit if self.bytes_held < HELD_BYTES else 0
+        device, given = self.device.name, buffer.capacity
+        key = (slot, device, shape, dtype, given) if given else (slot, device, shape, dtype)
+        node = INTERNED.get(key) or leaf(slot, shape, dtype, device, given)
+        self.taken.add(node)
+        return node
+
+    def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
+        """A 0-d expression whose value is a kernel argument."""
+        slots, number = self.slots, dtype.type(value)
+        slots.append(number)
+        slot = len(slots) - 1
+        while slots[slot] is not number:
+            slot -= 1
+        node = scalar(slot, dtype)
+        self.taken.add(node)
+        return node
+
+    def check(self, expr: Expr) -> None:
+        """Raise RuntimeError where an expression names slots that this recording has not given out: those of one that ended."""
+        taken = self.taken
+        waiting, seen = [expr], {expr}
+        while waiting:
+            node = waiting.pop()
+            if node in taken:
+                continue
+            if node.kind in ("leaf", "scalar"):
+                raise RuntimeError(
+                    f"{expr!r} belongs to a recording that has ended: recording was cut within an operation"
+                )
+            new = [child for child in node.operands if child not in seen]
+            seen.update(new)
+            waiting += new
+        taken |= seen
+
+    def forget(self) -> None:
+        """Let go of what the slots hold; nothing is pending, and nobody records here any more."""
+        self.ended = True
+        self.slots, self.slot_of, self.results = [], {}, {}
+
+    def let_go(self) -> bool:
+        """As `forget`, where this recording has ended and nobody holds what is pending in it; whether that was so. Not while
+        somebody evaluates it."""
+        if not self.ended or not self.slots or not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if self.stage != IDLE or self.live():
+                return False
+            self.pending = []
+            self.forget()
+            return True
+        finally:
+            self.lock.release()
+
+    def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
+        """The storages recorded here that are pending and that somebody outside still holds; `among` is a copy of `pending`."""
+        listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
+        return [
+            s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
+        ]
+
+    def drop_unheld(self, begin: int) -> None:
+        """Leave only storages that somebody outside holds in `pending` from this position on, where a function has recorded a new
+        array. Recording it counts as finding its result again does. Not while somebody evaluates the epoch."""
+        if self.lock.acquire(blocking=False):
+            try:
+                if self.stage == IDLE:
+                    self.pending[begin:] = self.live(self.pending[begin:])
+            finally:
+                self.lock.release()
+
+
+class Recording(threading.local):
+    """The calling thread's current epoch."""
+
+    epoch: Epoch | None = None
+    held = False  # within one operation, which is not cut
+    interrupted: tuple[Epoch | None] | None = None  # by the garbage collector
+
+
+recording = Recording()
+
+
+def current_epoch(device: Device | None = None) -> Epoch:
+    """The epoch that this thread records into: on `device`, or on the default device."""
+    epoch = recording.epoch
+    if device is None:
+        device = default_device()
+    if epoch is None or epoch.device is not device:
+        if epoch is not None:
+            epoch.ended = True
+        epoch = recording.epoch = Epoch(device)
+    return epoch
+
+
+def _count_unheld() -> int:
+    """References to a storage that only the pending list and the comprehension in `Epoch.live` hold: it depends on the
+    interpreter, so it is measured."""
+    (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
+    return found
+
+
+_UNHELD = _count_unheld()

@@ -1,0 +1,112 @@
+"""Loops compiled from rows of the op table, and the order in which kernels reduce.
+
+In: a row and dtypes; a reduction of an array. Out: NumPy ufuncs around kernels; a `Tree`. Invariant: kernels are made by the
+lowering and the code generation of plans, so that they have the bits of plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, Target, find_fold_lanes, is_bfloat16, obtain_function, order_target
+from weft.fusion.graph.expr import Expr, leaf, reduce_, view
+from weft.fusion.graph.fold_order import Level, Tree
+from weft.fusion.lower.kernels import lower_for
+from weft.fusion.plan.group import Group, start_group
+from weft.fusion.plan.nest import all_forms, make_nest, order_loops
+from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.task import Task, make_task
+from weft.runtime import get_device, make_fold_ufunc, make_map_ufunc
+
+
+def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
+    """A ufunc of a kernel made from the row."""
+    entry = obtain_function(get_device("cpu"), _kernel(op, loop, dtype))
+    dtypes = (*loop, dtype)
+    shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
+    ufunc = make_map_ufunc(op.lstrip("_"), entry, shown)
+    return ufunc if shown == list(dtypes) else _on_bits(ufunc, dtypes)
+
+
+def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
+    b = KernelBuilder("primitive", np.int64)
+    pointers = [
+        b.pointer(f"p{k}", kind, writable=k == len(loop), align=min(kind.itemsize, 8))
+        for k, kind in enumerate((*loop, dtype))
+    ]
+    with b.loop(b.scalar("n"), "parallel") as at:
+        typed = [b.load(pointer, at.index) for pointer in pointers[:-1]]
+        value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
+        b.store(pointers[-1], at.index, value)
+    return b.finish()
+
+
+def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
+    """A ufunc of bits as one of the numbers: NumPy's interface for loops knows its own dtypes only."""
+    brains = [is_bfloat16(kind) for kind in dtypes]
+
+    def call(*operands: Any, out: Any = None) -> Any:
+        given = [np.asarray(x).view(np.uint16) if brain else x for x, brain in zip(operands, brains, strict=False)]
+        if not brains[-1]:
+            return ufunc(*given, out=out)
+        if out is not None:
+            ufunc(*given, out=out.view(np.uint16))
+            return out
+        return np.asarray(ufunc(*given)).view(dtypes[-1])[()]
+
+    return call
+
+
+def compile_fold(op: str, kind: np.dtype) -> Any:
+    """The kernel that reduces a packed row, as a ufunc ``(n)->()``."""
+    device = get_device("cpu")
+    base = leaf(0, (100,), kind)
+    group = Group(0)
+    node = reduce_(op, base, (0,), kind)
+    start_group(group, make_task(node, {base, node}, []))
+    (lowered,) = lower_for(device.target, group, special=False)
+    slots = [0] * len(lowered.bindings)
+    places = {}
+    for k, (what, value, _) in enumerate(lowered.bindings):
+        places[value if what == "buffer" else what] = k
+    return make_fold_ufunc(
+        op, obtain_function(device, lowered.kernel), slots, (places[base], places[node], places["int"]), (kind, kind)
+    )
+
+
+def tree_of_array(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
+    steps = tuple(s // values.itemsize for s in values.strides)
+    reach = sum(abs(s) * (n - 1) for s, n in zip(steps, values.shape, strict=True)) + 1
+    behind = sum(-s * (n - 1) for s, n in zip(steps, values.shape, strict=True) if s < 0)
+    base = leaf(0, (int(reach),), values.dtype)
+    operand = view(base, values.shape, steps, int(behind))
+    return find_tree(reduce_(op, operand, axes, kind), {base}, (), order_target())
+
+
+def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
+    """Return the order of a reduction whose operand is computed from `stored` values; `short` reductions are written out."""
+    return tree_of(make_task(node, set(stored), [], short), target)
+
+
+def tree_of(task: Task, target: Target) -> Tree:
+    """Return the order of a reduction by its task."""
+    group = Group(0)
+    start_group(group, task)
+    nest = make_nest(group)
+    forms = all_forms(group)
+    own = {theirs: k for k, theirs in group.placed[0].loops.items()}
+    inner = [k for k, loop in enumerate(group.loops) if loop.role == "reduce"]
+    order = tuple(own[k] for k in order_loops(group, inner, forms))
+    outer = tuple(k for k, loop in enumerate(task.loops) if loop.role == "parallel")
+    levels = []
+    lowered = lower_for(target, group, special=False)
+    for kernel in lowered:
+        found = find_fold_lanes(kernel.kernel, target)
+        levels.append(Level() if found is None else Level(*found))
+    extents = tuple(loop.extent for loop in nest.inner)
+    chunk = chunk_length(group, nest)
+    pieces = tuple(loop.extent for loop in task.loops)
+    return Tree(pieces, outer, order, extents, chunk, levels[0], levels[-1])

@@ -1,0 +1,387 @@
+"""Running plans, and the cache of plans.
+
+In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Always
+true: a plan depends on expressions alone, so that it is found again by them; slots are read only
+while it runs; a failure leaves the epoch as it was. A plan that has begun to overwrite memory from before it is finished, and its
+results are handed out, before Ctrl-C goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from sys import getrefcount
+from time import perf_counter
+from typing import Any
+
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.plan import resized
+from weft.fusion.plan.arena import Carve, Take
+from weft.fusion.plan.live_graph import Graph, make_graph
+from weft.fusion.plan.steps import LARGE, Batch, Call, KernelLaunch, Plan, Step, pack_scalar
+from weft.fusion.record.by_value import in_memory
+from weft.fusion.record.storage import OVERWRITING, Epoch
+from weft.fusion.run.host_calls import call_host, call_there
+from weft.runtime import (
+    Buffer,
+    Device,
+    LaunchNote,
+    Listening,
+    Requests,
+    launch_heard,
+    setting,
+    show_place,
+)
+
+PLANS_LIMIT = 4096
+# Runs of a large plan on a GPU after which kernels for its sizes alone are compiled.
+OFTEN = 8
+
+Settle = Callable[[Plan, list[Any]], None]
+
+_plans: OrderedDict[Any, Plan] = OrderedDict()
+_plans_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
+
+
+def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
+    """Evaluate the wanted `versions` of the epoch (None: all), and those live ones that they need.
+
+    `settle` is told the plan and its table of buffers, in which `Plan.handed` says where each version's is: more than once
+    where an interrupt comes meanwhile.
+    """
+    key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _find_or_make(key, epoch, versions, wanted, settle)
+        if plan is None:
+            return
+    elif plan.patience:
+        plan.patience -= 1
+        if not plan.patience:
+            plan = _make_alone(key, epoch, versions, wanted) or plan
+    if not setting("verify") or epoch.device.streaming:
+        execute(plan, epoch, settle)
+        return
+    verdict = import_module("weft.fusion.run.judge").Verdict(epoch, versions, wanted)
+
+    def judged(plan: Plan, table: list[Any]) -> None:
+        verdict.compare(plan, table)
+        settle(plan, table)
+
+    execute(plan, epoch, judged)
+    verdict.close(plan)
+
+
+def _find_or_make(
+    key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
+) -> Plan | None:
+    """A plan found for other sizes and positions, or on disk, or a new one; None where the program was interpreted instead."""
+    if setting("interpret") == "auto" and not setting("verify"):
+        if import_module("weft.fusion.run.tiers").interpret_again(key, epoch, versions, settle):
+            return None
+    begin = perf_counter()
+    device, slots = epoch.device, len(epoch.slots)
+    graph = make_graph(versions, epoch.results)
+    plan: Plan | None = None
+    price: float | None = 0.0
+    try:
+        form = resized.find_form(device.name, graph, wanted)
+        first = resized.is_first(form)
+        if setting("interpret") != "always":
+            plan = resized.find(form, device)
+        if plan is None:
+            if setting("interpret") != "never" and not setting("verify"):
+                tiers = import_module("weft.fusion.run.tiers")
+                price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
+                if price is None:
+                    return None
+            start = perf_counter()
+            plan = import_module("weft.fusion.run.planning").make_new(device, slots, graph, wanted, form)
+            import_module("weft.fusion.run.tiers").note_compiled(price or 0.0, perf_counter() - start)
+        if not first and _is_worth_more(plan, device):
+            plan.patience = OFTEN
+    except Exception as error:
+        tiers = import_module("weft.fusion.run.tiers")
+        if not tiers.is_optimizers(error):
+            raise
+        tiers.rescue(error, key, graph, epoch, versions, wanted, settle)
+        return None
+    STATISTICS.planning += perf_counter() - begin
+    return _keep(key, versions, graph, plan)
+
+
+def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
+    """A plan for these sizes alone, if that pays."""
+    graph = make_graph(versions, epoch.results)
+    form = resized.find_form(epoch.device.name, graph, wanted)
+    make = import_module("weft.fusion.run.planning").make_alone
+    plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
+    return None if plan is None else _keep(key, versions, graph, plan)
+
+
+def _keep(key: Any, versions: list[Expr], graph: Graph, plan: Plan) -> Plan:
+    """Let a plan of a graph be found by its key, and name its outputs by the recorded versions."""
+    place_of = dict(plan.outputs)
+    plan.handed = [place_of.get(version, -1) for version in graph.versions]
+    plan.complete = -1 not in plan.handed
+    sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
+    plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
+    plan.outputs = [(version, place) for version, place in zip(versions, plan.handed, strict=True) if place >= 0]
+    with _plans_lock:
+        _plans[key] = plan
+        if len(_plans) > PLANS_LIMIT:
+            _plans.popitem(last=False)
+    return plan
+
+
+def _is_worth_more(plan: Plan, device: Device) -> bool:
+    """Whether kernels for these sizes alone are worth another compilation: large ones, on a GPU."""
+    if device.target.scheduled_for.kind != "cuda":
+        return False
+    launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
+    return any(step.nbytes >= LARGE and not step.exact for step in launches)
+
+
+def gather_requests(steps: list[Step]) -> list[Step]:
+    """The steps with requests for memory that follow one another as one."""
+    found: list[Step] = []
+    for step in steps:
+        if not isinstance(step, tuple):
+            found.append(step)
+            continue
+        if not found or not isinstance(found[-1], Requests):
+            found.append(Requests([], []))
+        found[-1].places.append(step[0])  # type: ignore[union-attr]
+        found[-1].sizes.append(step[1])  # type: ignore[union-attr]
+    return found
+
+
+def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
+    """The steps with kernels that follow one another as one batch, where the device starts them by one call."""
+    prepare = getattr(device, "prepare", None)
+    if prepare is None:
+        return steps
+    found: list[Step] = []
+    launches: list[KernelLaunch] = []
+    given_up: list[Step] = []
+
+    def close() -> None:
+        if launches:
+            prepared = prepare(launches)
+            batch = Batch(prepared, launches[:], sum(launch.nbytes for launch in launches))
+            found.extend(launches if prepared is None else [batch])
+        found.extend(given_up)
+        launches.clear()
+        given_up.clear()
+
+    for step in steps:
+        if isinstance(step, KernelLaunch):
+            launches.append(step)
+        elif isinstance(step, int):
+            given_up.append(step)
+        else:
+            close()
+            found.append(step)
+    given_up.clear()  # (everything is, at the end)
+    close()
+    return found
+
+
+# -- running ----------------------------------------------------------------------------------
+
+
+def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
+    """Run a plan with the epoch's slots, and hand out what it made."""
+    begin = perf_counter()
+    device = epoch.device
+    _check_slots(plan, epoch)
+    missing = plan.slots - len(epoch.slots)
+    table: list[Any] = epoch.slots + plan.blank if not missing else _table(plan, epoch.slots, missing)
+    for slot in plan.moved:
+        table[slot] = in_memory(table[slot])
+    if device.streaming:
+        _claim(table, device)
+    if plan.asks_more:
+        _fill(table, plan, epoch)
+    program = plan.program
+    if program is None:
+        program = plan.program = gather_launches(device, gather_requests(plan.steps))
+    watched = device.streaming or Listening.listeners or "launch" in setting("debug")
+    at, end = 0, len(program)
+    donated: set[int] = set()  # slots whose memory results have now
+    if plan.overwrites:
+        epoch.stage = OVERWRITING
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            while at < end:
+                step = program[at]
+                kind = type(step)
+                if kind is Batch and not watched:
+                    step.prepared.run(table)  # type: ignore[union-attr]
+                    STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
+                    STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
+                elif kind is Requests:
+                    device.allocate_into(table, step)  # type: ignore[arg-type]
+                elif kind is Carve:
+                    _carve(step, table, device)  # type: ignore[arg-type]
+                elif kind is Take:
+                    if _take(step, table, device):  # type: ignore[arg-type]
+                        donated.add(step.source)  # type: ignore[union-attr]
+                else:
+                    _do(step, table, device)
+                # no signal is handled between these two
+                at += 1
+                table[-1] = 0
+            if donated and epoch.results:  # nobody shows what lay there, but it may be recorded once more
+                epoch.results = {v: leaf for v, leaf in epoch.results.items() if leaf.attrs[0] not in donated}
+            settle(plan, table)
+            break
+        except KeyboardInterrupt as error:
+            if not plan.overwrites:
+                raise  # it can be run again from the beginning
+            interrupt = error
+    STATISTICS.running += perf_counter() - begin
+    if interrupt is not None:
+        raise interrupt
+
+
+def _check_slots(plan: Plan, epoch: Epoch) -> None:
+    """Raise RuntimeError unless each slot that is read holds memory of its own, of the size that the expressions say."""
+    try:
+        found = [epoch.slots[slot] for slot in plan.leaves]
+        good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
+    except (AttributeError, IndexError):  # a number, or nothing
+        good = False
+    if not good:
+        raise RuntimeError("an expression names memory that its recording does not hold; please report this")
+
+
+def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
+    """The table of a run whose epoch has more slots than the plan's had, or fewer."""
+    return [*slots[: plan.slots], *[None] * missing, *plan.blank]
+
+
+def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
+    """What a table has beside memory: numbers, and what launches count in and write notes on."""
+    device = epoch.device
+    if plan.ticket is not None:
+        table[plan.ticket] = device.ticket()
+    if plan.board is not None:
+        place, nbytes = plan.board
+        table[place] = device.board(nbytes)
+    for place, slot in plan.values:
+        table[place] = epoch.slots[slot].address
+    STATISTICS.by_value += len(plan.values)
+    for place in plan.scalars:
+        table[place] = pack_scalar(table[place])
+
+
+def _do(step: Step, table: list[Any], device: Device) -> None:
+    """One step, or what an interrupt left of it: kernels are not run twice, the rest may be."""
+    if isinstance(step, Batch):
+        _start(step, table, device)
+    elif isinstance(step, KernelLaunch):
+        if not table[-1]:
+            table[-1] = 1
+            _launch(step, table, device)
+    elif isinstance(step, int):
+        table[step] = None
+    elif isinstance(step, Call):
+        if hasattr(step.node.attrs[0], "enqueue"):
+            call_there(step, table, device)
+        elif Listening.listeners:
+            moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
+            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
+            launch_heard(device, note, partial(call_host, step, table, device))
+        else:
+            call_host(step, table, device)
+
+
+def _carve(step: Carve, table: list[Any], device: Device) -> None:
+    whole = table[step.whole]
+    start = whole.address
+    for place, offset, nbytes in step.parts:
+        table[place] = Buffer(device, start + offset, nbytes, whole)
+
+
+def _start(step: Batch, table: list[Any], device: Device) -> None:
+    """Start the kernels of a batch where they are told of one by one, or go on by themselves once they are started."""
+    if Listening.listeners or "launch" in setting("debug"):
+        for launch in step.launches[table[-1] :]:
+            table[-1] += 1
+            _launch(launch, table, device)
+        return
+    if not table[-1]:
+        table[-1] = len(step.launches)
+        step.prepared.run(table)
+        STATISTICS.launches += len(step.launches)
+        STATISTICS.bytes += step.nbytes
+
+
+def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
+    """Start one kernel by itself."""
+    if "launch" in setting("debug"):
+        print(f"launch {step.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
+    slots = step.slots[:]
+    for slot, place, offset in step.patches:
+        slots[slot] = table[place].address + offset
+    for slot, place in step.scalars:
+        slots[slot] = table[place]
+    if Listening.listeners:
+        if step.note is None:
+            step.note = step.describe()
+        launch_heard(device, step.note, partial(device.launch, step.function, step.parallel, step.work, slots))
+    else:
+        device.launch(step.function, step.parallel, step.work, slots)
+    STATISTICS.launches += 1
+    STATISTICS.bytes += step.nbytes
+
+
+def _claim(table: list[Any], device: Device) -> None:
+    """Tell a device with several streams what the plan reads."""
+    for value in table:
+        if isinstance(value, Buffer):
+            device.claim(value)
+
+
+def _references(table: list[Any], place: int) -> int:
+    return getrefcount(table[place])
+
+
+def _count_unshared() -> int:
+    """References to a buffer that only a slot list and the table hold."""
+    slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
+    return _references([*slots], 0)
+
+
+_UNSHARED = _count_unshared()
+
+
+def _take(step: Take, table: list[Any], device: Device) -> bool:
+    """Give an update the memory of its previous version, or a copy of it; whether the memory of a slot was donated."""
+    if step.how == "fill":
+        source, place = table[step.source], table[step.place]
+        first, behind = step.except_for
+        if first == behind:
+            device.copy(source, place, step.nbytes)
+            return False
+        for start, stop in ((0, first), (behind, step.nbytes)):
+            if start < stop:
+                part, copy = (Buffer(device, b.address + start, stop - start, b) for b in (source, place))
+                device.copy(part, copy, stop - start)
+        return False
+    if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
+        table[step.place] = table[step.source]
+        if device.streaming:
+            device.claim(table[step.place], written=True)
+        return step.how != "take"
+    fresh = device.allocate(step.nbytes)
+    device.copy(table[step.source], fresh, step.nbytes)
+    table[step.place] = fresh
+    return False

@@ -1,0 +1,272 @@
+"""Reductions of NumPy arrays with the bits of the CPU's kernels, from few NumPy calls.
+
+In: an array, and the order in which a kernel reduces it (`fold_order.Tree`). Out: the reduced array. Invariant: every pair of
+numbers is combined as the kernel combines it; where NumPy's own reduction has the same result in any order, it is that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import weft.codegen as codegen  # (what reads the disk cache loads when it is used)
+from weft.codegen import (
+    FOLD_LANES,
+    dtype_kind,
+    find_op,
+    identity_of,
+    is_bfloat16,
+    widened,
+)
+from weft.fusion.graph.fold_order import CHUNK, SHORT, Level, Tree, plain_tree
+from weft.fusion.run.expanded_rows import try_compiling
+
+# Sums of packed rows after which they are worth a compiled loop.
+OFTEN = 32
+# Orders of reductions that `plain_tree` does not know. Bounded.
+_trees: OrderedDict[Any, Tree] = OrderedDict()
+TREES_LIMIT = 1024
+# Compiled loops by row and dtype, and how often each would have served before it was made.
+_loops: dict[tuple[str, str], Any] = {}
+_counts: dict[tuple[str, str], int] = {}
+_EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
+_POSITIONS = frozenset({"argmax", "argmin"})
+
+
+class NeedsKernelError(Exception):
+    """Only a kernel gives the bits: zeros of both signs are the extreme, or complex numbers are multiplied."""
+
+
+def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
+    """Reduce an array with row `op` over `axes`, accumulated and returned in `dtype`.
+
+    The bits are those of a plan that reduces an array which lies in memory in this way.
+
+    Parameters
+    ----------
+    op : str
+        A row with an identity, or "argmax" or "argmin".
+    values : ndarray
+    axes : tuple of int
+        Sorted, not negative.
+    dtype : dtype
+    keepdims : bool
+
+    Raises
+    ------
+    NeedsKernelError
+        If the largest (or smallest) float is a zero and there are zeros of both signs, or for products of complex numbers.
+    """
+    loop = _loops.get((op, dtype.char))
+    if loop is not None and not keepdims and len(axes) == values.ndim and values.dtype is dtype:
+        if 1 < values.size <= 2 * CHUNK and values.flags.c_contiguous:
+            return loop(values if len(axes) == 1 else values.reshape(-1))
+    if op in _POSITIONS or dtype_kind(dtype) not in "fc" or op in _EXTREMES:
+        found = _reduce_exactly(op, values, axes, dtype)
+    else:
+        if dtype.kind == "c" and op == "multiply":
+            raise NeedsKernelError
+        kind = widened(dtype)
+        typed = values if values.dtype == kind else values.astype(kind)
+        found = _fast(op, typed, axes, kind) if values.flags.c_contiguous else None
+        if found is None:
+            found = fold(op, typed, _tree_for(op, values, axes, kind))
+        if kind != dtype:
+            found = found.astype(dtype)
+    shape = tuple([1 if k in axes else n for k, n in enumerate(values.shape) if keepdims or k not in axes])
+    return found if found.shape == shape else found.reshape(shape)
+
+
+# -- where the order changes nothing ------------------------------------------------------------
+
+
+def _reduce_exactly(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+    if op in _POSITIONS:
+        return _find_extreme(getattr(np, op), values, axes, dtype)
+    if is_bfloat16(values.dtype):
+        return _reduce_exactly(op, values.astype(np.float32), axes, np.dtype(np.float32)).astype(dtype)
+    count = prod([values.shape[k] for k in axes])
+    start = {} if count else {"initial": identity_of(op, dtype)}
+    if values.dtype != dtype and dtype.kind != "b":
+        values = values.astype(dtype)
+    found = getattr(np, find_op(op).ufunc).reduce(values, axis=axes, **start)
+    if dtype.kind == "f" and op in _EXTREMES:
+        _check_zeros(values, found)
+    return found if found.dtype == dtype else found.astype(dtype)
+
+
+def _check_zeros(values: Any, found: Any) -> None:
+    if (found == 0).any():
+        signs = np.signbit(values[values == 0])
+        if signs.any() and not signs.all():
+            raise NeedsKernelError
+
+
+def _find_extreme(function: Any, values: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+    if len(axes) == 1:
+        return function(values, axis=axes[0]).astype(dtype, copy=False)
+    if len(axes) == values.ndim:
+        return dtype.type(function(values))
+    kept = [k for k in range(values.ndim) if k not in axes]
+    shape = [values.shape[k] for k in kept]
+    return function(values.transpose(*kept, *axes).reshape(*shape, -1), axis=-1).astype(dtype, copy=False)
+
+
+# -- where it does ------------------------------------------------------------------------------
+
+
+@cache
+def _compiler() -> Any:
+    # (it loads when it is needed first)
+    return import_module("weft.fusion.run.compiled_loops")
+
+
+def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
+    """The order in which a plan reduces an array that lies in memory with these strides."""
+    if values.flags.c_contiguous:
+        found = plain_tree(values.shape, axes, codegen.host_has_masks())
+        if found is not None:
+            return found
+    key = op, kind, values.shape, values.strides, axes
+    return known_tree(key, lambda: _compiler().tree_of_array(op, values, axes, kind))
+
+
+def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
+    """The order that was found for an equal key before, or is found now."""
+    known = _trees.get(key)
+    if known is None:
+        known = _trees[key] = find()
+        if len(_trees) > TREES_LIMIT:
+            _trees.popitem(last=False)
+    return known
+
+
+def fold(op: str, values: Any, tree: Tree) -> Any:
+    """Reduce an array of the dtype that sums run in, in the order of `tree`, whose pieces cut its axes."""
+    row = getattr(np, find_op(op).ufunc)
+    shape = tuple(tree.pieces[k] for k in tree.outer)
+    rows = prod(shape)
+    if not rows or 0 in tree.extents:
+        return np.full(shape, identity_of(op, values.dtype))
+    if len(tree.pieces) > 1 or values.shape != tree.pieces:
+        values = values.reshape(tree.pieces).transpose(*tree.outer, *tree.inner).reshape(rows, *tree.extents)
+    else:
+        values = values.reshape(rows, *tree.extents)
+    if tree.chunk:
+        values = _fold_chunks(row, values, tree)
+        found = _run(row, values, tree.last)
+    else:
+        found = _run(row, values, tree.first)
+    return found.reshape(shape)[()]
+
+
+def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
+    """What chunks of the outermost reduced loop have, side by side for each row."""
+    rows, extent, *rest = values.shape
+    whole = extent // tree.chunk
+    parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
+    found = _run(row, parts, tree.first).reshape(rows, whole)
+    if whole * tree.chunk < extent:
+        left = _run(row, values[:, whole * tree.chunk :], tree.first)
+        found = np.concatenate([found, left[:, None]], axis=1)
+    return found
+
+
+def _run(row: Any, values: Any, level: Level) -> Any:
+    """Reduce each row of an array ``(rows, *loops)`` as one kernel does, beginning with the identity."""
+    rows, *extents = values.shape
+    if level.lanes < 0 or not extents:
+        found = _in_order(row, values.reshape(rows, -1))
+    else:
+        found = _in_lanes(row, values, level)
+    # a sum begins with 0.0, so that it is never -0.0
+    return found + found.dtype.type(0) if row is np.add else found
+
+
+def _in_order(row: Any, values: Any) -> Any:
+    """Reduce each row from its first element to its last."""
+    rows, length = values.shape
+    if length == 1:
+        return values[:, 0]
+    if rows == 1:
+        return row.accumulate(values[0])[-1:]  # (NumPy's reduction of one row takes another order)
+    return row.reduce(np.ascontiguousarray(values.T), axis=0)
+
+
+def _in_lanes(row: Any, values: Any, level: Level) -> Any:
+    rows, *extents = values.shape
+    before, extent = prod(extents[: level.lanes]), extents[level.lanes]
+    inside = prod(extents[level.lanes + 1 :])
+    values = values.reshape(rows * before, extent, inside)
+    whole = extent - extent % FOLD_LANES
+    vectors = None
+    if whole:
+        vectors = values[:, :whole].reshape(rows * before, -1, FOLD_LANES, inside)
+        vectors = vectors.swapaxes(2, 3).reshape(rows * before, -1, FOLD_LANES)
+        # (along an axis that is not the innermost one NumPy goes from the first element to the last)
+        vectors = row.reduce(np.ascontiguousarray(vectors), axis=1)
+    left = values[:, whole:]
+    if level.masked and whole < extent:
+        vectors = _left_in_lanes(row, vectors, left)
+    if vectors is not None:
+        while vectors.shape[1] > 1:
+            half = vectors.shape[1] // 2
+            vectors = row(vectors[:, :half], vectors[:, half:])
+    if not level.masked and whole < extent:
+        left = left.reshape(rows * before, -1)
+        vectors = left if vectors is None else np.concatenate([vectors, left], axis=1)
+    assert vectors is not None
+    return _in_order(row, vectors.reshape(rows, -1))
+
+
+def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
+    """What is left over, less than a vector, in the leading lanes: the others keep what they have, at first the identity."""
+    rows, count, inside = left.shape
+    if vectors is None:
+        width = 1 << (count - 1).bit_length()
+        start = -0.0 if row is np.add else 1
+        vectors = np.full((rows, width), start, left.dtype)
+        vectors[:, :count] = left[:, :, 0]
+        left = left[:, :, 1:]
+        inside -= 1
+    for k in range(inside):
+        vectors[:, :count] = row(vectors[:, :count], left[:, :, k])
+    return vectors
+
+
+# -- compiled loops -----------------------------------------------------------------------------
+
+
+def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
+    """Short packed rows by a compiled loop, once there have been many; None for others."""
+    ndim = values.ndim
+    if len(axes) == ndim:
+        values = values.reshape(-1)
+    elif axes != (ndim - 1,) or values.shape[-1] <= SHORT or values.size == values.shape[-1]:
+        return None
+    length = values.shape[-1]
+    if length < 2 or (length > 2 * CHUNK and values.ndim > 1):
+        return None
+    key = op, kind.char
+    loop = _loops.get(key)
+    if loop is None:
+        count = _counts[key] = _counts.get(key, 0) + 1
+        if count <= OFTEN:
+            return None
+        loop = try_compiling(lambda: _compiler().compile_fold(op, kind))
+        if loop is None:
+            _counts[key] = -sys.maxsize
+            return None
+        _loops[key] = loop
+    if length <= 2 * CHUNK:
+        return loop(values)
+    whole = length - length % CHUNK
+    parts = loop(values[:whole].reshape(-1, CHUNK))
+    return loop(parts if whole == length else np.append(parts, loop(values[whole:])))

@@ -1,0 +1,66 @@
+"""Calls of a plan that are no kernels: host functions of whole arrays, and functions that start kernels of their own.
+
+In: a call and the table of buffers. Out: its result is in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.graph.expr import contiguous_strides
+from weft.fusion.plan.steps import Call
+from weft.runtime import Device, thread_count
+
+
+def call_there(step: Call, table: list[Any], device: Device) -> None:
+    """A call that starts kernels of its own."""
+    ((place, node, window),) = step.operands
+    start = node.attrs[1] * node.dtype.itemsize if window else 0
+    step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
+
+
+def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:
+    """A product of matrices by the device's own library, where it has one."""
+    multiply = getattr(device, "multiply", None)
+    if multiply is None:
+        return False
+    operands = []
+    for place, node, window in step.operands:
+        strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
+        operands.append((table[place].address + offset * node.dtype.itemsize, node.shape, strides))
+    done: bool = multiply(table[step.out], *operands, step.node.dtype)
+    return done
+
+
+def call_host(step: Call, table: list[Any], device: Device) -> None:
+    """A host function, or the device's own product of matrices."""
+    node = step.node
+    if node.op == "matmul" and _multiply_there(step, table, device):
+        return
+    lend = getattr(device, "lend", None)
+    # (many of NumPy's functions copy an operand that is read-only)
+    show = device.download if lend is None else lend
+    arrays = []
+    for place, child, window in step.operands:
+        if window and child.size:
+            base = child.operands[0]
+            whole = show(table[place], base.dtype, (base.size,))
+            strides, offset = child.attrs
+            size = base.dtype.itemsize
+            in_bytes = tuple(s * size for s in strides)
+            arrays.append(np.ndarray(child.shape, base.dtype, whole, offset * size, in_bytes))
+        else:
+            arrays.append(show(table[place], child.dtype, child.shape))
+    if lend is not None and node.size:
+        # written where it is wanted
+        out = lend(table[step.out], node.dtype, node.shape)
+        if step.loop is None:
+            node.attrs[0](out, *arrays)
+        else:
+            step.loop.run(node, out, arrays, thread_count())
+        return
+    out = np.empty(node.shape, node.dtype)
+    node.attrs[0](out, *arrays)
+    device.write(table[step.out].address, out)

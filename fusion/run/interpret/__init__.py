@@ -1,0 +1,12 @@
+"""Tier 1: pending graphs without a plan, run operation by operation on NumPy arrays.
+
+`program` orders a graph, `frame` holds the values of one run, `maps` runs elementwise operations over blocks, `moves` those
+that move elements, `folds` reductions and scans. Invariant: the bits are those of a plan; where only a plan has them, making
+the program, or running it before anything is overwritten, raises `NeedsKernelError`.
+"""
+
+from weft.fusion.run.fold_values import NeedsKernelError
+from weft.fusion.run.interpret.frame import Interpreted, interpret
+from weft.fusion.run.interpret.program import Program, make_program
+
+__all__ = ["Interpreted", "NeedsKernelError", "Program", "interpret", "make_program"]

@@ -1,0 +1,183 @@
+"""Reductions and scans, in the order in which a plan runs them.
+
+In: a reduction, and how its operand is computed. Out: how `fold_values` reduces it. Invariant: where the order of a plan is
+not known, or is not the CPU's, the graph needs a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, find_op, host_has_masks, widened
+from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
+from weft.fusion.graph.fold_order import plain_tree
+from weft.fusion.graph.index_map import decode_view
+from weft.fusion.run.fold_values import NeedsKernelError, fold, known_tree, reduce_values
+from weft.fusion.run.primitives import primitive
+
+# Rows of scans longer than this are shared by threads (twice `lower.SCAN_CHUNK`).
+SHARED_SCAN = 1 << 16
+_EXACT = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
+# What a sum is of that is measured from a centre (`centred.py`).
+_CENTRED = frozenset({"square", "multiply", "exp", "exp2"})
+
+
+def rounds(node: Expr) -> bool:
+    """Whether the order of a reduction or scan changes its bits."""
+    return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
+
+
+def may_fail(node: Expr) -> bool:
+    """Whether it is known only as it runs if a kernel is needed."""
+    return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
+
+
+def choose_order(node: Expr, orders: Any) -> Any:
+    """The tree of a reduction; None where `reduce_values` knows it from the operand's shape."""
+    if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
+        return None
+    if orders.for_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
+        raise NeedsKernelError
+    (operand,) = node.operands
+    tree = None
+    if not is_regular(operand, node.attrs[0]):
+        stored, short = orders.stored()
+        key = _outline(node, stored, short)
+        tree = known_tree(key, lambda: _compiler().find_tree(node, stored - {node}, short, orders.target))
+    if may_be_centred(node, orders.origins) and _is_cut(operand, node, tree, orders):
+        raise NeedsKernelError
+    return tree
+
+
+def _compiler() -> Any:
+    # (it loads for operands that are not regular)
+    return import_module("weft.fusion.run.compiled_loops")
+
+
+def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
+    """A key of how a reduction's operand is computed from stored values, but for where in these a view of one begins.
+
+    Equal keys have equal orders: iterations of a loop that reduces one window after another make one kernel.
+    """
+    numbers: dict[Expr, int] = {}
+    parts: list[Any] = []
+    for one in topological([node], lambda other: other is not node and other in stored):
+        held = one is not node and one in stored
+        attrs = one.attrs
+        if held:
+            attrs = ()
+        elif one.kind == "view" and one.operands[0] in stored:
+            place = decode_view(one.operands[0].shape, one.shape, *attrs)
+            attrs = attrs[0], None if place is None else tuple([terms for _, terms in place])
+        operands = () if held else tuple([numbers[child] for child in one.operands])
+        numbers[one] = len(parts)
+        parts.append((held, one in short, one.kind, one.op, operands, attrs, one.shape, one.dtype))
+    return tuple(parts)
+
+
+def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Any) -> bool:
+    if tree is not None:
+        return bool(tree.chunk)
+    tree = plain_tree(operand.shape, node.attrs[0], host_has_masks())
+    return tree is None or bool(tree.chunk)
+
+
+def may_be_centred(node: Expr, origins: Any) -> bool:
+    """Whether it may be a sum of distances from what another reduction of the same elements finds."""
+    (operand,) = node.operands
+    if node.op != "add" or operand.kind != "map" or operand.op not in _CENTRED:
+        return False
+    return any(
+        child.kind == "map" and child.op == "subtract" and any(_is_found(c, origins) for c in child.operands)
+        for child in operand.operands
+    )
+
+
+def _is_found(node: Expr, origins: Any) -> bool:
+    while node.kind == "view" or (node.kind == "map" and node.op in ("divide", "cast")):
+        node = node.operands[0]
+    return node.kind == "reduce" or node in origins
+
+
+def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
+    """Whether everything that an operand is computed from lies in memory as the operand itself would, in C order.
+
+    Where the last axis alone is reduced, other values may be the same along some axes.
+    """
+    shape = operand.shape
+    long = [k for k, n in enumerate(shape) if n != 1]
+    along = [k for k in long if k in axes]
+    last = len(along) == 1 and along == long[-1:]
+    whole = False
+    stack, seen = [operand], {operand}
+    while stack:
+        node = stack.pop()
+        if node.size == 1 or node.kind in ("constant", "scalar"):
+            continue
+        if node.kind == "map":
+            stack += [child for child in node.operands if child not in seen]
+            seen.update(node.operands)
+            continue
+        stored = node.kind in ALWAYS_STORED or (node.kind == "view" and node.operands[0].kind in ALWAYS_STORED)
+        if not stored:
+            return False
+        strides = node.attrs[0] if node.kind == "view" else contiguous_strides(node.shape)
+        steps = [0 if n == 1 else s for n, s in zip(node.shape, strides, strict=True)]
+        packed = contiguous_strides(node.shape)
+        if node.shape == shape and all(s == p for s, p, n in zip(steps, packed, shape, strict=True) if n != 1):
+            whole = True
+        elif not last or (len(steps) == len(shape) and steps and steps[long[-1]] not in (0, 1)):
+            return False
+        elif len(steps) < len(shape) and steps and steps[-1] not in (0, 1):
+            return False
+    return whole
+
+
+def check_scan(node: Expr, orders: Any) -> None:
+    """Raise NeedsKernelError where a scan is shared by threads, or takes a GPU's order."""
+    if rounds(node) and (orders.for_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
+        raise NeedsKernelError
+
+
+def run_reduce(frame: Any, values: list[Any], step: Any) -> Any:
+    """A reduction."""
+    node = step.node
+    axes, _ = node.attrs
+    array = values[step.operands[0]]
+    with np.errstate(all="ignore"):
+        if step.detail is not None:
+            kind = widened(node.dtype)
+            found = fold(node.op, array.astype(kind, copy=False), step.detail)
+        else:
+            if rounds(node):
+                array = np.ascontiguousarray(array)
+            found = _reduce(frame, node, array, axes)
+    out = frame.new(node)
+    out[...] = np.asarray(found).astype(node.dtype, copy=False).reshape(node.shape)
+    return out
+
+
+def _reduce(frame: Any, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
+    try:
+        return reduce_values(node.op, array.reshape(node.operands[0].shape), axes, node.dtype)
+    except Exception as error:
+        if not frame.program.any_order or isinstance(error, MemoryError):
+            raise
+        # (below the net the search for the order may be what failed)
+        return getattr(np, find_op(node.op).ufunc).reduce(array, axis=axes)
+
+
+def run_scan(frame: Any, values: list[Any], step: Any) -> Any:
+    """A scan."""
+    node = step.node
+    out = frame.new(node)
+    if out.size:
+        row: Any = primitive(node.op, (node.dtype,) * 2, node.dtype)
+        array = values[step.operands[0]].astype(node.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            row.accumulate(array, axis=node.attrs[0], out=out)
+    return out

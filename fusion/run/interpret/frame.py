@@ -1,0 +1,225 @@
+"""Frames: one run of a program.
+
+In: a program and an epoch. Out: buffers of its outputs. Invariant: memory is overwritten only if no value that is still needed
+lies in it; memory from before the run only behind everything that can fail, and then the run is finished before an interrupt
+is raised.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.graph.expr import Expr, value_bytes
+from weft.fusion.record.by_value import in_memory
+from weft.fusion.record.storage import OVERWRITING, Epoch
+from weft.fusion.run.interpret.program import Program, Step
+from weft.runtime import Buffer, thread_count
+
+
+class Interpreted:
+    """What a run made, as `evaluate.settle` takes it from a plan."""
+
+    __slots__ = ("complete", "handed", "outputs")
+
+    def __init__(self, program: Program, versions: list[Expr]) -> None:
+        self.handed = program.handed
+        self.complete = -1 not in program.handed
+        self.outputs = [(v, place) for v, place in zip(versions, program.handed, strict=True) if place >= 0]
+
+
+def interpret(program: Program, epoch: Epoch) -> list[Any]:
+    """Run a program. Returns a table in which each output's buffer is at its number.
+
+    Raises NeedsKernelError where only a plan gives the bits; nothing has been overwritten then.
+    """
+    frame = Frame(program, epoch)
+    interrupt: KeyboardInterrupt | None = None
+    at, end = 0, len(program.steps)
+    while True:
+        try:
+            while at < end:
+                if at == program.tail:
+                    frame.look_for_donations()
+                step = program.steps[at]
+                frame.values[step.number] = step.run(frame, frame.values, step)
+                frame.done(step)
+                at += 1
+            table = frame.table()
+            break
+        except KeyboardInterrupt as error:
+            if epoch.stage != OVERWRITING or not frame.donated:
+                raise
+            interrupt = error
+    if frame.donated and epoch.results:
+        epoch.results = {v: leaf for v, leaf in epoch.results.items() if leaf.attrs[0] not in frame.donated}
+    if interrupt is not None:
+        raise interrupt
+    return table
+
+
+def _count_unshared() -> int:
+    """References to a buffer that only a list holds."""
+    slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
+    return getrefcount(slots[0])
+
+
+_UNSHARED = _count_unshared()
+
+
+class Frame:
+    """The values of a run, and whose memory they lie in.
+
+    Attributes
+    ----------
+    values : list
+        Arrays by number; None before they are made, and once nothing needs them.
+    home : list of int
+        The number of the value whose memory each lies in; -1: in memory that is nobody's to write to.
+    buffers : dict of int to Buffer
+    """
+
+    def __init__(self, program: Program, epoch: Epoch) -> None:
+        count = len(program.steps)
+        self.program = program
+        self.epoch = epoch
+        self.device: Any = epoch.device
+        self.slots = epoch.slots
+        self.threads: int = thread_count()
+        self.values: list[Any] = [None] * count
+        self.home = [-1] * count
+        self.left = program.uses[:]
+        self.inside = [0] * count  # values that lie in the memory of each
+        self.buffers: dict[int, Any] = {}
+        self.donations: dict[int, int] = {}  # leaves that may be overwritten -> their slots
+        self.donated: set[int] = set()
+        self._settled = [False] * count
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def new(self, node: Expr) -> Any:
+        """New memory for a value."""
+        number = self.program.numbers[node]
+        buffer = self.device.allocate(node.nbytes)
+        self.buffers[number] = buffer
+        self.home[number] = number
+        return self.device.lend(buffer, node.dtype, node.shape)
+
+    def leaf(self, step: Step) -> Any:
+        """What a slot holds, to be read."""
+        node = step.node
+        return self.device.download(self.slots[node.attrs[0]], node.dtype, node.shape)
+
+    def share(self, number: int, operand: int) -> None:
+        """A value lies in the memory of its operand."""
+        self.home[number] = self.home[operand]
+
+    def packed(self, node: Expr, number: int, array: Any) -> Any:
+        """A copy of a value in C order."""
+        found = np.empty(node.shape, node.dtype)
+        found[...] = array
+        return found
+
+    def apart(self, number: int, other: int) -> Any:
+        """A value in memory that another value does not lie in."""
+        value = self.values[number]
+        if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
+            if self.home[number] >= 0:
+                self.inside[self.home[number]] -= 1
+            value = self.values[number] = value.copy()
+            self.home[number] = -1
+        return value
+
+    def copied(self, step: Step) -> Any:
+        """Memory for a new version of a value: its own if nothing else needs it, else a copy. Nothing is donated."""
+        previous = step.operands[0]
+        array, home = self.values[previous], self.home[previous]
+        if home >= 0 and self.left[previous] == 1 and self.inside[home] == 1 and array.flags.c_contiguous:
+            whole = self.buffers.get(home)
+            if whole is not None and whole.nbytes == step.node.nbytes and array.flags.writeable:
+                self.home[step.number] = home
+                return array.reshape(step.node.shape)
+        out = self.new(step.node)
+        if step.node.operands[0].kind != "empty":
+            out[...] = array
+        return out
+
+    def overwritten(self, step: Step) -> Any:
+        """The same for an update at the end of a program, which may overwrite memory from before the run."""
+        previous = step.operands[0]
+        slot = self.donations.get(previous)
+        if slot is None or self.left[previous] != 1 or self.home[previous] >= 0:
+            return self.copied(step)
+        buffer = self.slots[slot]
+        self.epoch.stage = OVERWRITING
+        self.donated.add(slot)
+        self.buffers[step.number] = buffer
+        self.home[step.number] = step.number
+        return self.device.lend(buffer, step.node.dtype, step.node.shape)
+
+    def look_for_donations(self) -> None:
+        """Find the leaves that nothing else refers to."""
+        readers: dict[int, int] = {}
+        for step in self.program.steps[self.program.tail :]:
+            for operand in set(step.operands):
+                readers[operand] = readers.get(operand, 0) + 1
+        for step in self.program.steps[self.program.tail :]:
+            previous = step.operands[0]
+            node = step.node.operands[0]
+            if node.kind != "leaf" or value_bytes(node) or readers.get(previous) != 1 or self.left[previous] != 1:
+                continue
+            slot = node.attrs[0]
+            array, self.values[previous] = self.values[previous], None
+            shared = any(v is not None and np.may_share_memory(v, array) for v in self.values)
+            del array
+            if not shared and getrefcount(self.slots[slot]) <= _UNSHARED:
+                self.donations[previous] = slot
+            self.values[previous] = self.device.download(self.slots[slot], node.dtype, node.shape)
+
+    def done(self, step: Step) -> None:
+        """Release what only a step that has run needed."""
+        number = step.number
+        if self._settled[number]:
+            return
+        self._settled[number] = True
+        home = self.home[number]
+        if self.left[number] and home >= 0:
+            self.inside[home] += 1
+        elif not self.left[number]:
+            self._drop(number)
+        for operand in step.operands:
+            self.left[operand] -= 1
+            if not self.left[operand]:
+                self.values[operand] = None
+                place = self.home[operand]
+                if place >= 0:
+                    self.inside[place] -= 1
+                    if not self.inside[place]:
+                        self.buffers.pop(place, None)
+
+    def _drop(self, number: int) -> None:
+        self.values[number] = None
+        self.buffers.pop(number, None)
+
+    # -- results --------------------------------------------------------------------------------
+
+    def table(self) -> list[Any]:
+        """The outputs' buffers by number, each in C order in memory of its own."""
+        found: list[Any] = [None] * len(self.values)
+        taken: set[int] = set()
+        for node, number in self.program.outputs:
+            if node.kind == "leaf":
+                found[number] = in_memory(self.slots[node.attrs[0]])
+                continue
+            home, array = self.home[number], self.values[number]
+            buffer = self.buffers.get(home)
+            own = home not in taken and array.flags.c_contiguous
+            if buffer is not None and own and buffer.nbytes == node.nbytes:
+                taken.add(home)
+            else:
+                buffer = self.device.allocate(node.nbytes)
+                self.device.lend(buffer, node.dtype, node.shape)[...] = array
+            found[number] = buffer
+        return found

@@ -1,0 +1,217 @@
+"""Elementwise operations over blocks that stay in the cache.
+
+In: a value that an elementwise operation makes, and those that are computed for it alone. Out: a `Cluster`: calls of primitives
+on blocks of arrays and on registers. Invariant: a register is written before it is read in every block, and belongs to one
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.run.primitives import primitive, substitute
+from weft.runtime import BLOCK_BYTES, run_calls
+
+# Bytes of a block: a dozen registers stay in a core's second cache, and NumPy's loops release the interpreter's lock for long
+# enough.
+BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A call of a primitive: operands below 0 are registers (-1 is the first), others inputs. The result: a register, or 0 for
+    the array that the cluster makes."""
+
+    call: Callable[..., Any]
+    operands: tuple[int, ...]
+    result: int
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Elementwise operations over the same shape, in order.
+
+    Attributes
+    ----------
+    operations : tuple of Operation
+    registers : int
+    shape : tuple of int
+    casts : tuple of (int, callable)
+        Inputs of one element that operations take in another dtype, and what makes it of them.
+    """
+
+    operations: tuple[Operation, ...]
+    registers: int
+    shape: tuple[int, ...]
+    casts: tuple[tuple[int, Callable[..., Any]], ...] = ()
+
+
+def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
+    """Elementwise values that are computed for elementwise ones of the same shape alone, block by block."""
+    root: dict[Expr, Expr] = {}
+    found: set[Expr] = set()
+    for node in reversed(order):
+        if node.kind != "map":
+            continue
+        root[node] = node
+        if node not in outputs and users[node] and all(u.kind == "map" and u.shape == node.shape for u in users[node]):
+            homes = {root[u] for u in users[node]}
+            if len(homes) == 1:
+                root[node] = homes.pop()
+                found.add(node)
+    return found
+
+
+def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
+    """The inputs of a value's cluster, and the cluster. With `any_bits` rows that cannot be compiled are NumPy's."""
+    inputs: dict[tuple[Expr, np.dtype], int] = {}
+
+    def is_own(node: Expr) -> bool:
+        return node is root or node in inside
+
+    members = [node for node in topological([root], lambda node: not is_own(node)) if is_own(node)]
+    last: dict[Expr, int] = {}
+    for k, node in enumerate(members):
+        for child in node.operands:
+            last[child] = k
+    build = _Builder(inputs, any_bits)
+    for k, node in enumerate(members):
+        typed = [build.typed(child, kind, inside) for child, kind in zip(node.operands, node.attrs, strict=True)]
+        call = build.find(node.op, node.attrs, node.dtype)
+        build.emit(node, call, typed, node is root)
+        for child in set(node.operands):
+            if child in inside and last[child] == k:
+                build.release(child)
+    casts = [(k, build.find("cast", (node.dtype,), kind)) for (node, kind), k in inputs.items() if node.dtype != kind]
+    return [node for node, _ in inputs], Cluster(tuple(build.operations), build.registers, root.shape, tuple(casts))
+
+
+class _Builder:
+    """Gives the values of a cluster registers, which are used again as soon as nothing reads them."""
+
+    def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
+        self.inputs = inputs
+        self.any_bits = any_bits
+        self.operations: list[Operation] = []
+        self.registers = 0
+        self._free: list[int] = []
+        self._home: dict[Expr, int] = {}
+        self._casts: list[int] = []  # registers of operands of the next operation alone
+
+    def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
+        """A primitive."""
+        try:
+            return primitive(op, loop, dtype)
+        except Exception:
+            if not self.any_bits:
+                raise
+            return substitute(op, loop, dtype)
+
+    def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
+        """Where a value is in this dtype."""
+        if node not in inside:
+            own = kind if node.size == 1 else node.dtype
+            place = self.inputs.setdefault((node, own), len(self.inputs))
+        else:
+            own, place = node.dtype, self._home[node]
+        if own == kind:
+            return place
+        register = self._take()
+        self._casts.append(register)
+        self.operations.append(Operation(self.find("cast", (node.dtype,), kind), (place,), register, kind))
+        return register
+
+    def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
+        """An operation."""
+        result = 0 if last else self._take()
+        self._home[node] = result
+        self.operations.append(Operation(call, tuple(operands), result, node.dtype))
+        self._free += self._casts
+        self._casts.clear()
+
+    def release(self, node: Expr) -> None:
+        """Nothing reads a value any more."""
+        self._free.append(self._home[node])
+
+    def _take(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self.registers += 1
+        return -self.registers
+
+
+# -- running ------------------------------------------------------------------------------------
+
+
+def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
+    """Compute an elementwise value."""
+    cluster: Cluster = step.detail
+    out = frame.new(step.node)
+    if not out.size:
+        return out
+    arrays = [values[k] for k in step.operands]
+    for place, cast in cluster.casts:
+        arrays[place] = np.asarray(cast(arrays[place].reshape(())))
+    shape = cluster.shape
+    if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
+        arrays = [a.reshape(-1) if a.size > 1 else a.reshape(()) for a in arrays]
+        flat = out.reshape(-1)
+    else:
+        arrays = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape) for a in arrays]
+        flat = out
+    length = BLOCK // max(operation.dtype.itemsize for operation in cluster.operations)
+    if not cluster.registers:
+        length = max(length, -(-out.size // frame.threads))  # (nothing but the result has to stay in the cache)
+    pieces: list[Any] = list(_blocks(flat.shape, length))
+    threads = min(frame.threads, out.nbytes // BLOCK_BYTES)
+    if threads < 2 or len(pieces) < 2:
+        _run_blocks(frame.device, cluster, arrays, flat, pieces, length)
+        return out
+    share = -(-len(pieces) // (2 * threads))
+    parts = [pieces[k : k + share] for k in range(0, len(pieces), share)]
+    calls = [partial(_run_blocks, frame.device, cluster, arrays, flat, part, length) for part in parts]
+    run_calls(calls, threads)
+    return out
+
+
+def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
+    """Indices of blocks of up to so many elements: whole inner axes, and a range of the axis around them."""
+    if prod(shape) <= most:
+        yield ...
+        return
+    axis = len(shape) - 1
+    while axis > 0 and prod(shape[axis:]) <= most:
+        axis -= 1
+    length = max(1, most // prod(shape[axis + 1 :]))
+    for outer in np.ndindex(*shape[:axis]):
+        for k in range(0, shape[axis], length):
+            yield (*outer, slice(k, k + length))
+
+
+def _run_blocks(device: Any, cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any], length: int) -> None:
+    # (memory of the device's, which stays mapped: that of new arrays would be mapped anew each time)
+    size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
+    buffer = device.allocate(size * cluster.registers) if cluster.registers else None
+    memory: Any = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
+    with np.errstate(all="ignore"):
+        for piece in pieces:
+            target = out[piece]
+            blocks = [a[piece] if a.ndim else a for a in arrays]
+            registers: dict[int, Any] = {}
+            size, shape = target.size, target.shape
+            for operation in cluster.operations:
+                operands = [blocks[k] if k >= 0 else registers[k] for k in operation.operands]
+                if not operation.result:
+                    operation.call(*operands, out=target)
+                    continue
+                kind = operation.dtype
+                register = memory[-operation.result - 1, : size * kind.itemsize].view(kind).reshape(shape)
+                registers[operation.result] = operation.call(*operands, out=register)

@@ -1,0 +1,178 @@
+"""Operations that move elements: views, gathers, updates, scatters, and what is not computed at all.
+
+In: the values of operands. Out: an array: a view of an operand's memory where that does, else new memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_window
+from weft.fusion.run.primitives import primitive
+
+
+def run_leaf(frame: Any, values: list[Any], step: Any) -> Any:
+    """What a slot holds."""
+    return frame.leaf(step)
+
+
+def run_scalar(frame: Any, values: list[Any], step: Any) -> Any:
+    """The number that a slot holds."""
+    return np.asarray(frame.slots[step.node.attrs[0]], step.node.dtype)
+
+
+def run_constant(frame: Any, values: list[Any], step: Any) -> Any:
+    """A constant over its shape."""
+    return np.broadcast_to(constant_value(step.node), step.node.shape)
+
+
+def run_empty(frame: Any, values: list[Any], step: Any) -> Any:
+    """New memory."""
+    return frame.new(step.node)
+
+
+def run_iota(frame: Any, values: list[Any], step: Any) -> Any:
+    """The index along an axis."""
+    node = step.node
+    axis = node.attrs[0]
+    shape = tuple(n if k == axis else 1 for k, n in enumerate(node.shape))
+    line = np.arange(node.shape[axis], dtype=np.int64)
+    with np.errstate(all="ignore"):
+        typed = line if node.dtype == line.dtype else primitive("cast", (line.dtype,), node.dtype)(line)
+    return np.broadcast_to(typed.reshape(shape), node.shape)
+
+
+def run_view(frame: Any, values: list[Any], step: Any) -> Any:
+    """Elements of a value's C order, where they lie."""
+    strides, offset = step.node.attrs
+    base = values[step.operands[0]]
+    if not base.flags.c_contiguous:
+        base = frame.packed(step.node.operands[0], step.operands[0], base)
+    elif frame.home[step.operands[0]] >= 0:
+        frame.share(step.number, step.operands[0])
+    return _strided(base, step.node.shape, strides, offset)
+
+
+def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    if 0 in shape:
+        return np.empty(shape, base.dtype)
+    line = base.reshape(-1)[offset:]
+    return as_strided(line, shape, [s * base.itemsize for s in strides])
+
+
+def run_update(frame: Any, values: list[Any], step: Any) -> Any:
+    """A value with the elements of a view replaced, in its own memory if nothing else needs it."""
+    shape, strides, offset = step.node.attrs
+    # Invariant: doing this twice does no harm, since an interrupt may come anywhere
+    value = frame.apart(step.operands[1], step.operands[0])
+    out = frame.overwritten(step)
+    _strided(out, shape, strides, offset)[...] = value
+    return out
+
+
+def run_scatter(frame: Any, values: list[Any], step: Any) -> Any:
+    """A value with elements at computed positions replaced, or combined with."""
+    node = step.node
+    terms, shape = node.attrs
+    value, indices = frame.apart(step.operands[1], step.operands[0]), [values[k] for k in step.operands[2:]]
+    out = frame.copied(step)
+    places = _positions(terms, indices, shape)
+    target = out if len(terms) == out.ndim else out.reshape(-1)
+    if node.op in ("", "same"):
+        target[places] = value
+    else:
+        with np.errstate(all="ignore"):
+            primitive(node.op, (node.dtype,) * 2, node.dtype).at(target, places, value)  # type: ignore[attr-defined]
+    return out
+
+
+def run_gather(frame: Any, values: list[Any], step: Any) -> Any:
+    """Elements at computed positions."""
+    node = step.node
+    base, indices = values[step.operands[0]], [values[k] for k in step.operands[1:]]
+    (terms,) = node.attrs
+    out = frame.new(node)
+    if not out.size:
+        return out
+    axis = _taken_axis(node, terms, base.shape, indices)
+    if axis >= 0:
+        np.take(base, indices[0].reshape(-1), axis=axis, out=out.reshape(*_taken_shape(base, axis)), mode="clip")
+        return out
+    source = base if len(terms) == base.ndim else base.reshape(-1)
+    out[...] = source[_positions(terms, indices, node.shape)]
+    return out
+
+
+def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
+    return (*base.shape[:axis], -1, *base.shape[axis + 1 :])
+
+
+def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
+    """The axis of the base along which one index array takes elements, all others being whole; -1 for anything else."""
+    if len(indices) != 1 or len(terms) != len(shape) or not node.size:
+        return -1
+    own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
+    if len(own) != 1 or terms[own[0]] != (0, (), 0):
+        return -1
+    axis, count = own[0], len(node.shape) - len(shape) + 1
+    if count < 0 or node.shape != (*shape[:axis], *node.shape[axis : axis + count], *shape[axis + 1 :]):
+        return -1
+    for k, (first, steps, _) in enumerate(terms):
+        place = k if k < axis else k + count - 1
+        if k != axis and (first or (steps != ((place, 1),) and shape[k] != 1)):
+            return -1
+    lead = indices[0].ndim - (len(node.shape) - axis)
+    wanted = (*node.shape[axis : axis + count], *(1,) * (len(node.shape) - axis - count))
+    given = indices[0].shape
+    if lead < 0:
+        return -1
+    return axis if given[lead:] == wanted and all(n == 1 for n in given[:lead]) else -1
+
+
+def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """An index array for each dimension; all broadcast to `shape`."""
+    found = []
+    for first, steps, which in terms:
+        total: Any = np.int64(first)
+        for axis, step in steps:
+            line = np.arange(shape[axis], dtype=np.int64) * step
+            total = total + line.reshape(tuple(-1 if k == axis else 1 for k in range(len(shape))))
+        if which >= 0:
+            total = total + indices[which].astype(np.int64, copy=False)
+        found.append(np.broadcast_to(total, shape))
+    return tuple(found)
+
+
+def run_opaque(frame: Any, values: list[Any], step: Any) -> Any:
+    """What a host function of whole arrays makes."""
+    node = step.node
+    arrays = []
+    for k, child in zip(step.operands, node.operands, strict=True):
+        array = values[k]
+        if not is_window(child) and not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array).reshape(child.shape)
+        if array.flags.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        arrays.append(array)
+    out = frame.new(node)
+    node.attrs[0](out, *arrays)
+    return out
+
+
+RUN = {
+    "leaf": run_leaf,
+    "scalar": run_scalar,
+    "constant": run_constant,
+    "empty": run_empty,
+    "iota": run_iota,
+    "view": run_view,
+    "update": run_update,
+    "scatter": run_scatter,
+    "gather": run_gather,
+}
+
+__all__ = ["RUN", "contiguous_strides", "run_opaque"]

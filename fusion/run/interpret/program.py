@@ -1,0 +1,168 @@
+"""Programs: the order in which a graph is interpreted.
+
+In: a graph and the versions that are wanted. Out: a `Program`: steps in an order in which each has its operands. Invariant:
+updates that may overwrite memory from before the run come last, behind everything that can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from weft.codegen import order_target
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.plan.live_graph import Graph
+from weft.fusion.run.fold_values import NeedsKernelError
+from weft.fusion.run.interpret import folds, maps, moves
+from weft.runtime import Device
+
+
+@dataclass(slots=True)
+class Step:
+    """One value: how it is made, and of which others."""
+
+    node: Expr
+    number: int
+    operands: tuple[int, ...]
+    run: Callable[[Any, Any, Step], Any]
+    detail: Any = None
+
+
+@dataclass(slots=True)
+class Program:
+    """What to run.
+
+    Attributes
+    ----------
+    steps : list of Step
+    tail : int
+        Position of the first step that may overwrite memory from before the run.
+    uses : list of int
+        How many steps read a value, or one more than will: outputs, and leaves that others read later, are kept.
+    outputs : list of (Expr, int)
+    handed : list of int
+        Number of each version's value; -1: it stays pending.
+    """
+
+    steps: list[Step]
+    tail: int
+    uses: list[int]
+    outputs: list[tuple[Expr, int]]
+    handed: list[int]
+    numbers: dict[Expr, int] = field(repr=False)
+    any_order: bool = False
+    movable: bool = False  # the order is the same whatever the offsets and constants are
+    nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
+
+    def moved(self, nodes: list[Expr]) -> Program:
+        """The same program at other offsets, and with other constants: for a graph of the same form and lengths."""
+        new = dict(zip(self.nodes, nodes, strict=True))
+        steps = [Step(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
+        outputs = [(new[node], number) for node, number in self.outputs]
+        numbers = {new[node]: number for node, number in self.numbers.items()}
+        return Program(steps, self.tail, self.uses, outputs, self.handed, numbers, self.any_order)
+
+
+class Orders:
+    """How the planner would reduce, as far as a program needs to know it; made when the first reduction asks."""
+
+    def __init__(self, order: list[Expr], outputs: list[Expr], graph: Graph, device: Device, any_order: bool) -> None:
+        self.any_order = any_order
+        self._device = device
+        # (asking the CPU for its target loads the compiler where no cache knows the machine)
+        self.for_gpu = device.name != "cpu" and device.target.scheduled_for.kind == "cuda"
+        self.origins = graph.origins
+        self._order = order
+        self._outputs = outputs
+        self._rules: tuple[set[Expr], set[Expr]] | None = None
+
+    @property
+    def target(self) -> Any:
+        """What reductions have their order for."""
+        return order_target() if self._device.name == "cpu" else self._device.target
+
+    @property
+    def asked(self) -> bool:
+        """Whether an order depends on what a plan would keep in memory."""
+        return self._rules is not None
+
+    def stored(self) -> tuple[set[Expr], set[Expr]]:
+        """Values that a plan would keep in memory, and reductions that it may write out."""
+        if self._rules is None:
+            rules = import_module("weft.fusion.plan.stored")  # (it loads the code generator)
+            short = rules.find_short(self._order, set(self._outputs))
+            self._rules = rules.choose_stored(self._order, self._outputs), short
+        return self._rules
+
+
+def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
+    """Order a graph. Raises NeedsKernelError where only a plan gives the bits; with `any_order` sums have NumPy's there."""
+    roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
+    order = topological(roots)
+    needed = set(order)
+    outputs = list(dict.fromkeys([*roots, *(v for v in graph.versions if v in needed)]))
+    kept = [v for v in graph.versions if v not in needed]
+    users: dict[Expr, list[Expr]] = {node: [] for node in order}
+    for node in order:
+        if node.kind == "leaf" and node.attrs[1] != device.name:
+            raise NeedsKernelError
+        for child in set(node.operands):
+            users[child].append(node)
+    inside = maps.find_inlined(order, users, set(outputs))
+    order_of = Orders(order, outputs, graph, device, any_order)
+    shown = [node for node in order if node not in inside]
+    front, back = _split_tail(shown, users)
+    numbers = {node: k for k, node in enumerate([*front, *back])}
+    steps = [_make_step(node, numbers, inside, order_of) for node in [*front, *back]]
+    uses = [0] * len(steps)
+    for step in steps:
+        for operand in step.operands:
+            uses[operand] += 1
+    for node in outputs:
+        uses[numbers[node]] += 1
+    for node in topological(kept):
+        if node in numbers and node.kind == "leaf":
+            uses[numbers[node]] += 1
+    risky = any(folds.may_fail(step.node) for step in steps)
+    return Program(
+        steps,
+        len(steps) if risky else len(front),
+        uses,
+        [(node, numbers[node]) for node in outputs],
+        [numbers.get(version, -1) if version in needed else -1 for version in graph.versions],
+        numbers,
+        any_order,
+        not order_of.asked,
+    )
+
+
+def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
+    """The updates that nothing but other updates, and the user, reads: these last."""
+    tail: set[Expr] = set()
+    for node in reversed(order):
+        if node.kind == "update" and all(u in tail and u.operands[0] is node for u in users[node]):
+            tail.add(node)
+    return [n for n in order if n not in tail], [n for n in order if n in tail]
+
+
+def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: Orders) -> Step:
+    number = numbers[node]
+    if node.kind == "map":
+        inputs, cluster = maps.make_cluster(node, inside, orders.any_order)
+        return Step(node, number, tuple(numbers[n] for n in inputs), maps.run_cluster, cluster)
+    operands = tuple([numbers[child] for child in node.operands])
+    match node.kind:
+        case "reduce":
+            return Step(node, number, operands, folds.run_reduce, folds.choose_order(node, orders))
+        case "scan":
+            if not orders.any_order:
+                folds.check_scan(node, orders)
+            return Step(node, number, operands, folds.run_scan)
+        case "opaque":
+            if hasattr(node.attrs[0], "enqueue") and not orders.any_order:
+                raise NeedsKernelError
+            return Step(node, number, operands, moves.run_opaque)
+        case kind:
+            return Step(node, number, operands, moves.RUN[kind])

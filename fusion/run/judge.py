@@ -1,0 +1,144 @@
+"""The judge: every plan runs interpreted as well, and the bits are compared (setting ``verify``).
+
+In: an evaluation that is about to run. Out: a `Verdict`, which is asked when its plan has run. Invariant: interpretation
+comes first and overwrites nothing, so that both begin with the same values.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, is_bfloat16
+from weft.fusion.explain.reports import describe, describe_place, write_report
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.plan.live_graph import make_graph
+from weft.fusion.plan.steps import Plan
+from weft.fusion.record.storage import Epoch
+from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
+from weft.runtime import Device, VerificationError, setting
+
+
+class Tally:
+    """Evaluations since the process began: compared, and those that only a plan has the bits of."""
+
+    compared = 0
+    skipped = 0
+
+
+class Verdict:
+    """What interpretation found for an evaluation."""
+
+    def __init__(self, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> None:
+        self.versions = versions
+        self.device: Any = epoch.device
+        self.found: dict[int, Any] = {}
+        self.inputs: dict[str, np.ndarray] = {}
+        self.difference: tuple[int, str] | None = None
+        graph = make_graph(versions, epoch.results)
+        self.graph = graph
+        try:
+            program = make_program(graph, wanted, epoch.device)
+            program.tail = len(program.steps)
+            table = interpret(program, epoch)
+        except NeedsKernelError:
+            Tally.skipped += 1
+            return
+        Tally.compared += 1
+        self.found = {k: table[place] for k, place in enumerate(program.handed) if place >= 0}
+        if setting("dump"):
+            self.inputs = _inputs(graph.versions, epoch)
+
+    def compare(self, plan: Plan, table: list[Any]) -> None:
+        """Note the first output of a plan that differs."""
+        for k, place in enumerate(plan.handed):
+            version = self.versions[k]
+            if place < 0 or k not in self.found or self.difference is not None:
+                continue
+            wanted = _download(self.device, self.found[k], version)
+            where = first_difference(_download(self.device, table[place], version), wanted)
+            if where:
+                self.difference = k, where
+
+    def close(self, plan: Plan) -> None:
+        """Raise VerificationError if an output differed; the results of the plan have been handed out."""
+        if self.difference is None:
+            return
+        k, where = self.difference
+        version = self.versions[k]
+        text = "\n".join(
+            [
+                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_place(version)}: {where}",
+                "",
+                describe(self.graph.versions),
+                "",
+                _plan_text(plan, self.device),
+            ]
+        )
+        path = write_report("difference", text)
+        saved = _save(self.inputs, path)
+        raise VerificationError(
+            f"a compiled plan and the same program interpreted differ: {where}{describe_place(version)}; "
+            f"the plan is in {path or 'no file: the cache folder cannot be written'}"
+            f"{saved}. Set WEFT_INTERPRET=always to go on without plans"
+        )
+
+
+def first_difference(found: np.ndarray, wanted: np.ndarray) -> str:
+    """Say where two arrays of one dtype differ first, by their bits; one NaN is like another. Empty if they do not."""
+    if dtype_kind(found.dtype) == "c":
+        parts = found.real.dtype
+        found, wanted = (np.ascontiguousarray(x)[..., None].view(parts) for x in (found, wanted))
+    bits = np.dtype(f"u{found.itemsize}")
+    same = np.ascontiguousarray(found).view(bits) == np.ascontiguousarray(wanted).view(bits)
+    if dtype_kind(found.dtype) == "f":
+        numbers = [x.astype(np.float32) if is_bfloat16(x.dtype) else x for x in (found, wanted)]
+        same = same.reshape(found.shape) | ((numbers[0] != numbers[0]) & (numbers[1] != numbers[1]))
+    same = same.reshape(found.shape)
+    if same.all():
+        return ""
+    place = tuple(int(k) for k in np.unravel_index(int(np.argmin(same)), same.shape)) if same.ndim else ()
+    count = int(same.size - np.count_nonzero(same))
+    return f"{found[place]!r} compiled, {wanted[place]!r} interpreted, at {place} and {count - 1} places more"
+
+
+def _download(device: Any, buffer: Any, version: Expr) -> np.ndarray:
+    found: np.ndarray = device.download(buffer, version.dtype, version.shape)
+    return found
+
+
+def _inputs(versions: list[Expr], epoch: Epoch) -> dict[str, np.ndarray]:
+    """Copies of the arrays and numbers that versions are computed from."""
+    found: dict[str, np.ndarray] = {}
+    for node in topological(versions):
+        if node.kind == "leaf":
+            found[f"slot{node.attrs[0]}"] = _download(epoch.device, epoch.slots[node.attrs[0]], node).copy()
+        elif node.kind == "scalar":
+            found[f"slot{node.attrs[0]}"] = np.asarray(epoch.slots[node.attrs[0]])
+    return found
+
+
+def _save(inputs: dict[str, np.ndarray], report: str) -> str:
+    folder = setting("dump")
+    if not folder or not inputs:
+        return "; with WEFT_DUMP=FOLDER its inputs are saved too"
+    path = Path(folder) / f"{Path(report).stem or 'difference'}.npz"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **inputs)  # type: ignore[arg-type]
+    except OSError as error:
+        return f", its inputs could not be saved: {error}"
+    return f", its inputs in {path}"
+
+
+def _plan_text(plan: Plan, device: Device) -> str:
+    from weft.fusion.plan.steps import Batch, KernelLaunch
+
+    launches = [
+        launch
+        for step in plan.steps
+        for launch in (step.launches if isinstance(step, Batch) else [step] if isinstance(step, KernelLaunch) else [])
+    ]
+    return "\n\n".join(launch.text() for launch in launches)

@@ -1,0 +1,242 @@
+"""Making plans: from a graph to steps over a table of buffers.
+
+In: a graph and a device. Out: a `Plan`, every kernel of which is compiled and loaded. Invariant: a plan depends on expressions
+alone, never on an epoch; so whoever makes plans needs no lock, and a process that finds its plans on disk never loads this
+module, nor what it needs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from weft.codegen import kernel_digest, print_kernel
+from weft.fusion.explain.explanation import announce, facts_of
+from weft.fusion.graph.expr import Expr, is_window, topological, value_bytes
+from weft.fusion.graph.sizes import Size, greatest
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.lower.kernel_writer import Lowered
+from weft.fusion.lower.kernels import obtain_kernels
+from weft.fusion.plan import resized
+from weft.fusion.plan.arena import Take, arrange_memory
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.join_groups import join_groups
+from weft.fusion.plan.live_graph import Graph
+from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
+from weft.fusion.plan.schedule import Schedule
+from weft.fusion.plan.siblings import schedule_versions
+from weft.fusion.plan.steps import Call, KernelLaunch, Plan, Special, Step, pack_scalar
+from weft.fusion.plan.sweep import Sweep
+from weft.fusion.plan.task import Task
+from weft.runtime import Device, DeviceMismatchError
+
+
+def make_new(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
+    """Return a new plan of a graph, and keep it for other graphs of its form.
+
+    `slots` is the number of slots of the epoch, `wanted` as `make_plan` takes it.
+    """
+    may = resized.may_be_special(form)
+    plan = None
+    # (on a GPU the first sizes are compiled in, and help no others)
+    if resized.is_worth_keeping(form, at_once=device.name == "cpu"):
+
+        def make(copy: Graph) -> Plan:
+            return make_plan(device, slots, copy, wanted, may)
+
+        plan = resized.trace_plan(form, device, graph, make)
+    if plan is None:
+        plan = make_plan(device, slots, graph, wanted, may)
+        resized.keep_exact(form, device, plan)
+    _note_new(plan)
+    resized.note_kernels(form, may.made)
+    return plan
+
+
+def make_alone(
+    device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, form: resized.Form
+) -> Plan | None:
+    """Return a plan for these sizes alone, where their form has not taken many kernels yet."""
+    may = resized.may_be_special(form, back=True)
+    if not may.back:
+        return None
+    plan = make_plan(device, slots, graph, wanted, may)
+    _note_new(plan)
+    resized.note_kernels(form, may.made)
+    return plan
+
+
+def _note_new(plan: Plan) -> None:
+    STATISTICS.plans += 1
+    if plan.schedule is not None:
+        announce(plan.schedule)
+
+
+def make_plan(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
+    """Plan the evaluation of `graph.versions[k]` for k in `wanted` (None: of all), on `device`."""
+    versions = graph.versions
+    roots = versions if wanted is None else [versions[k] for k in wanted]
+    for node in topological(roots):
+        if node.kind == "leaf" and node.attrs[1] != device.name:
+            raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
+    for_gpu = device.target.scheduled_for.kind == "cuda"
+    schedule = schedule_versions(versions, roots, graph.origins, for_gpu=for_gpu)
+    schedule = join_groups(schedule, device.target, special=may.first or may.back)
+    return PlanWriter(device, slots, schedule, may).write()
+
+
+class PlanWriter:
+    """Turns a schedule into steps."""
+
+    def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
+        self.device = device
+        self.may = may
+        self.schedule = schedule
+        self.slots = slots
+        self.places = slots
+        self.place_of: dict[Expr, int] = {}
+        self.steps: list[Step] = []
+        self.partial_places: dict[int, int] = {}
+        self.scalars: dict[int, None] = {}
+        self.values: dict[int, int] = {}
+        self.moved: dict[int, None] = {}
+        self.ticket: int | None = None
+        self.board: tuple[int, int] | None = None
+
+    def write(self) -> Plan:
+        """The plan."""
+        outputs = set(self.schedule.outputs)
+        ending: dict[int, list[Expr]] = {}
+        for node, position in self.schedule.last_use.items():
+            ending.setdefault(position, []).append(node)
+        for position, group in enumerate(self.schedule.groups):
+            loop = find_numpy_loop(group) if self.device.name == "cpu" else None
+            if group.opaque is not None:
+                self._call(group.opaque, group.opaque.operands)
+            elif loop is not None:
+                self._call(group.placed[0].task.node, loop[1], loop[0])
+            else:
+                for placed in group.placed:
+                    if placed.task.node not in group.private:
+                        self._memory(placed.task, group)
+                for function, lowered in obtain_kernels(self.device, group, self.may):
+                    self._launch(function, lowered, group)
+                self._release_partials()
+                for taken in group.over.values():
+                    del self.place_of[taken]
+            for node in ending.get(position, ()):
+                # (an empty base that its only update replaced was never given a place)
+                if node not in outputs and node in self.place_of:
+                    self.steps.append(self.place_of[node])
+        listed = [(node, self.place(node)) for node in self.schedule.outputs]
+        steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
+        return Plan(
+            steps,
+            places,
+            listed,
+            self.schedule,
+            self.slots,
+            [*self.scalars],
+            any(isinstance(step, Take) and step.how == "take-if-unshared" for step in steps),
+            self.ticket,
+            self.board,
+            [(place, slot) for slot, place in self.values.items()],
+            [*self.moved],
+        )
+
+    def place(self, node: Expr) -> int:
+        """Where the table holds a stored value."""
+        if node.kind == "leaf":
+            if value_bytes(node):
+                self.moved[node.attrs[0]] = None
+            return node.attrs[0]
+        found = self.place_of.get(node)
+        if found is None:
+            found = self._new(node.nbytes)
+            self.place_of[node] = found
+        return found
+
+    def _new(self, nbytes: int) -> int:
+        number = self.places
+        self.places += 1
+        self.steps.append((number, nbytes))
+        return number
+
+    def _memory(self, task: Task, group: Group) -> None:
+        node, previous = task.node, task.previous
+        if node in group.over:
+            self.place_of[node] = self.place(group.over[node])
+            return
+        if previous is None or previous.kind == "empty" or isinstance(group, Sweep):
+            self.place(node)
+            return
+        source = self.place(previous)
+        owned = previous.kind != "leaf"
+        if node not in self.schedule.in_place:
+            size = node.dtype.itemsize
+            first, behind = (size * k for k in task.covered())
+            self.steps.append(Take(self.place(node), source, "fill", node.nbytes, (first, behind)))
+            return
+        self.place_of[node] = self.places
+        self.places += 1
+        self.steps.append(Take(self.place_of[node], source, "take" if owned else "take-if-unshared", node.nbytes))
+
+    def _call(self, node: Expr, values: Sequence[Expr], loop: NumpyLoop | None = None) -> None:
+        operands = []
+        for child in values:
+            window = is_window(child) and child not in self.place_of
+            operands.append((self.place(child.operands[0] if window else child), child, window))
+        self.steps.append(Call(node, self.place(node), operands, loop))
+
+    def _launch(self, function: Any, lowered: Lowered, group: Group) -> None:
+        for number, nbytes in lowered.partials:
+            if number not in self.partial_places:
+                self.partial_places[number] = self._new(nbytes)
+        slots: list[Any] = [0] * len(lowered.bindings)
+        patches, scalars = [], []
+        for k, (kind, value, offset) in enumerate(lowered.bindings):
+            match kind:
+                case "int":
+                    slots[k] = value
+                case "number":
+                    slots[k] = value if type(value) is Size else pack_scalar(value)
+                case "buffer":
+                    patches.append((k, self.place(value), offset))
+                case "value":
+                    if value.attrs[0] not in self.values:
+                        self.values[value.attrs[0]] = self.places
+                        self.places += 1
+                    scalars.append((k, self.values[value.attrs[0]]))
+                case "partial":
+                    patches.append((k, self.partial_places[value], 0))
+                case "ticket":
+                    if self.ticket is None:
+                        self.ticket = self.places
+                        self.places += 1
+                    patches.append((k, self.ticket, 0))
+                case "board":
+                    # one after the other, all kernels of the plan write on the same one
+                    if self.board is None:
+                        self.board = self.places, 0
+                        self.places += 1
+                    place, nbytes = self.board
+                    self.board = place, greatest(nbytes, value)
+                    patches.append((k, place, 0))
+                case "scalar":
+                    scalars.append((k, value))
+                    self.scalars[value] = None
+        if all(lowered.parallel):
+            nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
+            # (sizes of a trace are no ints: `resized.py` packs what they stand for)
+            arguments: Any = array("q", slots) if all(type(value) is int for value in slots) else slots
+            packed = (function, lowered.parallel, lowered.work, arguments, patches, scalars, nbytes, origin)
+            exact = "exact" in lowered.kernel.attributes
+            facts, text = partial(facts_of, group), partial(print_kernel, lowered.kernel)
+            digest = lowered.digest or kernel_digest(self.device.target, lowered.kernel)
+            self.steps.append(KernelLaunch(*packed, lowered.kernel.name, digest, exact, facts, text))
+
+    def _release_partials(self) -> None:
+        self.steps.extend(self.partial_places.values())
+        self.partial_places.clear()

@@ -1,0 +1,159 @@
+"""Primitives: one callable for each row of the op table and loop, with the bits of compiled plans.
+
+In: the name of a row and the dtypes that it computes in. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is
+taken only where it has the bits that a kernel gives; every other loop is put together of such ones as the row says, and compiled
+from the row, by the code generation that plans use, once that has taken as long or where it cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
+from weft.fusion.run.expanded_rows import ExpandedRow, can_expand
+from weft.fusion.run.fold_values import NeedsKernelError, reduce_values
+
+Primitive = Callable[..., Any]
+
+__all__ = ["NeedsKernelError", "Primitive", "primitive", "reduce_values", "substitute", "uses_numpy"]
+
+# Rows whose NumPy loops have weft's bits, by the kind of their first operand.
+_ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"
+_BITS = "bitwise_and bitwise_or bitwise_xor invert"
+_SUMS = "add subtract multiply negative positive conjugate absolute square"
+_FLOATS = "divide sqrt fabs rint floor ceil trunc copysign signbit sign"
+_SAME = {
+    "b": f"{_ANY} {_BITS} add multiply positive conjugate absolute square minimum maximum fmin fmax",
+    "i": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd fmod remainder floor_divide",
+    "u": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd fmod remainder floor_divide",
+    "f": f"{_ANY} {_SUMS} {_FLOATS} fmod",
+    "c": "equal not_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite add subtract negative positive conjugate",
+}
+_NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
+
+
+def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
+    """Return the primitive of row `op` for operands of the dtypes `loop`; "cast" is one to `dtype`.
+
+    It takes arrays or NumPy scalars of exactly these dtypes, broadcasts them, and takes ``out=``, which may be one of its
+    operands.
+
+    Parameters
+    ----------
+    op : str
+    loop : tuple of dtype
+    dtype : dtype, optional
+        Of the result. Needed for "cast" and wherever it is not that of the last operand and NumPy has no such loop.
+    """
+    kind = dtype if dtype is not None else loop[-1]
+    found = _numpys(op, loop, kind)
+    if found is not None:
+        return found
+    return _made.get((op, loop, kind)) or _expanded(op, loop, kind) or _compiled(op, loop, kind)
+
+
+@cache
+def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedRow | None:
+    if not can_expand(op, loop, dtype, _numpys):
+        return None
+    return ExpandedRow(op, loop, dtype, _numpys, partial(_compiled, op, loop, dtype))
+
+
+@cache
+def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
+    """NumPy's loop of a row; None where it has not the bits of a kernel."""
+    if not uses_numpy(op, loop, dtype):
+        return None
+    if op == "cast":
+        return partial(_cast, dtype)
+    return _where if op == "where" else getattr(np, find_op(op).ufunc)
+
+
+def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
+    """Whether the primitive is NumPy's own loop, so that nothing is compiled for it."""
+    if any(map(is_bfloat16, loop)):
+        return False
+    if op == "cast":
+        assert dtype is not None
+        return _casts_alike(loop[0], dtype)
+    if op == "where":
+        return True
+    kind = dtype_kind(loop[0])
+    return op in _NUMPY[kind] and not (op == "fmod" and is_half(loop[0]))
+
+
+def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
+    """Whether the primitive needs nothing to be compiled, now that others have been made."""
+    return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made or _expanded(op, loop, dtype) is not None
+
+
+def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
+    """Return the row's reference instead of its primitive, for programs whose code cannot be compiled. Its bits may differ."""
+    row = None if op == "cast" else find_op(op)
+    if row is not None and row.reference is None and not row.ufunc:
+        raise NeedsKernelError
+
+    def call(*operands: Any, out: Any = None) -> Any:
+        if row is not None:
+            found = (row.reference or getattr(np, row.ufunc))(*operands)
+        elif dtype.kind in "iu" and loop[0].kind == "f":
+            limits = np.iinfo(dtype)
+            number = np.nan_to_num(operands[0].astype(np.longdouble), nan=0, posinf=limits.max, neginf=limits.min)
+            found = np.clip(number, limits.min, limits.max)
+        else:
+            found = operands[0]
+        found = np.asarray(found).astype(dtype)
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    return call
+
+
+# -- what NumPy does ----------------------------------------------------------------------------
+
+
+def _casts_alike(own: np.dtype, dtype: np.dtype) -> bool:
+    if is_bfloat16(own) or is_bfloat16(dtype) or dtype.kind == "b":
+        return not is_bfloat16(own) and not is_bfloat16(dtype)
+    if own.kind in "biu":
+        return not (is_half(dtype) and own.itemsize > 1)
+    if dtype.kind in "iu":
+        return False  # out of range: kernels saturate
+    return (own.kind != "c" and not (is_half(dtype) and own != dtype)) or (own.kind == dtype.kind == "c")
+
+
+def _cast(dtype: np.dtype, x: Any, out: Any = None) -> Any:
+    if out is None:
+        return x.astype(dtype)
+    np.copyto(out, x, casting="unsafe")
+    return out
+
+
+def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    if out is None:
+        return np.where(condition, x, y)
+    if out is condition or out is x:
+        out[...] = np.where(condition, x, y)
+        return out
+    if out is not y:
+        np.copyto(out, y)
+    np.copyto(out, x, where=condition)
+    return out
+
+
+def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
+    # (the compiler loads with the first row that needs it)
+    made: Primitive = import_module("weft.fusion.run.compiled_loops").compile_map(op, loop, dtype)
+    _made[op, loop, dtype] = made
+    return made
+
+
+# What was compiled in this process.
+_made: dict[tuple[str, tuple[np.dtype, ...], np.dtype], Primitive] = {}

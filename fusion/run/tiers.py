@@ -1,0 +1,273 @@
+"""The choice between interpreting and compiling, and the net below the optimizer.
+
+In: a graph that no plan in memory is for. Out: whether it was interpreted. A form is compiled once interpreting it has lost
+as much time as compiling it is expected to take (ski rental, which goes on over processes), or at once if a single run would
+lose that much. Invariant: both give the same bits; only below the net, where planning failed, a sum may be in NumPy's order.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import OrderedDict
+from dataclasses import dataclass
+from time import perf_counter, thread_time
+from typing import Any
+
+from weft.fusion.explain.reports import describe, write_report
+from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.plan import plan_store, resized
+from weft.fusion.plan.live_graph import Graph
+from weft.fusion.record.storage import Epoch
+from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
+from weft.fusion.run.primitives import is_ready
+from weft.runtime import (
+    DeviceLostError,
+    DeviceMismatchError,
+    LaunchNote,
+    Listening,
+    OptimizerWarning,
+    SettingError,
+    launch_heard,
+    setting,
+    warn_user,
+)
+
+PROGRAMS_LIMIT = 256
+FORMS_LIMIT = 4096
+# Seconds: to load the planner and LLVM; to plan a program, an operation of it, and its kernels; to compile a primitive; to
+# interpret a step, an element.
+START, PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.1, 0.01, 0.0003, 0.025, 0.08
+STEP, ELEMENT = 5e-6, 1e-9
+# Different operations that share a kernel, roughly (iterations over the same shapes have the same kernels), and the share of an
+# interpreted run that a plan would save.
+TOGETHER = 8
+LOST = 0.75
+# What a form loses is noted on disk whenever it is this share of its price more.
+NOTED = 0.125
+# Errors that are the user's to see: no plan would help.
+_OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
+
+
+@dataclass(slots=True)
+class Form:
+    """What is known of programs of one form: seconds lost by interpreting them, seconds that compiling is expected to take."""
+
+    lost: float = 0.0
+    price: float = 0.0
+    broken: bool = False  # planning failed
+    due: bool = False  # to be compiled, or has been
+    key: Any = None
+    noted: float = 0.0  # seconds lost that are noted on disk
+
+
+# Programs of graphs that were interpreted, None where only a plan has the bits, and their forms. Bounded, as are the forms.
+_programs: OrderedDict[Any, tuple[Program | None, Form]] = OrderedDict()
+
+
+class _Rate:
+    """How long compiling takes, measured against what was expected: less where the disk cache has the code."""
+
+    factor = 1.0
+    start = START  # what loading the planner costs, less what programs of any form have lost; 0 once it is loaded
+    loaded = False  # the planner
+
+
+_forms: OrderedDict[int, Form] = OrderedDict()
+_lock = threading.RLock()
+
+
+def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, bool]:
+    """Return what is known of a graph's form, if anything, and whether the graph should be interpreted: no plan was found."""
+    how = setting("interpret")
+    if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
+        return None, False
+    if how == "auto" and (epoch.device.name != "cpu" or setting("debug") or setting("dump")):
+        return None, False
+    found = _form_of(hash(form.key))
+    if how == "always" or found.broken:
+        return found, True
+    if not found.price:
+        found.key = form.key
+        found.lost = found.noted = plan_store.read_lost(form.key, epoch.device)
+    operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
+    different = {
+        (node.kind, node.op, node.dtype, node.shape, *(each.kind for each in node.operands)) for node in operations
+    }
+    kernels = 1 + len(different) // TOGETHER
+    found.price = _Rate.factor * (PLANNING + OPERATION * len(operations) + KERNEL * kernels)
+    written = [node.operands[1].size if node.kind in ("update", "scatter") else node.size for node in operations]
+    seconds = STEP * len(operations) + ELEMENT * sum(written)
+    missing = {
+        (node.op, node.attrs, node.dtype)
+        for node in operations
+        if node.kind == "map" and not is_ready(node.op, node.attrs, node.dtype)
+    }
+    due = found.lost + LOST * seconds + PRIMITIVE * _Rate.factor * len(missing)
+    return found, due < found.price + _Rate.start
+
+
+def _form_of(key: int) -> Form:
+    with _lock:
+        found = _forms.get(key)
+        if found is None:
+            found = _forms[key] = Form()
+            if len(_forms) > FORMS_LIMIT:
+                _forms.popitem(last=False)
+        return found
+
+
+def note_compiled(form_price: float, seconds: float) -> None:
+    """Learn from how long planning and compiling took."""
+    begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
+    seconds -= 0.0 if begun else min(START, seconds)
+    if form_price > 0:
+        _Rate.factor = min(4.0, max(0.05, 0.7 * _Rate.factor + 0.3 * _Rate.factor * seconds / form_price))
+
+
+def try_interpreting(
+    key: Any,
+    kind: resized.Form,
+    graph: Graph,
+    epoch: Epoch,
+    versions: list[Expr],
+    wanted: tuple[int, ...] | None,
+    settle: Any,
+) -> float | None:
+    """Interpret a graph if that is cheaper so far, and possible.
+
+    Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
+    """
+    begin = thread_time()  # (what other programs of a busy machine take is not lost by interpreting)
+    alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
+    found = _programs.get(alike)
+    if found is not None and found[0] is not None and _goes_on(found[1]):
+        moved = found[0].moved(kind.nodes)
+        _keep_program(key, moved, found[1])
+        if _interpret(key, moved, found[1], epoch, versions, settle, begin):
+            return None
+    form, charged = should_interpret(kind, epoch)
+    if form is None:
+        return 0.0
+    if charged:
+        found = _programs.get(key)
+        program = found[0] if found is not None else None
+        if found is None:
+            try:
+                program = make_program(graph, wanted, epoch.device, any_order=form.broken)
+            except NeedsKernelError:
+                pass
+            _keep_program(key, program, form)
+            if program is not None and program.movable:
+                program.nodes = kind.nodes
+                _keep_program(alike, program, form)
+        if _interpret(key, program, form, epoch, versions, settle, begin):
+            return None
+    form.due = True
+    return form.price
+
+
+def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
+    """Interpret a graph that was interpreted before, unless compiling it has become the cheaper way; whether that was done."""
+    found = _programs.get(key)
+    return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
+
+
+def _goes_on(form: Form) -> bool:
+    """Whether what was interpreted before is interpreted again."""
+    if setting("debug") or setting("dump"):
+        return False
+    return setting("interpret") == "always" or (not form.due and form.lost < form.price + _Rate.start)
+
+
+def _interpret(
+    key: Any, program: Program | None, form: Form, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
+) -> bool:
+    """Run the program of a graph, if there is one, and note what that cost."""
+    if program is None:
+        return False
+    try:
+        _run(program, epoch, versions, settle)
+    except NeedsKernelError:
+        _keep_program(key, None, form)
+        return False
+    lost = LOST * (thread_time() - begin)
+    form.lost += lost
+    _Rate.start = max(0.0, _Rate.start - lost)
+    if form.key is not None and form.lost > form.noted + NOTED * form.price:
+        plan_store.note_lost(form.key, epoch.device, form.lost)
+        form.noted = form.lost
+    return True
+
+
+def _keep_program(key: Any, program: Program | None, form: Form) -> None:
+    with _lock:
+        _programs[key] = program, form
+        if len(_programs) > PROGRAMS_LIMIT:
+            _programs.popitem(last=False)
+
+
+def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> None:
+    made: list[Any] = []
+    begin = perf_counter()
+    if Listening.listeners:
+        note = LaunchNote(f"{len(program.steps)} steps interpreted", nbytes=sum(v.nbytes for v in versions))
+        launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
+    else:
+        made = interpret(program, epoch)
+    STATISTICS.interpreted += 1
+    STATISTICS.running += perf_counter() - begin
+    settle(Interpreted(program, versions), made)
+
+
+# -- the net ------------------------------------------------------------------------------------
+
+
+def is_optimizers(error: Exception) -> bool:
+    """Whether an error of planning or compiling is the optimizer's own, which interpretation may do without."""
+    return not isinstance(error, _OUTSIDE) and not setting("strict")
+
+
+def rescue(
+    error: Exception,
+    key: Any,
+    graph: Graph,
+    epoch: Epoch,
+    versions: list[Expr],
+    wanted: tuple[int, ...] | None,
+    settle: Any,
+) -> None:
+    """Interpret a graph that could not be planned or compiled, and warn once for its form. Raises `error` if that is not
+    possible either."""
+    if epoch.device.streaming or not hasattr(epoch.device, "lend"):
+        raise error
+    try:
+        known = resized.find_form(epoch.device.name, graph, wanted).key
+        form, alike = _form_of(hash(known)), _without_slots(known)
+    except Exception:  # the search for forms is part of what may have failed
+        nodes = topological(graph.versions)
+        form, alike = _form_of(hash(key)), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
+    try:
+        program = make_program(graph, wanted, epoch.device, any_order=True)
+        _run(program, epoch, versions, settle)
+    except Exception as other:
+        raise error from other
+    _keep_program(key, program, form)
+    form.broken = True
+    known_by_all = _form_of(hash(alike))
+    if not known_by_all.broken:
+        known_by_all.broken = True
+        shown = "".join(traceback.format_exception(error))
+        path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
+        warn_user(
+            f"the optimizer failed ({type(error).__name__}: {error}), so this program is interpreted, which is slower; "
+            f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
+            OptimizerWarning,
+        )
+
+
+def _without_slots(key: Any) -> Any:
+    """Return the key of a form as it is wherever its arrays are bound."""
+    device, nodes, *rest = key
+    return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest
