@@ -43,7 +43,7 @@ from weft.fusion import (
 from weft.runtime import IMMEDIATE, Device
 
 if TYPE_CHECKING:  # what operators.py and methods.py install, for type checkers
-    from weft.dsl.array_members import ArrayMembers
+    from weft.dsl.arrays.array_members import ArrayMembers
 else:
     ArrayMembers = object
 
