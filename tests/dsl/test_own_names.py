@@ -16,7 +16,7 @@ LISTED = "linear histograms sorting quantiles sets along_axis choosing nan_stati
 
 @pytest.mark.parametrize("module", LISTED)
 def test_public_functions_of_modules_are_listed(module: str) -> None:
-    found = import_module(f"weft.dsl.{module}")
+    found = import_module(f"weft.dsl.functions.{module}")
     for name in found.__all__:
         own = OWN[name]
         # (native code may have taken its place already)

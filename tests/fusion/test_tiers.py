@@ -184,7 +184,7 @@ def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
                     assert np.allclose(np.asarray(function(wf.asarray(x))), function(x), rtol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["planning.make_plan", "resized.find_form"])
+@pytest.mark.parametrize("name", ["run.planning.make_plan", "plan.resized.find_form"])
 def test_a_form_warns_once_wherever_its_arrays_are_bound(name: str) -> None:
     x, y = wf.asarray(np.arange(23.0)), wf.asarray(np.ones(5))
     wf.evaluate(x, y)
