@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from weft.codegen.host_target import exceeds_caches, host_has_masks, is_host_described, order_target
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder
-    from weft.codegen.kernel_ir.interpret import interpret_kernel
     from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
-    from weft.codegen.kernel_ir.text import parse_kernel, print_kernel
+    from weft.codegen.kernel_ir.text import print_kernel
     from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
     from weft.codegen.obtain import Tally, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
     from weft.codegen.passes.choose_lanes import find_fold_lanes
@@ -58,9 +57,8 @@ __getattr__ = lazy_names(
         "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described order_target",
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
-        "weft.codegen.kernel_ir.interpret": "interpret_kernel",
         "weft.codegen.kernel_ir.operation": "Function Kernel Parameter Pointer Type Value",
-        "weft.codegen.kernel_ir.text": "parse_kernel print_kernel",
+        "weft.codegen.kernel_ir.text": "print_kernel",
         "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
         "weft.codegen.obtain": "Tally find_function is_loaded kernel_digest obtain_code obtain_function",
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
@@ -113,7 +111,6 @@ __all__ = [
     "halve",
     "host_has_masks",
     "identity_of",
-    "interpret_kernel",
     "is_bfloat16",
     "is_half",
     "is_host_described",
@@ -127,7 +124,6 @@ __all__ = [
     "obtain_code",
     "obtain_function",
     "order_target",
-    "parse_kernel",
     "print_kernel",
     "resolve_dtypes",
     "resolve_target",

@@ -33,7 +33,7 @@ from weft.fusion.graph.expr import (
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.record.collecting import keep_apart
 from weft.fusion.record.evaluate import evaluate, realise, release_memory, was_alone
-from weft.fusion.record.exclusive import exclusive, flush, free_memory
+from weft.fusion.record.exclusive import exclusive, flush
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
@@ -100,7 +100,6 @@ __all__ = [
     "exclusive",
     "explain_storages",
     "flush",
-    "free_memory",
     "gather",
     "intern",
     "iota",

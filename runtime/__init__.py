@@ -26,7 +26,7 @@ from weft.runtime.errors import (
 from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
-from weft.runtime.services import DeviceFacts, Event, FunctionFacts, HostKind, HostMemory, Stream
+from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
 from weft.runtime.undisturbed import undisturbed
 
@@ -120,7 +120,6 @@ __all__ = [
     "Listener",
     "Listening",
     "Event",
-    "FunctionFacts",
     "HostKind",
     "HostMemory",
     "NullDevice",

@@ -20,8 +20,7 @@ import numpy as np
 
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import warn_user
-from weft.runtime.object_code import ObjectCode
-from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
+from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 from weft.runtime.settings import usable_cores
 
 # Programs ask for features by compute capability: the CPU has those of this one.
@@ -194,11 +193,6 @@ class Immediate:
     def _over(self, file: SharedFile, nbytes: int) -> Buffer:
         device: Any = self
         return Buffer(device, file.address, nbytes, file)
-
-    def function_facts(self, function: Any) -> FunctionFacts:
-        """A kernel on a processor: no registers or local memory to speak of."""
-        launch = function.launch if isinstance(function, ObjectCode) else getattr(function, "launch", {})
-        return FunctionFacts(0, int(launch.get("shared", 0)), 0, 0, MAX_THREADS)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
         """A core runs one block at a time."""

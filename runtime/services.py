@@ -1,6 +1,6 @@
 """What a device offers beside memory and kernels: streams, events, host memory, facts about itself.
 
-In: nothing but the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, `FunctionFacts`, and `Services`, the part
+In: nothing but the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part
 of the device protocol that hands them out. Always true: a stream's work is ordered behind everything that the device
 was given before it, and the device's own next work behind the stream's.
 """
@@ -91,17 +91,6 @@ class DeviceFacts:
     attributes: Mapping[str, int] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionFacts:
-    """What a loaded kernel takes: registers and local bytes a thread, shared bytes a block, constant bytes in all."""
-
-    registers: int
-    shared: int
-    local: int
-    constant: int
-    max_threads: int
-
-
 class MemoryCount(Protocol):
     """What a device's memory pool says about itself.
 
@@ -188,10 +177,6 @@ class Services(Protocol):
 
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
         """The buffer that another process shares."""
-        ...
-
-    def function_facts(self, function: Any) -> FunctionFacts:
-        """What a loaded kernel takes."""
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:

@@ -1,1 +1,1 @@
-"""Kernel IR: its operations, builder, text form, verifier and reference interpreter."""
+"""Kernel IR: its operations, builder, text form and verifier."""

@@ -11,7 +11,6 @@ from functools import cache
 import numpy as np
 
 _CODES = "?bBhHiIlLqQefdFD"
-_NAMED = {np.dtype(code).name: np.dtype(code) for code in _CODES}
 
 
 def is_bfloat16(dtype: np.dtype) -> bool:
@@ -50,8 +49,3 @@ def bfloat16() -> np.dtype:
     from ml_dtypes import bfloat16 as scalar_type
 
     return np.dtype(scalar_type)
-
-
-def dtype_called(name: str) -> np.dtype | None:
-    """The dtype that kernels compute in of that name; None where there is none."""
-    return bfloat16() if name == "bfloat16" else _NAMED.get(name)

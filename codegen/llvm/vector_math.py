@@ -50,11 +50,3 @@ def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] |
         if width <= vector_bytes and hasattr(library, symbol):
             return symbol, lanes
     return None
-
-
-def address_of(symbol: str) -> int | None:
-    """Where a symbol of libm or libmvec lies, or None."""
-    for library in (math_library(), vector_library()):
-        if library is not None and hasattr(library, symbol):
-            return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
-    return None

@@ -111,8 +111,6 @@ def _fma(b: KernelBuilder, x: Value, y: Value, z: Value) -> None:
     return None
 
 
-_INT_EXPONENT = ("ei->e", "fi->f", "el->e", "fl->f", "di->d", "dl->d")
-
 ROWS = (
     _round("rint", "To the nearest integer, ties to even."),
     _round("floor", "Largest integer not above."),

@@ -141,8 +141,6 @@ def _where_reference(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
-_LOGIC_PAIRS = {"and": pairs.logical_and, "or": pairs.logical_or, "xor": pairs.logical_xor}
-
 ROWS = (
     OpDef(
         "equal",

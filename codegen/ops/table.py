@@ -184,14 +184,3 @@ def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tu
 def accumulators(name: str) -> int:
     """Number of values that the fold `name` carries."""
     return 2 if name in ("argmin", "argmax") else 1
-
-
-def check_supported(op: OpDef, dtypes: tuple[np.dtype, ...], target: str) -> None:
-    """Raise TypeError where `op` has neither lowering nor expansion for these operand dtypes."""
-    kind = dtype_kind(dtypes[0])
-    if kind == "c" or (op.name == "where" and dtypes[1].kind == "c"):
-        supported = op.on_pairs is not None
-    else:
-        supported = kind in op.lowering or op.expand is not None
-    if not supported:
-        raise TypeError(f"{op.name} cannot be computed in {dtypes[0]} on target {target}")

@@ -54,21 +54,6 @@ def exclusive(storage: Storage) -> Buffer:
         return old
 
 
-def free_memory(storage: Storage) -> Buffer | None:
-    """The storage's memory, if it is of the host and can be written to at once: nobody else refers to it, and nothing that
-    is recorded needs what is in it."""
-    epoch, buffer = recording.epoch, storage.buffer
-    if (
-        buffer is not None
-        and storage.device.name == "cpu"
-        and buffer.unwritten is None
-        and (epoch is None or id(buffer) not in epoch.slot_of)
-        and _references(buffer) <= _UNSHARED
-    ):
-        return buffer
-    return None
-
-
 def _references(buffer: Buffer) -> int:
     return getrefcount(buffer)
 

@@ -22,7 +22,7 @@ from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
-from weft.runtime.services import DeviceFacts, FunctionFacts, HostKind, HostMemory
+from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 
 PORTABLE_MAPPED = 1 | 2  # for every device, with an address on the device
 ATTACH_GLOBAL = 1
@@ -202,18 +202,6 @@ class GpuServices:
         return self._order.create(0).number
 
     # -- kernels --------------------------------------------------------------------------------
-
-    def function_facts(self, function: Any) -> FunctionFacts:
-        """What a loaded kernel takes."""
-        kinds = self._driver.table.CUfunction_attribute
-
-        def ask(name: str) -> int:
-            return int(
-                self._driver.call("cuFuncGetAttribute", getattr(kinds, f"CU_FUNC_ATTRIBUTE_{name}"), function.handle)
-            )
-
-        names = ("NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES", "CONST_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
-        return FunctionFacts(*map(ask, names))
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
         """Blocks of a kernel that one multiprocessor runs at the same time."""

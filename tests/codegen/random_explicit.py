@@ -18,12 +18,12 @@ import numpy as np
 
 from tests.codegen.explicit_kernels import ALL, I4, I8, U4, Builder
 from tests.codegen.llvm.grids import run
+from tests.oracle.interpret import interpret_kernel
+from tests.oracle.parse import parse_kernel
 from weft.codegen import (
     Kernel,
     Value,
     compile_kernel,
-    interpret_kernel,
-    parse_kernel,
     print_kernel,
     resolve_target,
     verify_kernel,

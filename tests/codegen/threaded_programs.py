@@ -21,7 +21,9 @@ import numpy as np
 import weft.fusion.lower.kernels
 from tests.codegen.kernels import GPU, HOST
 from tests.fuzz import programs
-from weft.codegen import Kernel, interpret_kernel, parse_kernel, print_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from tests.oracle.parse import parse_kernel
+from weft.codegen import Kernel, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Pointer
 from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
 from weft.dsl.immediate import host_values

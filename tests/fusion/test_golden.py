@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.codegen import parse_kernel, print_kernel
+from tests.oracle.parse import parse_kernel
+from weft.codegen import print_kernel
 from weft.fusion import explain_storages, kernels_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

@@ -116,9 +116,7 @@ def calls(driver: StandIn) -> None:
             function.prepared.clear()
             one.launch_grid(function, (2, 3, 4), (32, 1, 1), 100_000, array("q", [x.address]))
     function = made[0]
-    print(
-        "facts", one.function_facts(function).registers, one.active_blocks(function, 256, 0), *one.best_block(function)
-    )
+    print("facts", one.active_blocks(function, 256, 0), *one.best_block(function))
     facts = one.facts()
     print("gpu", facts.name, facts.uuid, facts.attributes["WARP_SIZE"], len({*facts.attributes}) > 100)
     stream, began, ended = one.create_stream(), one.create_event(), one.create_event()

@@ -87,7 +87,6 @@ def use(device: Any) -> None:
     pinned = device.host_memory(4096, "pinned")
     device.pin(values)
     device.memory_info()
-    device.function_facts(function)
     del pinned, one, other, function, start, prepared
     device.reset()
 

@@ -192,7 +192,6 @@ class StandIn:
             ),
             "cuMemHostGetDevicePointer": lambda a: put64(a[0], a[1]),
             "cuEventElapsedTime": lambda a: put_bytes(a[0], np.float32(1.5).tobytes()),
-            "cuFuncGetAttribute": lambda a: put32(a[0], 32),
             "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: put32(a[0], 8),
             "cuOccupancyMaxPotentialBlockSize": lambda a: put32(a[0], 264) or put32(a[1], 768),
             "cuMemHostRegister": lambda a: self.memory.register(a[0], a[1]),

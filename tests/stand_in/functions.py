@@ -70,7 +70,6 @@ SIGNATURES = {
     "cuModuleLoadDataEx": "hvvvv",
     "cuModuleGetFunction": "hvv",
     "cuModuleUnload": "v",
-    "cuFuncGetAttribute": "ivv",
     "cuFuncSetAttribute": "vvv",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": "ivvv",
     "cuOccupancyMaxPotentialBlockSize": "iivvvv",

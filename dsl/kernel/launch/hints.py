@@ -45,8 +45,3 @@ class InOut(ArgHint):
     """Copied to the device and back, as a host array without a hint is, but without the warning."""
 
     __slots__ = ()
-
-
-def wrap_arg(value: Any, default: type[ArgHint] = InOut) -> ArgHint:
-    """`value` with a hint: its own, or `default`."""
-    return value if isinstance(value, ArgHint) else default(value)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.codegen.explicit_kernels import ALL, BOOL, I4, I8, PROGRAMS, U4, Builder, Program
 from tests.codegen.kernels import GPU
-from weft.codegen import Kernel, KernelError, Target, interpret_kernel, parse_kernel, print_kernel, verify_kernel
-from weft.codegen.kernel_ir.interpret import DivergenceError
+from tests.oracle.interpret import DivergenceError, interpret_kernel
+from tests.oracle.parse import parse_kernel
+from weft.codegen import Kernel, KernelError, Target, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Pointer
 from weft.codegen.passes import run_passes
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.codegen import kernels
-from weft.codegen import Kernel, KernelBuilder, parse_kernel, print_kernel, verify_kernel
-from weft.codegen.kernel_ir.text import ParseError, read_constant, show_constant
+from tests.oracle.parse import ParseError, parse_kernel, read_constant
+from weft.codegen import Kernel, KernelBuilder, print_kernel, verify_kernel
+from weft.codegen.kernel_ir.text import show_constant
 from weft.codegen.passes import choose_lanes, expand_complex, map_axes
 
 LINE = """\

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.codegen import kernels
-from weft.codegen import Kernel, KernelBuilder, KernelError, parse_kernel, print_kernel, verify_kernel
+from tests.oracle.parse import parse_kernel
+from weft.codegen import Kernel, KernelBuilder, KernelError, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.codegen.explicit_kernels import PROGRAMS, warp_folds
 from tests.codegen.llvm.grids import run
-from weft.codegen import Pointer, interpret_kernel, resolve_target
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Pointer, resolve_target
 from weft.codegen.llvm import host_threads
 from weft.codegen.passes import run_passes
 

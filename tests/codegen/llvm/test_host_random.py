@@ -9,7 +9,8 @@ import pytest
 
 from tests.codegen.llvm.grids import run
 from tests.codegen.llvm.random_kernels import Program
-from weft.codegen import Kernel, interpret_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, verify_kernel
 from weft.codegen.llvm import host_threads
 from weft.codegen.passes.split_at_meetings import Split
 

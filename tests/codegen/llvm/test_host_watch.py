@@ -7,7 +7,8 @@ from array import array
 import numpy as np
 import pytest
 
-from weft.codegen import Kernel, KernelBuilder, KernelError, compile_kernel, parse_kernel, print_kernel, verify_kernel
+from tests.oracle.parse import parse_kernel
+from weft.codegen import Kernel, KernelBuilder, KernelError, compile_kernel, print_kernel, verify_kernel
 from weft.runtime import get_device, watching
 from weft.runtime.cpu import watching as log
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.codegen import exceeds_caches, host_target, lower_stages, parse_kernel, resolve_target
+from tests.oracle.parse import parse_kernel
+from weft.codegen import exceeds_caches, host_target, lower_stages, resolve_target
 
 
 @pytest.fixture

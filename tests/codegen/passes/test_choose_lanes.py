@@ -7,7 +7,8 @@ import pytest
 
 from tests.codegen import kernels
 from tests.codegen.kernels import HOST, numbers
-from weft.codegen import Kernel, KernelBuilder, interpret_kernel, print_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, KernelBuilder, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.passes import choose_lanes
 from weft.codegen.target import Target

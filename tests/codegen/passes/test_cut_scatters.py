@@ -7,7 +7,8 @@ import pytest
 
 import weft as wf
 from tests.codegen.kernels import HOST
-from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.passes import choose_lanes
 from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatters
 

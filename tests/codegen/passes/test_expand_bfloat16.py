@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.codegen.kernels import GPU, HOST
+from tests.oracle.interpret import interpret_kernel
+from tests.oracle.parse import parse_kernel
 from weft.codegen import (
     Kernel,
     KernelBuilder,
     KernelError,
     compile_kernel,
-    interpret_kernel,
-    parse_kernel,
     print_kernel,
     resolve_target,
     verify_kernel,

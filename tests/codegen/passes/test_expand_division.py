@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tests.codegen.llvm.grids import load, run
-from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.passes import expand_division
 from weft.codegen.passes.rewrite import Rewriter

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, flatten_branches, interpret_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import KernelBuilder, flatten_branches
 from weft.codegen.kernel_ir.operation import Function, Kernel
 
 F8 = np.dtype(np.float64)

@@ -10,7 +10,9 @@ import pytest
 
 import weft as wf
 from tests.codegen.kernels import HOST
-from weft.codegen import Kernel, Pointer, host_target, interpret_kernel, parse_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from tests.oracle.parse import parse_kernel
+from weft.codegen import Kernel, Pointer, host_target, verify_kernel
 from weft.codegen.passes import choose_lanes, fetch_rows, keep_rows
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.keep_rows import ROOM

@@ -10,7 +10,8 @@ import pytest
 
 from tests.codegen import kernels
 from tests.codegen.kernels import GPU, HOST, numbers
-from weft.codegen import Kernel, KernelBuilder, describe_shapes, interpret_kernel, print_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, KernelBuilder, describe_shapes, print_kernel, verify_kernel
 from weft.codegen.passes import expand_complex, map_axes
 
 LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)

@@ -9,7 +9,8 @@ import pytest
 
 import weft as wf
 from tests.codegen.kernels import HOST
-from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation, program_order
 from weft.codegen.passes import choose_lanes, split_borders
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.codegen import kernels
 from tests.codegen.kernels import GPU, numbers
-from weft.codegen import Kernel, interpret_kernel, verify_kernel
+from tests.oracle.interpret import interpret_kernel
+from weft.codegen import Kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import MEETINGS
 from weft.codegen.passes import map_axes
 from weft.codegen.passes.index_steps import program_order

@@ -7,12 +7,12 @@ import pytest
 
 import weft as wf
 from tests.codegen.kernels import GPU, HOST
+from tests.oracle.interpret import interpret_kernel
 from weft.codegen import (
     Kernel,
     KernelBuilder,
     Target,
     describe_shapes,
-    interpret_kernel,
     lower_stages,
     resolve_target,
     verify_kernel,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.codegen import kernels
-from weft.codegen import Kernel, KernelBuilder, interpret_kernel, verify_kernel
-from weft.codegen.kernel_ir.interpret import DivergenceError, cast_scalar
+from tests.oracle.interpret import DivergenceError, cast_scalar, interpret_kernel
+from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 
 

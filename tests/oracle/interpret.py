@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir import interpret_memory
+from tests.oracle import interpret_memory
+from tests.oracle.interpret_memory import access
+from tests.oracle.interpret_threads import WARP, DivergenceError, Thread, finish, run_blocks
 from weft.codegen.kernel_ir.dtypes import dtype_kind
-from weft.codegen.kernel_ir.interpret_memory import access
-from weft.codegen.kernel_ir.interpret_threads import WARP, DivergenceError, Thread, finish, run_blocks
 from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import find_op
 
