@@ -103,14 +103,6 @@ def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
     return result
 
 
-def _nextafter(b: KernelBuilder, x: Value, y: Value) -> None:
-    return None
-
-
-def _fma(b: KernelBuilder, x: Value, y: Value, z: Value) -> None:
-    return None
-
-
 ROWS = (
     _round("rint", "To the nearest integer, ties to even."),
     _round("floor", "Largest integer not above."),

@@ -49,8 +49,6 @@ else:
 
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
-_WEAK = (bool, int, float, complex)  # Python scalars; bool is a dtype of its own, the others are weak
-
 
 # How often values of arrays have been looked at: what was recorded meanwhile may depend on them. Native code counts here too.
 LOOKS = array("q", [0])
