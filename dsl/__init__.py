@@ -6,10 +6,11 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.dsl.arrays import methods, operators
+from weft.dsl.arrays import again, methods, operators
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
+from weft.dsl.immediate import at_call
 from weft.runtime import set_judge
 from weft.runtime.lazy_names import lazy_names
 
@@ -56,5 +57,8 @@ def find_name(name: str) -> Any:
 
 
 _installed = (methods, operators)
+# native code loads when much was done in Python
+again.set_take_over(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
+at_call.set_take_over(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
 # the sanitizer loads when a watched kernel runs
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

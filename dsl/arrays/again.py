@@ -6,7 +6,7 @@ again is what would be recorded anew, the same object.
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable
 from itertools import count
 from math import prod
 from types import CodeType
@@ -67,6 +67,14 @@ RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
 
 # How much was found again in Python; after so much native code does it.
 _found_again = count(1)
+_take_over: list[Callable[[], None]] = []
+
+
+def set_take_over(take_over: Callable[[], None]) -> None:
+    """Set what lets native code take over."""
+    _take_over[:] = [take_over]
+
+
 ENOUGH = 2000
 
 
@@ -128,7 +136,7 @@ def _look_up(key: Any, epoch: Epoch) -> Expr | None:
 def note_found() -> None:
     """Something was found again in Python; when much was, native code takes over."""
     if next(_found_again) == ENOUGH:
-        import_module("weft.dsl.arrays.native_operators").quicken_all()
+        _take_over[0]()
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported, native_dtype
+from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.objections import UnsupportedDtypeError, check_unmasked
 from weft.dsl.immediate.host_values import adopt, overlaps, values_of, view_of
@@ -408,9 +409,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     What has ``__cuda_array_interface__`` is used where it lies.
     """
     if hasattr(value, "__cuda_array_interface__"):
-        from weft.dsl.cuda.arrays import as_cuda_array
-
-        return as_cuda_array(value)
+        return value if isinstance(value, Array) else wrap(*over_interface(value.__cuda_array_interface__, value))
     if type(value) in (list, tuple):
         # together, before NumPy asks for each of them
         evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])

@@ -35,11 +35,11 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.masks import assign_masked, find_true, select
 from weft.dsl.arrays.numbers import note_constant, number_of
 from weft.dsl.arrays.objections import UnsupportedDtypeError, warn_of_lost_parts
+from weft.dsl.arrays.on_host import to_host
 from weft.dsl.arrays.places import assign_places, fold_places
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.recalled import describe
-from weft.dsl.arrays.windows import key_of, recall_window, remember_window
-from weft.dsl.functions.manipulation import window
+from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
 from weft.dsl.immediate.at_call import MISSED, pick, put, show
 from weft.fusion import (
     INTERNED,
@@ -488,8 +488,6 @@ def _flat_positions(
 
 
 def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
-    from weft.dsl.script.numpy_face import to_host
-
     host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
     if host is not array:
@@ -504,43 +502,7 @@ def nonzero(a: Any) -> tuple[Array, ...]:
     return tuple(k if isinstance(k, Array) else convert(k) for k in find_true(mask))
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """Elements at indices along an axis."""
-    from weft.dsl.arrays.ufunc import as_array, deliver
-    from weft.dsl.functions.manipulation import clip, ravel
-    from weft.dsl.functions.reductions import normalize_axis
-
-    array = as_array(a)
-    if axis is None or not array.ndim:
-        array, axis = ravel(array), 0 if axis is None else axis
-    place = normalize_axis(axis, array.ndim)
-    given = isinstance(indices, (Array, np.ndarray))
-    which: Any = indices if given else np.asarray(indices, np.intp)
-    if which.dtype.kind not in "iu":
-        if which.dtype.kind != "b":
-            raise TypeError(
-                f"Cannot cast array data from {which.dtype!r} to dtype('int64') according to the rule 'safe'"
-            )
-        which = which.astype(np.int64)  # (here bools are numbers, no mask)
-    if mode not in ("raise", "wrap", "clip"):
-        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    length = array.shape[place]
-    if mode != "raise" and not length and which.size:
-        raise IndexError("cannot do a non-empty take from an empty axes.")
-    if mode == "wrap":
-        which = which.astype(np.int64)  # (a narrow dtype may not hold the length)
-        which = which % length if which.size else which
-    elif mode == "clip":
-        which = clip(which, 0, length - 1) if isinstance(which, Array) else np.clip(which, 0, length - 1)
-    if which.ndim == 0:
-        which = int(which)
-    result = getitem(array, (slice(None),) * place + (which,))
-    if isinstance(which, int):
-        result = result.copy()
-    return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
-
-
 getitem.records = "", 0, SHOW  # type: ignore[attr-defined]
 setitem.records = "set", IN_PLACE, SET  # type: ignore[attr-defined]
 
-__all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem", "take"]
+__all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem"]

@@ -32,12 +32,14 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
+from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.objections import warn_of_lost_parts
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.operators import hand_on
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.windows import recalled_view
-from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, sorting
+from weft.dsl.arrays.windows import lies_in_order, recalled_view
+from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
 from weft.dsl.functions.own_names import find_own
 from weft.dsl.immediate.at_call import at_once, hand_out, seen
 from weft.dsl.immediate.host_values import values_of
@@ -83,7 +85,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
     start()
     if order != "C" and self.ndim > 1:
         found = creation.in_order(self, order, self)
-        if not manipulation.lies_in_order(found):
+        if not lies_in_order(found):
             return found if found is not self else copy_of(self.T).T
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
@@ -156,8 +158,6 @@ def _part(name: str) -> property:
 @recalled
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to a number of decimals, ties to even."""
-    from weft.dsl.arrays.ufunc import as_array, deliver
-
     array, decimals = as_array(a), operator.index(decimals)
     start()
     node = expr_of(array)
@@ -182,8 +182,6 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
 
 def _via_numpy(name: str) -> Any:
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
-        from weft.dsl.script.numpy_face import call_numpy
-
         return call_numpy(getattr(np, name), (self, *arguments), options)
 
     method.__name__ = name
@@ -225,8 +223,6 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
     if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
         Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
         return
-    from weft.dsl.script.numpy_face import call_numpy
-
     call_numpy(np.put, (self, which, values, mode), {})
 
 
@@ -234,7 +230,7 @@ class Flags(dict):
     """`Array.flags`: what NumPy's flags would say. ``x.flags.writeable = False`` makes this array object read-only."""
 
     def __init__(self, array: Array) -> None:
-        in_order, across = manipulation.lies_in_order(array), manipulation.lies_in_order(manipulation.transpose(array))
+        in_order, across = lies_in_order(array), lies_in_order(manipulation.transpose(array))
         super().__init__(
             C_CONTIGUOUS=in_order,
             F_CONTIGUOUS=across,
@@ -417,10 +413,10 @@ METHODS: dict[str, Any] = {
     "ravel": ravel,
     "round": _round,
     "sort": sorting.sort_in_place,
-    "take": indexing.take,
+    "take": selecting.take,
     "nonzero": indexing.nonzero,
     "dot": linear.dot,
-    "clip": lambda self, min=None, max=None, out=None, **options: manipulation.clip(
+    "clip": lambda self, min=None, max=None, out=None, **options: selecting.clip(
         self, out=out, min=min, max=max, **options
     ),
     "byteswap": byteswap,
@@ -514,8 +510,6 @@ def install() -> None:
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """NumPy's function protocol: a NumPy function called on a weft array is weft's where it has one."""
-    from weft.dsl.script.numpy_face import call_numpy
-
     ours = find_own(function)
     return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)
 

@@ -1,11 +1,14 @@
-"""What NumPy objects to and weft as well: dtypes and masks that arrays cannot have, and warnings at the user's line."""
+"""What NumPy objects to and weft as well: dtypes, shapes, orders and masks that arrays cannot have, and warnings at the user's line."""
 
 from __future__ import annotations
 
+import operator
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.codegen import is_supported
 from weft.runtime import warn_user
 
 
@@ -43,3 +46,45 @@ def check_unmasked(value: Any) -> None:
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and hasattr(value, "_sharedmask"):
         if np.ma.getmask(value) is not np.ma.nomask:
             raise MaskedArrayError
+
+
+MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
+
+
+MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
+
+
+def check_order(order: Any) -> str:
+    """The order as a capital letter. Raises NumPy's ValueError for one that there is not."""
+    if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return "C" if order is None else str(order).upper()
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    elif hasattr(shape, "tolist"):  # an array of lengths
+        shape = shape.tolist()
+        shape = shape if isinstance(shape, list) else (shape,)
+    elif not hasattr(shape, "__iter__"):
+        raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
+    result = tuple(map(operator.index, shape))
+    if min(result, default=0) < 0:
+        raise ValueError("negative dimensions are not allowed")
+    if prod(result) > MOST_ELEMENTS:
+        raise ValueError(
+            f"array is too big: {' x '.join(map(str, result))} elements are more than memory can be addressed"
+        )
+    if len(result) > MOST_AXES:
+        raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
+    return result
+
+
+def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
+    """A dtype that weft computes with. Raises TypeError for others, also for another machine's order of bytes."""
+    found = np.dtype(default if dtype is None else dtype)
+    if not found.isnative or not is_supported(found):
+        raise UnsupportedDtypeError(found)
+    return found

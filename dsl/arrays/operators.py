@@ -37,20 +37,15 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
+from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.numbers import bind_numbers
 from weft.dsl.arrays.objections import UnsupportedDtypeError
+from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.ufunc import UFUNCS, check_cast, check_power
+from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.functions.own_names import OWN
-from weft.dsl.immediate.at_call import (
-    MISSED,
-    NUMBERS,
-    attempt,
-    attempt_into,
-    number_of_scalar,
-    way_of,
-)
+from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, number_of_scalar, way_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 from weft.runtime import IMMEDIATE
@@ -105,8 +100,6 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
     NotImplemented beside what no array takes, and what knows better.
     """
-    from weft.dsl.script.numpy_face import from_host
-
     kind = type(second)
     if is_foreign(second) and callable(getattr(kind, "__array_ufunc__", None)):
         # as NumPy's arrays do: what the operators of that type make of one is up to it
@@ -347,8 +340,6 @@ def _put_into(name: str, found: Any, out: Any) -> Any:
 
 
 def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    from weft.dsl.script.numpy_face import call_numpy
-
     return call_numpy(getattr(ufunc, method), inputs, options)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, NoLoopError, OpDef, find_op, identity_of, resolve_dtypes
+from weft.codegen import OPS, NoLoopError, OpDef, identity_of, resolve_dtypes
 from weft.dsl.arrays.again import PLAIN, RECORD, apply
 from weft.dsl.arrays.array import (
     Array,
@@ -21,20 +21,21 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     expr_of,
-    record,
     start,
     user_location,
     whole,
     wrap,
-    write,
 )
+from weft.dsl.arrays.delivery import as_array, deliver, hand_over
 from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
-from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError
-from weft.dsl.functions.creation import as_dtype
-from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, put, way_of
+from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError, as_dtype
+from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.functions import reductions
+from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+from weft.fusion import map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,8 +53,6 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
                 return method(self, *arguments, **options)
             except UnsupportedDtypeError:
                 pass
-        from weft.dsl.script.numpy_face import call_numpy
-
         return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
 
     return called
@@ -128,7 +127,7 @@ class UFunc:
                     return out
                 found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
-                    return found if out is None else _hand_over(self.row.name, found, out, casting)
+                    return found if out is None else hand_over(self.row.name, found, out, casting)
             if has_foreign((*operands, out, where)):
                 raise ForeignOperandError
             if self.row.name == "power" and dtype is None:
@@ -144,8 +143,6 @@ class UFunc:
             theirs = getattr(np, self.row.ufunc or self.row.name, None)
             if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
                 raise  # (Python's ints beyond 64 bits by themselves are NumPy's objects)
-            from weft.dsl.script.numpy_face import call_numpy
-
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
             # (other libraries' functions take no options that they need not)
             options |= {} if where is True else {"where": where}
@@ -164,15 +161,11 @@ class UFunc:
         where: Any = True,
     ) -> Any:
         """Fold along axes, as `numpy.ufunc.reduce`."""
-        from weft.dsl.functions import reductions
-
         return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Running fold along an axis, as `numpy.ufunc.accumulate`."""
-        from weft.dsl.functions import reductions
-
         return reductions.accumulate(self.row.name, array, axis, dtype, out)
 
     @_or_numpys
@@ -196,66 +189,9 @@ class UFunc:
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""
-        from weft.dsl.arrays import indexing
-
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
-        indexing.fold_at(self.row.name, array, indices, values)
-
-
-def as_array(value: Any) -> Array:
-    """`value` itself if it is an array, else converted."""
-    return value if isinstance(value, Array) else convert(value)
-
-
-def _hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
-    """A result that is there, in `out`: at once where that lies in host memory too."""
-    if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
-        if put(out, ..., found):
-            return out
-    return deliver(name, as_operand(found)[0], out, True, casting)
-
-
-def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """A result as a new array, or in `out`, where `where` holds."""
-    if out is None:
-        if where is True:
-            return record(node)
-        shape = broadcast_shapes(node.shape, as_operand(where)[0].shape)
-        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()
-    if isinstance(out, np.ndarray):
-        values = record(node).numpy() if where is True else None
-        if values is None:
-            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting=casting)  # type: ignore[arg-type]
-        else:
-            np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
-        return out
-    if hasattr(out, "__cuda_array_interface__") and not isinstance(out, Array):
-        from weft.dsl.cuda.arrays import copy_to_device
-
-        found = deliver(name, node, convert(out), where, casting)
-        copy_to_device(convert(out), found.numpy())  # into the memory that is another library's
-        return out
-    if not isinstance(out, Array):
-        raise TypeError("return arrays must be of ArrayType")
-    check_cast(name, node.dtype, out.dtype, casting)
-    if broadcast_shapes(node.shape, out.shape) != out.shape:
-        raise ValueError(
-            f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {node.shape}"
-        )
-    value = cast(node, out.dtype)
-    if where is not True:
-        value = map_("where", [as_operand(where)[0], value, expr_of(out)])
-    write(out, value)
-    return out
-
-
-def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
-    """Raise NumPy's UFuncTypeError where a result may not be cast to its destination."""
-    if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
-        row = find_op(name)
-        ufunc = getattr(np, row.ufunc) if row.ufunc else np.add
-        raise np._core._exceptions._UFuncOutputCastingError(ufunc, casting, source, target, 0)  # type: ignore[attr-defined]
+        fold_at(self.row.name, array, indices, values)
 
 
 def check_power(base: Any, exponent: Any) -> None:
@@ -286,4 +222,4 @@ def find_ufunc(name: str) -> UFunc:
     return UFUNCS[name]
 
 
-__all__ = ["UFUNCS", "UFunc", "as_array", "check_cast", "check_power", "deliver", "identity_of", "resolve_dtypes"]
+__all__ = ["UFUNCS", "UFunc", "check_power", "identity_of", "resolve_dtypes"]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from weft.dsl.arrays.array import Array, View, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, record, whole, wrap
+from weft.fusion import contiguous_strides
 
 LIMIT = 20_000
 
@@ -83,3 +84,29 @@ def _is_whole(value: Any) -> bool:
     """Whether this is an int, or a tuple of them (a bool is equal to one, but none)."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
+
+
+def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
+    """Another view of an array's storage; without a view where it shows all of it in order.
+
+    A number with axes put around it is a copy: the number is not changed by who writes to that. Without axes it is the number.
+    """
+    if type(array) is Scalar and not shape:
+        return array
+    storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
+    kind = ReadOnly if type(array) is ReadOnly else Array
+    if not offset and shape == storage.shape and strides == contiguous_strides(shape):
+        return wrap(storage, None, kind)
+    return wrap(storage, (shape, strides, offset), kind)
+
+
+def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape, strides in elements and offset of an array in its storage."""
+    return array._view or whole(array._storage)
+
+
+def lies_in_order(array: Array) -> bool:
+    """Whether the elements lie in C order without gaps; axes of length 1 fit any order, and so does an empty array."""
+    shape, strides, _ = layout(array)
+    wanted = contiguous_strides(shape)
+    return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))

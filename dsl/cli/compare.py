@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.cli.run import execute, with_arguments
+from weft.dsl.cli.execution import execute, with_arguments
 from weft.dsl.plans import evaluate
 from weft.dsl.script.script_namespace import script_module
 from weft.fusion import reset_statistics, seconds_spent, show_host_work, statistics

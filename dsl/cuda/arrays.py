@@ -6,19 +6,17 @@ comes out is realised memory on the current device; arithmetic on it is recorded
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, expr_of, whole, wrap, write
+from weft.dsl.arrays.foreign_memory import byte_strides, extent_of, over, over_address, over_interface
+from weft.dsl.arrays.objections import as_dtype, as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
-from weft.dsl.cuda.streams import as_queue, external_stream
-from weft.dsl.functions.creation import as_dtype, as_shape
-from weft.fusion import Storage, contiguous_strides, exclusive, realise
-from weft.runtime import Buffer, Device, HostMemory, default_device, get_device
-
-ALIGNMENT = 16  # what generated code expects of the start of a storage
+from weft.dsl.cuda.streams import as_queue
+from weft.fusion import contiguous_strides, exclusive, realise
+from weft.runtime import HostMemory, default_device
 
 
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
@@ -72,10 +70,10 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     if kind.names is not None:
         return MemoryArray.make(device, kind, lengths, steps)
     kind = as_dtype(kind)
-    nbytes = _extent(lengths, steps, kind.itemsize)
+    nbytes = extent_of(lengths, steps, kind.itemsize)
     buffer = device.allocate(nbytes)
     buffer.unwritten = True
-    return over(device, buffer, kind, lengths, steps, 0)
+    return wrap(*over(device, buffer, kind, lengths, steps))
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> Any:
@@ -93,55 +91,12 @@ def strides_like(ary: Any) -> tuple[int, ...]:
     return tuple(steps)
 
 
-def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Strides in bytes, checked where they are given, else those of C or F order."""
-    if order not in ("C", "F"):
-        raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
-    if strides is None:
-        plain = contiguous_strides(shape if order == "C" else shape[::-1])
-        return tuple(s * itemsize for s in (plain if order == "C" else plain[::-1]))
-    steps = (strides,) if isinstance(strides, int) else tuple(int(s) for s in strides)
-    if len(steps) != len(shape):
-        raise ValueError(f"{len(shape)} axes need as many strides, not {len(steps)}")
-    if any(s < 0 or s % itemsize for s in steps):
-        raise ValueError(f"strides are multiples of the {itemsize} bytes of an element, 0 or more; not {steps}")
-    return steps
-
-
-def _extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Bytes from the first element to behind the last one."""
-    return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
-
-
-def over(
-    device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int
-) -> Array:
-    """A weft array over memory: element 0 stands `start` bytes into it, strides are in bytes."""
-    size = dtype.itemsize
-    steps = tuple(s // size for s in strides)
-    if not start and steps == contiguous_strides(shape):
-        return wrap(Storage(shape, dtype, device, buffer))
-    flat = Storage((buffer.nbytes // size,), dtype, device, buffer)
-    return wrap(flat, (shape, steps if prod(shape) else contiguous_strides(shape), start // size))
+# -- memory of other libraries -----------------------------------------------------------------------
 
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """A weft array over memory that the host sees too."""
-    return _foreign(default_device(), memory.address, dtype, shape, strides, memory.owner)
-
-
-def _foreign(
-    device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
-) -> Array:
-    """A weft array over memory that starts anywhere: its storage starts at the aligned address before it."""
-    start = address % ALIGNMENT
-    if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
-        raise ValueError(f"memory of {dtype} elements starts at {address:#x}, which is no multiple of their size")
-    nbytes = start + _extent(shape, strides, dtype.itemsize)
-    return over(device, Buffer(device, address - start, nbytes, owner), dtype, shape, strides, start)
-
-
-# -- memory of other libraries -----------------------------------------------------------------------
+    return wrap(*over_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
 def is_cuda_array(obj: Any) -> bool:
@@ -167,24 +122,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
 
     With `sync` it waits for the stream that the interface names.
     """
-    if desc.get("mask") is not None:
-        raise NotImplementedError("arrays with a mask are not supported: fill the gaps first")
-    dtype = as_dtype(np.dtype(desc["typestr"]))
-    shape = as_shape(desc["shape"])
-    steps = byte_strides(shape, dtype.itemsize, desc.get("strides"), "C")
-    stream = desc.get("stream")
-    if stream is not None and sync:
-        external_stream(stream).synchronize()
-    address = int(desc["data"][0])
-    return _foreign(_home_of(address), address, dtype, shape, steps, owner)
-
-
-def _home_of(address: int) -> Device:
-    """The device whose memory lies at an address."""
-    device: Any = default_device()
-    ask = getattr(device, "owner_of", None)
-    number = ask(address) if ask is not None and address else None
-    return device if number is None else get_device(f"cuda:{number}")
+    return wrap(*over_interface(desc, owner, sync))
 
 
 # -- copies ---------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.cuda.arrays import byte_strides, over_memory, strides_like
-from weft.dsl.functions.creation import as_shape
+from weft.dsl.arrays.foreign_memory import byte_strides
+from weft.dsl.arrays.objections import as_shape
+from weft.dsl.cuda.arrays import over_memory, strides_like
 from weft.runtime import HostKind, HostMemory, default_device
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, whole
-from weft.dsl.cuda.arrays import byte_strides, over
+from weft.dsl.arrays.array import Array, whole, wrap
+from weft.dsl.arrays.foreign_memory import byte_strides, over
+from weft.dsl.arrays.objections import as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
-from weft.dsl.functions.creation import as_shape
 from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device
 
@@ -62,7 +62,7 @@ class IpcArrayHandle:
         device = get_device(self._device)
         buffer = device.open_shared(self.handle, self._nbytes)
         if self._dtype.names is None:
-            self._opened = over(device, buffer, self._dtype, self._shape, self._strides, self._offset)
+            self._opened = wrap(*over(device, buffer, self._dtype, self._shape, self._strides, self._offset))
         else:
             storage = Storage((self._nbytes,), np.dtype(np.uint8), device, buffer)
             self._opened = MemoryArray(storage, self._dtype, self._shape, self._strides, self._offset)

@@ -9,7 +9,8 @@ import numpy as np
 
 from weft.dsl.arrays import methods
 from weft.dsl.arrays.array import Array
-from weft.dsl.functions import manipulation, reductions
+from weft.dsl.arrays.on_host import to_host
+from weft.dsl.functions import reductions, selecting
 from weft.dsl.functions.creation import asarray
 
 
@@ -42,8 +43,6 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     if isinstance(a, Array) and isinstance(b, Array):  # (equal arrays may lie at one place as long as nobody writes)
         if a._storage is not b._storage:
             return False
-    from weft.dsl.script.numpy_face import to_host
-
     return np.shares_memory(to_host(a), to_host(b), max_work)
 
 
@@ -56,5 +55,5 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if where is not True:
         # (cast first: two integer dtypes may have none in common but a float)
         typed = source.astype(dst.dtype) if isinstance(source, Array) else source
-        source = manipulation.where(where, typed, dst)
+        source = selecting.where(where, typed, dst)
     dst[...] = source

@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.axes import normalize_axes, normalize_axis
+from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.places import is_gpu
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.ufunc import as_array
 from weft.dsl.functions.creation import zeros_like
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, diff, stack
-from weft.dsl.functions.manipulation import moveaxis, ravel, reshape, where
-from weft.dsl.functions.reductions import normalize_axes, normalize_axis
+from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
+from weft.dsl.functions.reductions import accumulate
 from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
-from weft.fusion import cast
+from weft.fusion import cast, constant
 from weft.runtime import device
 
 _INT64 = np.dtype(np.int64)
@@ -140,4 +142,22 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         return where(values != values, values, found)
 
 
-__all__ = ["angle", "cross", "ediff1d", "gradient", "interp", "polyval", "trapezoid"]
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Running sum along an axis, which may be left out for a vector; with a 0 before it where that is wanted."""
+    values = as_array(x)
+    if axis is None:
+        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
+        if values.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    if not include_initial:
+        return accumulate("add", values, axis, dtype, out)
+    found = accumulate("add", values, axis, dtype)
+    place = normalize_axis(axis, values.ndim)
+    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
+    return concatenate([first, found], place, out)
+
+
+__all__ = ["angle", "cross", "cumulative_sum", "ediff1d", "gradient", "interp", "polyval", "trapezoid"]

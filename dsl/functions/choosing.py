@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, write
+from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.indexing import nonzero
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.ufunc import as_array
 from weft.dsl.functions.joining import concatenate, stack
-from weft.dsl.functions.manipulation import ravel, where
-from weft.dsl.functions.reductions import normalize_axis
+from weft.dsl.functions.manipulation import ravel
+from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
-    UnsupportedDtypeError,
     as_operand,
     convert,
     expr_of,
@@ -23,59 +22,21 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.array import start as begin
-from weft.dsl.arrays.objections import check_unmasked, warn_of_lost_parts
+from weft.dsl.arrays.objections import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise, reshape
+from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
 from weft.fusion import empty as empty_expr
 from weft.runtime import IMMEDIATE, get_device, setting
 from weft.runtime import device as on_device
 
-MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
-MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
 _HERE = nullcontext()
 
 
 def place(device: Any) -> AbstractContextManager[Any]:
     """Where a function's argument `device` says that its result goes: None is the current device."""
     return _HERE if device is None else on_device(device)
-
-
-def check_order(order: Any) -> str:
-    """The order as a capital letter. Raises NumPy's ValueError for one that there is not."""
-    if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
-        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
-    return "C" if order is None else str(order).upper()
-
-
-def as_shape(shape: Any) -> tuple[int, ...]:
-    """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
-    if isinstance(shape, (int, np.integer)):
-        shape = (shape,)
-    elif isinstance(shape, Array):
-        shape = shape.tolist()
-        shape = shape if isinstance(shape, list) else (shape,)
-    elif not hasattr(shape, "__iter__"):
-        raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
-    result = tuple(map(operator.index, shape))
-    if min(result, default=0) < 0:
-        raise ValueError("negative dimensions are not allowed")
-    if prod(result) > MOST_ELEMENTS:
-        raise ValueError(
-            f"array is too big: {' x '.join(map(str, result))} elements are more than memory can be addressed"
-        )
-    if len(result) > MOST_AXES:
-        raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
-    return result
-
-
-def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
-    """A dtype that weft computes with. Raises TypeError for others, also for another machine's order of bytes."""
-    found = np.dtype(default if dtype is None else dtype)
-    if not found.isnative or not is_supported(found):
-        raise UnsupportedDtypeError(found)
-    return found
 
 
 def asarray(
@@ -94,9 +55,7 @@ def asarray(
     elif copy is False:
         raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
     elif isinstance(values, (list, tuple)) and _has_array(values):
-        from weft.dsl.functions.joining import stack
-
-        result = stack([asarray(v) for v in values])
+        result = _stack[0]([asarray(v) for v in values])
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
     else:
@@ -106,6 +65,14 @@ def asarray(
         result = result.astype(dtype)
     result = in_order(result, order, a)
     return result if device is None else to_device(result, device)
+
+
+_stack: list[Callable[[list[Array]], Array]] = []
+
+
+def set_stack(stack: Callable[[list[Array]], Array]) -> None:
+    """Set what makes one array of a list of arrays; joining is made of what is here."""
+    _stack[:] = [stack]
 
 
 def in_order(values: Array, order: Any, source: Any = None) -> Array:
@@ -364,45 +331,6 @@ def eye(
 def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
     """The identity matrix."""
     return eye(n, dtype=float if dtype is None else dtype)
-
-
-def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """Arrays of the indices along each axis, as `numpy.indices`."""
-    from weft.dsl.functions.joining import stack
-
-    shape = as_shape(dimensions)
-    begin()
-    current_epoch()
-    if sparse:
-        return tuple(
-            record(reshape(iota((n,), 0, as_dtype(dtype)), tuple(n if k == axis else 1 for k in range(len(shape)))))
-            for axis, n in enumerate(shape)
-        )
-    if not shape:
-        return empty((0,), dtype)
-    return stack([record(iota(shape, axis, as_dtype(dtype))) for axis in range(len(shape))])
-
-
-def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **options: Any) -> Any:
-    """An array made by calling a function on the indices, as `numpy.fromfunction`."""
-    grid = indices(shape, dtype=dtype)
-    return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
-
-
-def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
-    from weft.dsl.functions.manipulation import broadcast_arrays
-
-    if indexing not in ("xy", "ij"):
-        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    count = len(vectors)
-    arrays = []
-    for k, vector in enumerate(vectors):
-        axis = 1 - k if indexing == "xy" and count > 1 and k < 2 else k
-        arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
-    if not sparse:
-        arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
-    return arrays
 
 
 def _triangle(values: Any, k: int, lower: bool) -> Array:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
-from weft.dsl.arrays.indexing import take
+from weft.dsl.arrays.on_host import call_numpy, to_host
 from weft.dsl.arrays.places import fold_places, is_gpu, sum_in_any_order
+from weft.dsl.functions.selecting import take
 from weft.fusion import (
     Expr,
     broadcast_to,
@@ -39,15 +40,11 @@ _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.f
 
 
 def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
-    from weft.dsl.script.numpy_face import call_numpy
-
     return call_numpy(getattr(np, name), arguments, options)
 
 
 def _known(value: Any) -> Any:
     """Bins or bounds with what arrays are in them as NumPy's: edges are computed from them at once."""
-    from weft.dsl.script.numpy_face import to_host
-
     return to_host(value)
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, start, turned, turned_back
+from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.indexing import assign_recorded
+from weft.dsl.arrays.objections import as_dtype
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.functions.creation import as_dtype, asarray, empty
+from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import (
     atleast_1d,
     atleast_2d,
@@ -24,7 +26,6 @@ from weft.dsl.functions.manipulation import (
     ravel,
     reshape,
 )
-from weft.dsl.functions.reductions import normalize_axis, settled
 from weft.dsl.immediate.host_values import values_of
 
 # Arrays that are joined by one plan.
@@ -128,6 +129,9 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         raise ValueError("all input arrays must have the same shape")
     place = normalize_axis(axis, found[0].ndim + 1)
     return concatenate([expand_dims(a, place) for a in found], place, out, dtype, casting)
+
+
+set_stack(stack)
 
 
 @recalled

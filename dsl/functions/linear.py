@@ -16,12 +16,14 @@ import numpy as np
 
 from weft.codegen import is_bfloat16, widened
 from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.axes import normalize_axis, settled
+from weft.dsl.arrays.delivery import deliver
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.ufunc import deliver
+from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
-from weft.dsl.functions.manipulation import expand_dims, layout, moveaxis, reshape, swapaxes, transpose, window
+from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply_into
-from weft.dsl.functions.reductions import normalize_axis, settled
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
 
 
@@ -40,8 +42,6 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
     """Matrix product, broadcast over leading axes. Raises ValueError where the shapes do not match."""
     location = start()
     if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt name
-        from weft.dsl.script.numpy_face import call_numpy
-
         return call_numpy(np.matmul, (a, b), {"out": out, **options})
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
@@ -173,8 +173,6 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
     """Sum of products by subscripts, as `numpy.einsum`."""
     location = start()
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
-        from weft.dsl.script.numpy_face import call_numpy
-
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
     found = [asarray(v) for v in operands]
     # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data

@@ -9,39 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import is_bfloat16
-from weft.dsl.arrays.array import Array, ReadOnly, Scalar, as_operand, expr_of, is_writable, record, start, whole, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, record, start, wrap
+from weft.dsl.arrays.axes import normalize_axes, normalize_axis
+from weft.dsl.arrays.objections import as_shape, check_order
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.functions.creation import as_shape, asarray, check_order
-from weft.dsl.functions.reductions import normalize_axes, normalize_axis
+from weft.dsl.arrays.windows import layout, lies_in_order, window
+from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides
 from weft.fusion import reshape as reshape_expr
-
-
-def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Another view of an array's storage; without a view where it shows all of it in order.
-
-    A number with axes put around it is a copy: the number is not changed by who writes to that. Without axes it is the number.
-    """
-    if type(array) is Scalar and not shape:
-        return array
-    storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
-    kind = ReadOnly if type(array) is ReadOnly else Array
-    if not offset and shape == storage.shape and strides == contiguous_strides(shape):
-        return wrap(storage, None, kind)
-    return wrap(storage, (shape, strides, offset), kind)
-
-
-def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, strides in elements and offset of an array in its storage."""
-    return array._view or whole(array._storage)
-
-
-def lies_in_order(array: Array) -> bool:
-    """Whether the elements lie in C order without gaps; axes of length 1 fit any order, and so does an empty array."""
-    shape, strides, _ = layout(array)
-    wanted = contiguous_strides(shape)
-    return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
 
 
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
@@ -353,66 +328,3 @@ def sliding_window_view(
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """Sum of a diagonal."""
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)
-
-
-@recalled
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
-    if x is None and y is None:
-        from weft.dsl.arrays.indexing import nonzero
-
-        return nonzero(condition)
-    from weft.dsl.arrays.again import apply
-
-    if x is None or y is None:
-        raise ValueError("either both or neither of x and y should be given")
-    test: Any = asarray(condition)
-    if test.dtype.kind != "b":
-        test = test != 0
-    return apply("where", test, x, y)
-
-
-def _within(bound: Any, dtype: np.dtype) -> Any:
-    """A Python int that the dtype cannot hold bounds nothing more than the dtype does."""
-    if type(bound) is not int or dtype.kind not in "iu":
-        return bound
-    limits = np.iinfo(dtype)
-    return builtins.max(limits.min, builtins.min(limits.max, bound))
-
-
-def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """The bounds, by their old names or their new ones (``...`` where they are not given)."""
-    if a_min is ... and a_max is ...:
-        return (None if min is ... else min), (None if max is ... else max)
-    if min is not ... or max is not ...:
-        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
-    for name, bound in (("a_min", a_min), ("a_max", a_max)):
-        if bound is ...:
-            raise TypeError(f"clip() missing 1 required positional argument: {name!r}")
-    return a_min, a_max
-
-
-@recalled
-def clip(
-    a: Any, a_min: Any = ..., a_max: Any = ..., out: Any = None, *, min: Any = ..., max: Any = ..., **options: Any
-) -> Any:
-    """Elements kept between two bounds."""
-    from weft.dsl.arrays.ufunc import UFUNCS, deliver
-
-    low, high = _bounds_of_clip(a_min, a_max, min, max)
-    if options:
-        from weft.dsl.script.numpy_face import call_numpy
-
-        return call_numpy(np.clip, (a, low, high, out), options)
-    result = asarray(a)
-    if is_bfloat16(result.dtype):
-        result = result.astype(np.float32)  # as NumPy does, which has no loop for it
-    start()
-    if low is None and high is None and out is None:
-        return result.copy()
-    low, high = _within(low, result.dtype), _within(high, result.dtype)
-    if low is not None:
-        result = UFUNCS["maximum"](result, low)
-    if high is not None:
-        result = UFUNCS["minimum"](result, high)
-    return result if out is None else deliver("clip", as_operand(result)[0], out)

@@ -13,11 +13,12 @@ import numpy as np
 
 from weft.codegen import is_half
 from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.axes import settled
+from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.ufunc import as_array
-from weft.dsl.functions.manipulation import where
-from weft.dsl.functions.reductions import cumprod, cumsum, mean, settled, std, var
+from weft.dsl.functions.reductions import cumprod, cumsum, mean, std, var
 from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
 
 _ANY = np._NoValue  # type: ignore[attr-defined]

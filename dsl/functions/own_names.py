@@ -18,7 +18,9 @@ import numpy as np
 from weft.dsl.arrays.array import Array, born
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.objections import UnsupportedDtypeError
+from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.functions.manipulation import sliding_window_view
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE, default_device
@@ -26,18 +28,19 @@ from weft.runtime import IMMEDIATE, default_device
 # By module; ``new=old`` where the module's name for it is another.
 _MODULES = {
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
-    "indices fromfunction meshgrid tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
+    "tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
-    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace "
-    "where clip",
+    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace",
+    "functions.selecting": "where clip take",
     "functions.padding": "diag pad",
+    "functions.grids": "indices fromfunction meshgrid",
     "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
     "row_stack=vstack",
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "
-    "nanmin average prod=prod_ amax=max amin=min cumulative_sum",
+    "nanmin average prod=prod_ amax=max amin=min",
     "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
     "arrays.standard": "__array_api_version__=API_VERSION __array_namespace_info__=NamespaceInfo from_dlpack",
-    "arrays.indexing": "nonzero take",
+    "arrays.indexing": "nonzero",
     "functions.histograms": "bincount digitize histogram histogram2d searchsorted",
     "functions.sorting": "argpartition argsort lexsort partition sort",
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
@@ -45,7 +48,7 @@ _MODULES = {
     "functions.along_axis": "put_along_axis take_along_axis",
     "functions.choosing": "allclose append argwhere array_equal compress delete extract flatnonzero isclose nan_to_num select",
     "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
-    "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid",
+    "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory=shares_memory",
     "script.numpy_face": "ndarray",
@@ -135,8 +138,6 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
                 return own(*arguments, **options)
             except UnsupportedDtypeError:
                 pass
-        from weft.dsl.script.numpy_face import call_numpy, keep_byte_order
-
         return call_numpy(numpys, arguments, options, keep_byte_order)
 
     return called
@@ -198,5 +199,5 @@ def find_own(function: Any) -> Any | None:
     """Return weft's function for one of NumPy's, or None."""
     name = _names_by_function().get(function)
     if name == "sliding_window_view":
-        return import_module("weft.dsl.functions.manipulation").sliding_window_view
+        return sliding_window_view
     return None if name is None else OWN[name]

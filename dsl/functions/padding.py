@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, memory_order, record, start, turned, turned_back
+from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.indexing import assign_recorded
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.creation import asarray, empty, eye, zeros
-from weft.dsl.functions.manipulation import diagonal, expand_dims, where
-from weft.dsl.functions.reductions import normalize_axis
+from weft.dsl.functions.manipulation import diagonal, expand_dims
+from weft.dsl.functions.selecting import where
 from weft.fusion import broadcast_to as broadcast_expr
 from weft.fusion import constant
 
@@ -94,8 +96,6 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
             which = np.pad(np.arange(array.shape[k]), (lo, hi), mode=mode)
             array = array[(slice(None),) * k + (which,)]
         return array
-    from weft.dsl.script.numpy_face import call_numpy
-
     if mode == "constant":
         options["constant_values"] = values
     return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})

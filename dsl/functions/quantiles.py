@@ -17,11 +17,13 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.arrays.array import Array, expr_of
-from weft.dsl.arrays.ufunc import deliver
+from weft.dsl.arrays.axes import normalize_axes
+from weft.dsl.arrays.delivery import deliver
 from weft.dsl.functions.along_axis import take_along_axis
-from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, where
-from weft.dsl.functions.reductions import mean, normalize_axes
+from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
+from weft.dsl.functions.reductions import mean
 from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
 from weft.runtime import device
 

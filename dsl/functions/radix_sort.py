@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import wrap
+from weft.dsl.functions.host_loops import host_argsort, host_sort
 from weft.dsl.functions.radix_kernels import (
     DIGITS,
     SPAN,
@@ -25,7 +26,6 @@ from weft.dsl.functions.radix_kernels import (
     make_sweep,
     order_of,
 )
-from weft.dsl.functions.sorting import host_argsort, host_sort
 from weft.fusion import Storage
 from weft.runtime import Buffer, Device
 

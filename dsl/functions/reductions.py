@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from math import prod
 from typing import Any
 
@@ -10,41 +9,16 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
+from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
+from weft.dsl.arrays.delivery import as_array, check_cast, deliver
+from weft.dsl.arrays.objections import as_dtype
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.ufunc import as_array, check_cast, deliver
-from weft.dsl.functions.creation import as_dtype
+from weft.dsl.functions.host_loops import reduce_on_host
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
 from weft.runtime import warn_user
 
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
-
-
-def settled(value: Any) -> Any:
-    """An option, an axis or several say, in which no array is: what is pending is evaluated before anything is recorded."""
-    if isinstance(value, Array):
-        return value.item() if not value.ndim else value.tolist()
-    if type(value) in (tuple, list):
-        return type(value)(map(settled, value))
-    return value
-
-
-def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Axes as a tuple of numbers that are not negative. Raises AxisError."""
-    if axis is None:
-        return tuple(range(ndim))
-    given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
-    found = tuple(normalize_axis(a, ndim) for a in given)
-    if len(set(found)) != len(found):
-        raise ValueError("duplicate value in 'axis'")
-    return found
-
-
-def normalize_axis(axis: Any, ndim: int) -> int:
-    """One axis, not negative. Raises AxisError."""
-    number = operator.index(axis)
-    if not -ndim <= number < ndim:
-        raise np.exceptions.AxisError(number, ndim)
-    return int(number % ndim)
 
 
 def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
@@ -96,11 +70,7 @@ def reduce(
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
-            from weft.dsl.functions.host_loops import reduce_on_host
-
             return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
-        from weft.dsl.script.numpy_face import call_numpy
-
         ufunc = getattr(np, find_op(op).ufunc)
         options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
         if initial not in (None, _NO_VALUE):
@@ -168,8 +138,6 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
     kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
     _check_bits(op, kind)
     if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
-        from weft.dsl.script.numpy_face import call_numpy
-
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
         return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")
@@ -384,8 +352,6 @@ def _position(op: str) -> Any:
         if not axes:
             return _place_out(op, constant(0, np.int64), out)
         if node.dtype.kind == "c":
-            from weft.dsl.functions.host_loops import reduce_on_host
-
             return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)
         if axis is None and len(node.shape) > 1:
             shape = (1,) * len(node.shape) if keep else ()
@@ -402,26 +368,6 @@ argmin = _position("argmin")
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running sum along an axis (of the flattened array where none is given)."""
     return accumulate("add", a, axis, dtype, out)
-
-
-def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-) -> Any:
-    """Running sum along an axis, which may be left out for a vector; with a 0 before it where that is wanted."""
-    values = as_array(x)
-    if axis is None:
-        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
-        if values.ndim != 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        axis = 0
-    if not include_initial:
-        return accumulate("add", values, axis, dtype, out)
-    found = accumulate("add", values, axis, dtype)
-    place = normalize_axis(axis, values.ndim)
-    from weft.dsl.functions.joining import concatenate
-
-    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
-    return concatenate([first, found], place, out)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.masks import find_true
 from weft.dsl.functions.creation import asarray, empty, full
 from weft.dsl.functions.histograms import rank
 from weft.dsl.functions.joining import concatenate, diff
 from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
 from weft.dsl.functions.reductions import any as any_
-from weft.dsl.functions.reductions import cumsum, normalize_axis
+from weft.dsl.functions.reductions import cumsum
 from weft.dsl.functions.sorting import is_sorted_here, lexsort, on_host, order_along
 from weft.fusion import gather, scatter
 from weft.runtime import device

@@ -14,9 +14,11 @@ import numpy as np
 
 from weft.codegen import dtype_kind
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
+from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
+from weft.dsl.functions.host_loops import host_argsort, host_sort, sort_on_host
 from weft.dsl.functions.manipulation import moveaxis, ravel
-from weft.dsl.functions.reductions import normalize_axis
 from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
 from weft.runtime import device
 
@@ -39,8 +41,6 @@ def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
 
 def on_host(function: Any, *arguments: Any, **options: Any) -> Any:
     """NumPy's function, on the host."""
-    from weft.dsl.script.numpy_face import call_numpy
-
     return call_numpy(function, arguments, options)
 
 
@@ -107,8 +107,6 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
         # (the places in one row are taken over from NumPy where they are)
         rows = isinstance(a, Array) and (a.ndim > 1 and axis is not None if numbered else a.ndim)
         if known and rows and a.size and dtype_kind(a.dtype) in "biufc":
-            from weft.dsl.functions.host_loops import sort_on_host
-
             location = start()
             flat = ravel(a) if axis is None else a
             which = normalize_axis(-1 if axis is None else axis, flat.ndim)
@@ -175,20 +173,6 @@ def _check_kth(a: Array, kth: Any, axis: Any) -> None:
     for place in np.atleast_1d(np.asarray(kth)).ravel():
         if not -n <= place < n:
             raise ValueError(f"kth(={place + n if place < 0 else place}) out of bounds ({n})")
-
-
-def host_sort(values: Any, axis: int, descending: bool) -> Any:
-    """NumPy's stable sort."""
-    if not descending:
-        return np.sort(values, axis, "stable")
-    return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
-
-
-def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """NumPy's stable argsort."""
-    if not descending:
-        return np.argsort(values, axis, "stable")
-    return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)
 
 
 # -- methods -------------------------------------------------------------------------------------------

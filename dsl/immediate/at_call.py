@@ -7,7 +7,6 @@ that recording the operation would give it.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from importlib import import_module
@@ -22,6 +21,7 @@ from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
 from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import is_free, keep_written, overlaps, settled_values, values_of
+from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
     WARNING,
@@ -94,12 +94,6 @@ def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
 @cache
 def _loops_of(op: str) -> dict[int, Any]:
     return {}
-
-
-@cache
-def loops_of(op: str) -> array[int]:
-    """Return the words of an op's inner loops (`inner_loops`), which are noted once native code calls them."""
-    return array("q", [0] * 128)
 
 
 def plainly(function: Callable[..., Any]) -> Way:
@@ -180,7 +174,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
-        import_module("weft.dsl.immediate.inner_loops").note_loop(name, function, loop[0], compiled=True)
+        note_loop(name, function, loop[0], compiled=True)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
         for kind, own in zip(kinds, loop, strict=True)
@@ -204,13 +198,19 @@ def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
 # how many there are between two looks at whether it is.
 ENOUGH, COMPILED, BETWEEN = 100, 1000, 500
 _calls = count(1)
+_take_over: list[Callable[[bool], None]] = []
+
+
+def set_take_over(take_over: Callable[[bool], None]) -> None:
+    """Set what lets native code take over; it is called with whether to compile code that is not in the disk cache."""
+    _take_over[:] = [take_over]
 
 
 def _note() -> None:
     """Count what is done in Python."""
     number = next(_calls)
     if number == ENOUGH or not number % BETWEEN:
-        import_module("weft.dsl.immediate.native_immediate").quicken(compiling=number >= COMPILED)
+        _take_over[0](number >= COMPILED)
 
 
 # Elements, for each of the limit, up to which NumPy writes a result into an array: recording the write takes as long.

@@ -7,11 +7,11 @@ for each dtype's number. Invariant: an entry is empty, or its loop has the op's 
 from __future__ import annotations
 
 from array import array
+from functools import cache
 
 import numpy as np
 
-from weft.dsl.immediate.at_call import loops_of
-from weft.runtime import find_inner_loop
+import weft.runtime as runtime
 
 # An entry: the dtype of the operands and of the result, the loop, its data, bytes of an operand and a result, whether it was compiled.
 OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED = range(7)
@@ -30,7 +30,7 @@ def note_numpys(name: str, ufunc: np.ufunc, types: int) -> None:
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
     """Enter a ufunc's loop for operands of a dtype in the table of an op."""
     dtype = np.dtype(dtype.char)
-    found = find_inner_loop(ufunc, dtype)
+    found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
         return
     loop, data, result = found
@@ -39,3 +39,9 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
     # (NumPy keeps its dtypes as long as the process lives)
     entry = [id(dtype), id(result), loop, data, dtype.itemsize, result.itemsize, int(compiled)]
     table[begin : begin + ENTRY] = array("q", entry)
+
+
+@cache
+def loops_of(op: str) -> array[int]:
+    """Return the words of an op's inner loops (`inner_loops`), which are noted once native code calls them."""
+    return array("q", [0] * 128)

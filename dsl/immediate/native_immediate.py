@@ -19,6 +19,7 @@ import numpy as np
 from weft.codegen import OPS, find_op
 from weft.dsl.arrays.array import LOOKS, Array
 from weft.dsl.arrays.methods import AT_ONCE
+from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import BASIC, COMMON, Way, plainly, way_of
@@ -28,7 +29,6 @@ from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, im
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
 from weft.dsl.immediate.native_operands_text import Mode
 from weft.dsl.immediate.small_work import BROADCASTING, GROWING, WARNING
-from weft.dsl.script.numpy_face import WrappedFunction
 from weft.runtime import (
     IMMEDIATE,
     Builtin,

@@ -16,7 +16,6 @@ import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.immediate.at_call import loops_of
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.inner_loops import (
     BYTES,
@@ -29,6 +28,7 @@ from weft.dsl.immediate.inner_loops import (
     OPERAND,
     RESULT,
     RESULT_BYTES,
+    loops_of,
     note_loop,
 )
 from weft.dsl.immediate.native_objects_text import FLAGS, ITEMS, LENGTHS

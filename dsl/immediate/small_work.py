@@ -20,6 +20,11 @@ from weft.fusion.run.primitives import NeedsKernelError, reduce_values
 from weft.runtime import IMMEDIATE
 
 
+def is_few(size: int) -> bool:
+    """Whether an array of so many elements is small: its square is no more than tier 0 takes."""
+    return size * size <= IMMEDIATE[0]
+
+
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return how many elements a function's arguments may have for it to be little work."""
     if name in GROWING:

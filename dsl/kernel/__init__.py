@@ -35,6 +35,7 @@ _LAZY = {
     "SanitizerError": "sanitizer.watched_launch",
     "WatchedLaunch": "sanitizer.watched_launch",
     "run_python": "python_mode.simulate",
+    "stages_of": "launch.ahead",
     "sanitize": "sanitizer.watched_launch",
 }
 

@@ -16,7 +16,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.script.script_function import ALIKE, PLAIN, Kind, take
+from weft.dsl.script.kinds import ALIKE, PLAIN, Kind, take
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 
 NAME = "weft_script"

@@ -10,34 +10,24 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from enum import IntEnum
 from functools import partial
 from importlib import import_module
 from inspect import signature
 from itertools import count
 from math import ceil, prod
-from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign
-from weft.dsl.immediate.at_call import ENOUGH, hand_out
-from weft.runtime import IMMEDIATE, CompileError, default_device
+from weft.dsl.arrays.on_host import Wrapper
+from weft.dsl.immediate.at_call import ENOUGH
+from weft.dsl.immediate.small_work import is_few
+from weft.dsl.script.kinds import ALIKE, NUMBERS, Kind, take
+from weft.runtime import IMMEDIATE, CompileError
 
 MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
-
-
-class Kind(IntEnum):
-    """What a function does with memory."""
-
-    COMPUTE = 0
-    CREATE = 1  # integers among its arguments are lengths
-    VIEW = 2  # its results may be views of its arguments, which stay as they are
-    WRITE = 3  # it writes into its first argument
-    DRAW = 4  # it makes arrays of sequences, files and random numbers
 
 
 _KINDS = {
@@ -53,20 +43,8 @@ _KINDS = {
     "frombuffer fromiter from_dlpack fromregex",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-# Functions that make the same elements as weft's.
-ALIKE = frozenset({"zeros", "ones", "empty", "full"})
 # Functions that return an array itself where it is one already.
 _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
-
-_CODES = "?bBhHiIlLqQefdgFDGSUV"
-NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")})
-# Types of arguments that NumPy's functions take as they are.
-PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
-
-
-def is_few(size: int) -> bool:
-    """Whether an array of so many elements is small: its square is no more than tier 0 takes."""
-    return size * size <= IMMEDIATE[0]
 
 
 def _are_small(values: Iterable[Any]) -> bool:
@@ -155,25 +133,13 @@ _LENGTHS: dict[str, Callable[..., int]] = {
 }
 
 
-def take(result: Any) -> Any:
-    """Return a large new NumPy array, one of a sequence too, as a weft array; anything else as it is."""
-    if type(result) is np.ndarray:
-        if is_few(result.size) or not is_supported(result.dtype):
-            return result
-        home = default_device()
-        small = result.size <= IMMEDIATE[0] and home.small_on_host and result.base is None
-        return hand_out(result, home) if small else import_module("weft.dsl.arrays.array").convert(result)
-    return import_module("weft.dsl.script.numpy_face").keep_few(result)
-
-
-class ScriptFunction(partial):  # type: ignore[type-arg]
+class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     """A function of NumPy's namespace in a script on weft.
 
     It is a `functools.partial` of the function that chooses, because its calls cost least; equal to NumPy's function, so that
     tables of functions that scripts keep for NumPy's protocols find it.
     """
 
-    wrapped: Callable[..., Any]
     own: Callable[..., Any]
     kind: Kind
 

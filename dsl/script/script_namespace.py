@@ -14,16 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.script.numpy_face import (
-    ALONE,
-    PLAIN_NAMES,
-    WrappedFunction,
-    call_numpy,
-    keep_few,
-    own_names_of,
-    take_over,
-)
-from weft.dsl.script.script_function import Kind, ScriptFunction
+from weft.dsl.arrays.on_host import ALONE, WrappedFunction, call_numpy, keep_few, take_over
+from weft.dsl.script.kinds import Kind
+from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
+from weft.dsl.script.script_function import ScriptFunction
 from weft.runtime import IMMEDIATE
 
 # The name in a script's builtins that tells its frames from those of other modules.

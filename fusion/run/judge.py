@@ -15,7 +15,7 @@ from weft.codegen import dtype_kind, is_bfloat16
 from weft.fusion.explain.reports import describe, describe_place, write_report
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import make_graph
-from weft.fusion.plan.steps import Plan
+from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
 from weft.runtime import Device, VerificationError, setting
@@ -134,8 +134,6 @@ def _save(inputs: dict[str, np.ndarray], report: str) -> str:
 
 
 def _plan_text(plan: Plan, device: Device) -> str:
-    from weft.fusion.plan.steps import Batch, KernelLaunch
-
     launches = [
         launch
         for step in plan.steps

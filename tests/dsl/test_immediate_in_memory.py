@@ -13,8 +13,8 @@ import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
 from tests.dsl.special_values import same, values
 from weft.dsl.arrays.array import expr_of
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.immediate import native_immediate
-from weft.dsl.script.numpy_face import call_numpy
 from weft.fusion.run import fold_values
 from weft.runtime import override
 

@@ -51,7 +51,7 @@ def _stays_on_the_device(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         raise AssertionError(f"{function.__name__} went by the host")
 
     if request.node.name != "test_what_is_rare_is_numpys":
-        monkeypatch.setattr("weft.dsl.script.numpy_face.call_numpy", refuse)
+        monkeypatch.setattr("weft.dsl.arrays.on_host.to_host", refuse)
 
 
 DTYPES = pytest.mark.parametrize("dtype", ["f4", "i4"])

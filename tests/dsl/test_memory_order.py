@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.script.numpy_face import call_numpy
+from weft.dsl.arrays.on_host import call_numpy
 from weft.runtime import override
 
 source = np.random.default_rng(5)

@@ -33,7 +33,7 @@ def _stays_on_the_device(monkeypatch: pytest.MonkeyPatch) -> Any:
     def refuse(function: Any, arguments: Any, options: Any) -> Any:
         raise AssertionError(f"{function.__name__} went by the host")
 
-    monkeypatch.setattr("weft.dsl.script.numpy_face.call_numpy", refuse)
+    monkeypatch.setattr("weft.dsl.arrays.on_host.to_host", refuse)
     with wf.device("simt"):
         yield
 

@@ -29,7 +29,7 @@ def at_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         def refuse(function: Any, arguments: Any, options: Any) -> Any:
             raise AssertionError(f"{function.__name__} went by the host")
 
-        monkeypatch.setattr("weft.dsl.script.numpy_face.call_numpy", refuse)
+        monkeypatch.setattr("weft.dsl.arrays.on_host.to_host", refuse)
     with wf.device(name):
         yield name
 

@@ -12,7 +12,8 @@ import pytest
 import weft
 import weft as wf
 from weft import cuda, float64, int32
-from weft.dsl.cuda.arrays import over
+from weft.dsl.arrays.array import wrap
+from weft.dsl.arrays.foreign_memory import over
 from weft.runtime import CpuDevice
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
@@ -385,7 +386,7 @@ def test_complex_numbers():
 def test_arrays_of_another_device():
     """They are copied to the CPU and back."""
     other = CpuDevice()
-    source, target = (over(other, other.upload(v), v.dtype, (4,), (8,), 0) for v in (np.arange(4.0), np.zeros(4)))
+    source, target = (wrap(*over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4)))
 
     def double(pair, out):
         i = cuda.grid(1)

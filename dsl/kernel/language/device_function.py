@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from importlib import import_module
 from types import FunctionType
 from typing import Any
 
 import weft.runtime as runtime
+from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl.kernel.language.types import as_signatures
 from weft.runtime import Device
 
 
@@ -30,8 +31,6 @@ class DeviceFunction:
         functools.update_wrapper(self, function)
         self.signatures = ()
         if signatures:
-            from weft.dsl.kernel.language.types import as_signatures
-
             self.signatures = as_signatures(signatures)
             for signature in self.signatures:
                 if len(signature.arguments) != function.__code__.co_argcount:
@@ -68,14 +67,13 @@ class DeviceFunction:
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:
-        stages_of = import_module("weft.dsl.kernel.launch.ahead").stages_of  # which itself knows device functions
         if signature is not None:
-            return stages_of(self, signature, cc)[name]
+            return face.stages_of(self, signature, cc)[name]
         if not self.signatures:
             raise TypeError(
                 f"{self.function.__name__} is compiled where it is called, for what it is called with: give a signature"
             )
-        return {s.arguments: stages_of(self, s, cc)[name] for s in self.signatures}
+        return {s.arguments: face.stages_of(self, s, cc)[name] for s in self.signatures}
 
     def __repr__(self) -> str:
         return f"<weft device function {self.function.__name__}>"

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.python_mode.conversion import convert
 
 Layout = Literal["A", "C", "F"]
 
@@ -52,8 +53,6 @@ class ScalarType(Type):
 
     def __call__(self, *arguments: Any) -> Any:
         if len(arguments) == 1 and not isinstance(arguments[0], Type) and arguments[0] is not None:
-            from weft.dsl.kernel.python_mode.conversion import convert
-
             value = arguments[0]
             return np.asarray(value, self.dtype) if getattr(value, "ndim", 0) else convert(value, self.dtype)
         return Type.__call__(self, *arguments)
@@ -549,3 +548,12 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
             case _:
                 raise fail(part, "an axis of an array is ':' or '::1'")
     return tuple(axes)
+
+
+def element_dtype(kind: Any) -> np.dtype:
+    """The dtype that a type, NumPy dtype or scalar class names. Raises TypeError where elements have none."""
+    found = as_type(kind)
+    dtype = getattr(found, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        raise TypeError(f"{kind!r} is no type of array elements; give a dtype such as float32")
+    return dtype

@@ -26,7 +26,7 @@ from weft.codegen import (
 )
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Function
 from weft.dsl.arrays.array import as_operand, start
-from weft.dsl.arrays.ufunc import deliver
+from weft.dsl.arrays.delivery import deliver
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.errors import KernelTypeError
 from weft.dsl.kernel.language.specialise import Options, specialise

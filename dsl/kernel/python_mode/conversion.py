@@ -12,17 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.language.types import as_type
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
-
-
-def element_dtype(kind: Any) -> np.dtype:
-    """The dtype that a type, NumPy dtype or scalar class names. Raises TypeError where elements have none."""
-    found = as_type(kind)
-    dtype = getattr(found, "dtype", None)
-    if not isinstance(dtype, np.dtype):
-        raise TypeError(f"{kind!r} is no type of array elements; give a dtype such as float32")
-    return dtype
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:

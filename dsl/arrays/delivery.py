@@ -1,0 +1,67 @@
+"""Operands as arrays, and results as new arrays or in `out`, with NumPy's casts and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import find_op
+from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, write
+from weft.dsl.immediate.at_call import put
+from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+
+
+def as_array(value: Any) -> Array:
+    """`value` itself if it is an array, else converted."""
+    return value if isinstance(value, Array) else convert(value)
+
+
+def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
+    """A result that is there, in `out`: at once where that lies in host memory too."""
+    if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
+        if put(out, ..., found):
+            return out
+    return deliver(name, as_operand(found)[0], out, True, casting)
+
+
+def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
+    """A result as a new array, or in `out`, where `where` holds."""
+    if out is None:
+        if where is True:
+            return record(node)
+        shape = broadcast_shapes(node.shape, as_operand(where)[0].shape)
+        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()
+    if isinstance(out, np.ndarray):
+        values = record(node).numpy() if where is True else None
+        if values is None:
+            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting=casting)  # type: ignore[arg-type]
+        else:
+            np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
+        return out
+    if hasattr(out, "__cuda_array_interface__") and not isinstance(out, Array):
+        from weft.dsl.cuda.arrays import copy_to_device
+
+        found = deliver(name, node, convert(out), where, casting)
+        copy_to_device(convert(out), found.numpy())  # into the memory that is another library's
+        return out
+    if not isinstance(out, Array):
+        raise TypeError("return arrays must be of ArrayType")
+    check_cast(name, node.dtype, out.dtype, casting)
+    if broadcast_shapes(node.shape, out.shape) != out.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {node.shape}"
+        )
+    value = cast(node, out.dtype)
+    if where is not True:
+        value = map_("where", [as_operand(where)[0], value, expr_of(out)])
+    write(out, value)
+    return out
+
+
+def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
+    """Raise NumPy's UFuncTypeError where a result may not be cast to its destination."""
+    if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
+        row = find_op(name)
+        ufunc = getattr(np, row.ufunc) if row.ufunc else np.add
+        raise np._core._exceptions._UFuncOutputCastingError(ufunc, casting, source, target, 0)  # type: ignore[attr-defined]

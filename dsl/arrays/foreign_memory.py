@@ -1,0 +1,88 @@
+"""Memory of other libraries, and memory that is laid out by hand, as storages and views of them.
+
+In: addresses, shapes and strides in bytes; what ``__cuda_array_interface__`` says. Out: a `Storage` and a view of it. Always true: a
+storage starts at an address that generated code expects, and keeps the owner of the memory alive.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.objections import as_dtype, as_shape
+from weft.fusion import Storage, contiguous_strides
+from weft.runtime import Buffer, Device, default_device, get_device
+
+ALIGNMENT = 16  # what generated code expects of the start of a storage
+
+Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
+
+
+def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
+    """Strides in bytes, checked where they are given, else those of C or F order."""
+    if order not in ("C", "F"):
+        raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
+    if strides is None:
+        plain = contiguous_strides(shape if order == "C" else shape[::-1])
+        return tuple(s * itemsize for s in (plain if order == "C" else plain[::-1]))
+    steps = (strides,) if isinstance(strides, int) else tuple(int(s) for s in strides)
+    if len(steps) != len(shape):
+        raise ValueError(f"{len(shape)} axes need as many strides, not {len(steps)}")
+    if any(s < 0 or s % itemsize for s in steps):
+        raise ValueError(f"strides are multiples of the {itemsize} bytes of an element, 0 or more; not {steps}")
+    return steps
+
+
+def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Bytes from the first element to behind the last one."""
+    return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
+
+
+def over(
+    device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
+) -> Shown:
+    """A storage over memory and a view of it: element 0 stands `start` bytes into it, strides are in bytes."""
+    size = dtype.itemsize
+    steps = tuple(s // size for s in strides)
+    if not start and steps == contiguous_strides(shape):
+        return Storage(shape, dtype, device, buffer), None
+    flat = Storage((buffer.nbytes // size,), dtype, device, buffer)
+    return flat, (shape, steps if prod(shape) else contiguous_strides(shape), start // size)
+
+
+def over_address(
+    device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
+) -> Shown:
+    """A storage over memory that starts anywhere, and a view of it: the storage starts at the aligned address before."""
+    start = address % ALIGNMENT
+    if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
+        raise ValueError(f"memory of {dtype} elements starts at {address:#x}, which is no multiple of their size")
+    nbytes = start + extent_of(shape, strides, dtype.itemsize)
+    return over(device, Buffer(device, address - start, nbytes, owner), dtype, shape, strides, start)
+
+
+def over_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Shown:
+    """A storage over the memory that a CUDA array interface describes, and a view of it; `owner` is kept as long as the storage.
+
+    With `sync` it waits for the stream that the interface names.
+    """
+    if desc.get("mask") is not None:
+        raise NotImplementedError("arrays with a mask are not supported: fill the gaps first")
+    dtype = as_dtype(np.dtype(desc["typestr"]))
+    shape = as_shape(desc["shape"])
+    steps = byte_strides(shape, dtype.itemsize, desc.get("strides"), "C")
+    stream = desc.get("stream")
+    if stream is not None and sync:
+        default_device().create_stream(int(stream)).synchronize()
+    address = int(desc["data"][0])
+    return over_address(_home_of(address), address, dtype, shape, steps, owner)
+
+
+def _home_of(address: int) -> Device:
+    """The device whose memory lies at an address."""
+    device: Any = default_device()
+    ask = getattr(device, "owner_of", None)
+    number = ask(address) if ask is not None and address else None
+    return device if number is None else get_device(f"cuda:{number}")

@@ -1,0 +1,311 @@
+"""Calls of NumPy's functions with weft arrays: these are evaluated, and what the functions return becomes weft arrays.
+
+In: a function of NumPy's and its arguments, weft arrays among them, in lists and callbacks too. Out: its result on weft. Always
+true: what the function wrote into an argument is written back, and arrays that are weft's memory are never handed out writable.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+
+import weft.runtime as runtime
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import (
+    Array,
+    Scalar,
+    born,
+    check_writable,
+    convert,
+    expr_of,
+    from_protocol,
+    user_location,
+    write,
+)
+from weft.dsl.immediate.at_call import MISSED, call_small, plainly
+from weft.dsl.immediate.small_work import is_few
+from weft.fusion import cast, current_epoch
+from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
+
+# Modules whose functions leave their arguments as they are.
+_READERS = frozenset({"numpy.linalg", "numpy.fft"})
+# Functions that write into their first argument.
+_WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
+
+
+class Wrapper:
+    """What stands for a function or class of NumPy's, `wrapped`."""
+
+    wrapped: Any
+
+
+def to_host(
+    value: Any, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
+) -> Any:
+    """Return `value` with every weft array in it as a NumPy array; `seen` collects writable copies.
+
+    What a function in it is called with goes through `taken`: `from_host`, where none is given.
+    """
+    if isinstance(value, Array):
+        host = value.numpy()
+        if seen is not None:
+            check_writable(value)
+            host = np.array(host)
+            seen.append((value, host))
+            return host
+        # (a number is cast by other rules than an array without axes)
+        return host[()] if isinstance(value, Scalar) else host
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(to_host(v, seen, taken) for v in value)
+    if type(value) is dict:
+        return {k: to_host(v, seen, taken) for k, v in value.items()}
+    if isinstance(value, Wrapper):
+        return value.wrapped
+    if isinstance(value, CallableObject):
+        return value._wrapped
+    if callable(value) and isinstance(value, types.FunctionType):
+        return _host_callback(value, taken or from_host)
+    given = from_protocol(value)
+    return given.numpy() if given is not value else value
+
+
+def _host_callback(function: Any, taken: Callable[[Any], Any]) -> Any:
+    @wraps(function)
+    def called(*arguments: Any, **options: Any) -> Any:
+        given = [taken(a) for a in arguments]
+        before = [a._storage.buffer if isinstance(a, Array) else None for a in given]
+        found = to_host(function(*given, **{k: taken(v) for k, v in options.items()}))
+        for theirs, ours, buffer in zip(arguments, given, before, strict=True):
+            if (
+                isinstance(ours, Array)
+                and buffer is not None
+                and ours._storage.buffer is not buffer
+                and theirs.flags.writeable
+            ):
+                np.copyto(theirs, ours.numpy())  # what the function wrote to its argument
+        return found
+
+    return called
+
+
+def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
+    """Return `value` with every plain NumPy array of a supported dtype, in lists and tuples too, converted."""
+    if type(value) is np.ndarray:
+        return convert_array(value) if is_supported(value.dtype) else value
+    if type(value) in (list, tuple):
+        return type(value)(_each_array(v, convert_array) for v in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_each_array(v, convert_array) for v in value))
+    return value
+
+
+def keep_few(value: Any) -> Any:
+    """Return `value` with every large NumPy array in it as a weft array; arrays of few elements stay NumPy's."""
+    return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
+
+
+def from_host(value: Any) -> Any:
+    """`value` with every plain NumPy array of a supported dtype in it as a weft array."""
+    value = _each_array(value, convert)
+    if isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return WrappedObject(value)
+    if isinstance(value, (np.poly1d, np.vectorize)):
+        return CallableObject(value)
+    return value
+
+
+def keep_byte_order(value: Any) -> Any:
+    """As `from_host`, but for another order of bytes: whoever asks for it wants these bytes."""
+    return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
+
+
+def _count_alone() -> int:
+    """Count the references to what one variable holds, as its function sees them."""
+    made = np.empty(1)
+    return sys.getrefcount(made)
+
+
+ALONE = _count_alone()
+
+
+def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
+    """Return an array that nobody else refers to: on the CPU a large one as weft's, in the same memory, else through `taken`."""
+    device, flags = current_epoch().device, made.flags
+    own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
+    return born(made, device) if own and is_supported(made.dtype) else taken(made)
+
+
+def call_numpy(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    taken: Callable[[Any], Any] = from_host,
+) -> Any:
+    """Call a NumPy function on the host with weft arrays; what it gives goes through `taken`."""
+    name = getattr(function, "__name__", "")
+    place = _place_of_out(function)
+    if place is not None and len(arguments) > place and "out" not in options:
+        arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
+    out = options.get("out")
+    written: list[tuple[Array, np.ndarray]] = []
+    host_arguments = list(to_host(arguments, None, taken))
+    in_place = name in _WRITERS or (name == "nan_to_num" and options.get("copy") is False)
+    if in_place and arguments and isinstance(arguments[0], Array):
+        host_arguments[0] = to_host(arguments[0], written)
+    # (the host's arrays are weft's memory, which nobody but weft writes to)
+    options = {k: v for k, v in options.items() if k != "overwrite_input"}
+    host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
+    if Listening.listeners:
+        result = _call_heard(name, partial(function, *host_arguments, **host_options), (*arguments, *options.values()))
+    else:
+        result = function(*host_arguments, **host_options)
+    for array, host in written:
+        write(array, cast(expr_of(convert(host)), array.dtype))
+    if out is not None and isinstance(out, Array):
+        return out
+    if name == "nan_to_num" and written:
+        return written[0][0]
+    alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
+    return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+
+
+# Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.
+_parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    """Names of the parameters that can be given by place; of a ufunc, those behind its operands."""
+    if isinstance(function, np.ufunc):
+        return tuple(f"{k}" for k in range(function.nin)) + ("out",)
+    key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    found = _parameter_names.get(key)
+    if found is None:
+        try:
+            given = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # built-in functions that say nothing
+            given = {}.values()
+        found = tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+        if None not in key:
+            _parameter_names[key] = found
+    return found
+
+
+def _place_of_out(function: Any) -> int | None:
+    """Where among its arguments a function takes ``out``."""
+    names = _parameters(function)
+    return names.index("out") if "out" in names else None
+
+
+def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
+    """Arguments from a place on, by name."""
+    return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
+
+
+def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    """A call on the host, of which whoever listens is told: its arguments were copied there, its results go back."""
+    flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
+    arrays = [v for v in flat if isinstance(v, Array)]
+    if not arrays:
+        return call()
+    results: list[Any] = []
+    moved = sum(array.nbytes for array in arrays)
+    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, place=runtime.show_place(user_location()))
+    launch_heard(arrays[0].device, note, lambda: results.append(call()))
+    return results[0]
+
+
+class WrappedFunction(Wrapper):
+    """A NumPy function that takes and gives weft arrays."""
+
+    def __init__(self, wrapped: Callable[..., Any], taken: Callable[[Any], Any] | None = None) -> None:
+        self.wrapped = wrapped
+        self._taken = taken or from_host
+        self.__name__ = getattr(wrapped, "__name__", "function")
+        self.__doc__ = wrapped.__doc__
+        reads = getattr(wrapped, "__module__", None) in _READERS
+        self.immediate = plainly(wrapped) if reads else None  # how it is done at the call
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if IMMEDIATE[0] and self.immediate is not None:
+            found = call_small(self.wrapped, arguments, options, self.__name__)
+            if found is not MISSED:
+                return found
+        return call_numpy(self.wrapped, arguments, options, self._taken)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.wrapped, name)
+        return WrappedFunction(found, self._taken) if callable(found) else found
+
+    def __repr__(self) -> str:
+        return f"<{self.wrapped!r} on weft arrays>"
+
+
+class WrappedObject:
+    """An object of NumPy's, such as a random generator, whose methods give weft arrays."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._wrapped, name)
+        return WrappedFunction(found) if callable(found) else from_host(found)
+
+
+class WrappedType(Wrapper):
+    """A NumPy class that is called like a function (vectorize, poly1d); its objects give weft arrays."""
+
+    def __init__(self, wrapped: type) -> None:
+        self.wrapped = wrapped
+        self.__name__ = wrapped.__name__
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        made = self.wrapped(*to_host(arguments), **to_host(options))
+        return from_host(made) if type(made) is np.ndarray else CallableObject(made) if callable(made) else made
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self.wrapped)
+
+
+class CallableObject(WrappedObject):
+    # A callable object of NumPy's, with its operators.
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self._wrapped.__doc__
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return call_numpy(self._wrapped, arguments, options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_wrapped":
+            object.__setattr__(self, name, value)
+        else:
+            held = getattr(self._wrapped, name, None)
+            if isinstance(held, np.ndarray) and held.shape == np.shape(value):
+                held[...] = to_host(value)  # (`p.coeffs += 1`)
+            else:
+                setattr(self._wrapped, name, to_host(value))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._wrapped, dtype)
+
+
+def _forward(name: str) -> Any:
+    def special(self: CallableObject, *others: Any) -> Any:
+        return from_host(getattr(self._wrapped, name)(*to_host(others)))
+
+    special.__name__ = name
+    return special
+
+
+for _name in (
+    "__add__ __sub__ __mul__ __truediv__ __pow__ __neg__ __pos__ __eq__ __ne__ __getitem__ __setitem__ __len__ __iter__ "
+    "__radd__ __rsub__ __rmul__ __rtruediv__ __str__ __repr__"
+).split():
+    setattr(CallableObject, _name, _forward(_name))

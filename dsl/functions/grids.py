@@ -1,0 +1,48 @@
+"""Arrays of indices and coordinates: NumPy's grids, recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.dsl.arrays.array import Array, record
+from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.objections import as_dtype, as_shape
+from weft.dsl.functions.creation import asarray, empty
+from weft.dsl.functions.joining import stack
+from weft.dsl.functions.manipulation import broadcast_arrays
+from weft.fusion import current_epoch, iota, reshape
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """Arrays of the indices along each axis, as `numpy.indices`."""
+    shape = as_shape(dimensions)
+    begin()
+    current_epoch()
+    if sparse:
+        return tuple(
+            record(reshape(iota((n,), 0, as_dtype(dtype)), tuple(n if k == axis else 1 for k in range(len(shape)))))
+            for axis, n in enumerate(shape)
+        )
+    if not shape:
+        return empty((0,), dtype)
+    return stack([record(iota(shape, axis, as_dtype(dtype))) for axis in range(len(shape))])
+
+
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **options: Any) -> Any:
+    """An array made by calling a function on the indices, as `numpy.fromfunction`."""
+    grid = indices(shape, dtype=dtype)
+    return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
+
+
+def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    count = len(vectors)
+    arrays = []
+    for k, vector in enumerate(vectors):
+        axis = 1 - k if indexing == "xy" and count > 1 and k < 2 else k
+        arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
+    if not sparse:
+        arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
+    return arrays

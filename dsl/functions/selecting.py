@@ -1,0 +1,107 @@
+"""Elements selected by conditions, bounds and indices: `where`, `clip` and `take`."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_bfloat16
+from weft.dsl.arrays.again import apply
+from weft.dsl.arrays.array import Array, as_operand, expr_of, start
+from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.delivery import as_array, deliver
+from weft.dsl.arrays.indexing import getitem, nonzero
+from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.functions.creation import asarray
+from weft.dsl.functions.manipulation import ravel
+
+
+@recalled
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    test: Any = asarray(condition)
+    if test.dtype.kind != "b":
+        test = test != 0
+    return apply("where", test, x, y)
+
+
+def _within(bound: Any, dtype: np.dtype) -> Any:
+    """A Python int that the dtype cannot hold bounds nothing more than the dtype does."""
+    if type(bound) is not int or dtype.kind not in "iu":
+        return bound
+    limits = np.iinfo(dtype)
+    return builtins.max(limits.min, builtins.min(limits.max, bound))
+
+
+def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
+    """The bounds, by their old names or their new ones (``...`` where they are not given)."""
+    if a_min is ... and a_max is ...:
+        return (None if min is ... else min), (None if max is ... else max)
+    if min is not ... or max is not ...:
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    for name, bound in (("a_min", a_min), ("a_max", a_max)):
+        if bound is ...:
+            raise TypeError(f"clip() missing 1 required positional argument: {name!r}")
+    return a_min, a_max
+
+
+@recalled
+def clip(
+    a: Any, a_min: Any = ..., a_max: Any = ..., out: Any = None, *, min: Any = ..., max: Any = ..., **options: Any
+) -> Any:
+    """Elements kept between two bounds."""
+    low, high = _bounds_of_clip(a_min, a_max, min, max)
+    if options:
+        return call_numpy(np.clip, (a, low, high, out), options)
+    result = asarray(a)
+    if is_bfloat16(result.dtype):
+        result = result.astype(np.float32)  # as NumPy does, which has no loop for it
+    start()
+    if low is None and high is None and out is None:
+        return result.copy()
+    low, high = _within(low, result.dtype), _within(high, result.dtype)
+    if low is not None:
+        result = UFUNCS["maximum"](result, low)
+    if high is not None:
+        result = UFUNCS["minimum"](result, high)
+    return result if out is None else deliver("clip", as_operand(result)[0], out)
+
+
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """Elements at indices along an axis."""
+    array = as_array(a)
+    if axis is None or not array.ndim:
+        array, axis = ravel(array), 0 if axis is None else axis
+    place = normalize_axis(axis, array.ndim)
+    given = isinstance(indices, (Array, np.ndarray))
+    which: Any = indices if given else np.asarray(indices, np.intp)
+    if which.dtype.kind not in "iu":
+        if which.dtype.kind != "b":
+            raise TypeError(
+                f"Cannot cast array data from {which.dtype!r} to dtype('int64') according to the rule 'safe'"
+            )
+        which = which.astype(np.int64)  # (here bools are numbers, no mask)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    length = array.shape[place]
+    if mode != "raise" and not length and which.size:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    if mode == "wrap":
+        which = which.astype(np.int64)  # (a narrow dtype may not hold the length)
+        which = which % length if which.size else which
+    elif mode == "clip":
+        which = clip(which, 0, length - 1) if isinstance(which, Array) else np.clip(which, 0, length - 1)
+    if which.ndim == 0:
+        which = int(which)
+    result = getitem(array, (slice(None),) * place + (which,))
+    if isinstance(which, int):
+        result = result.copy()
+    return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")

@@ -1,0 +1,51 @@
+"""What NumPy's functions do with memory, what arguments they take as they are, and what a script gets of their results."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import convert
+from weft.dsl.arrays.on_host import keep_few
+from weft.dsl.immediate.at_call import hand_out
+from weft.dsl.immediate.small_work import is_few
+from weft.runtime import IMMEDIATE, default_device
+
+
+class Kind(IntEnum):
+    """What a function does with memory."""
+
+    COMPUTE = 0
+    CREATE = 1  # integers among its arguments are lengths
+    VIEW = 2  # its results may be views of its arguments, which stay as they are
+    WRITE = 3  # it writes into its first argument
+    DRAW = 4  # it makes arrays of sequences, files and random numbers
+
+
+# Functions that make the same elements as weft's.
+ALIKE = frozenset({"zeros", "ones", "empty", "full"})
+
+
+_CODES = "?bBhHiIlLqQefdgFDGSUV"
+
+
+NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")})
+
+
+# Types of arguments that NumPy's functions take as they are.
+PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
+
+
+def take(result: Any) -> Any:
+    """Return a large new NumPy array, one of a sequence too, as a weft array; anything else as it is."""
+    if type(result) is np.ndarray:
+        if is_few(result.size) or not is_supported(result.dtype):
+            return result
+        home = default_device()
+        small = result.size <= IMMEDIATE[0] and home.small_on_host and result.base is None
+        return hand_out(result, home) if small else convert(result)
+    return keep_few(result)
