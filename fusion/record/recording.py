@@ -179,6 +179,8 @@ def end_recording() -> None:
         _end(recording.epoch)
 
 
+# Operations that are looked at each time: a row's update is two or three, behind the large operation.
+LOOKED_AT = 6
 # Lines of large operations behind which runs of small ones began. Bounded.
 _before_small: set[Site] = set()
 
@@ -193,9 +195,9 @@ def end_small_run() -> bool:
     epoch, limit = recording.epoch, IMMEDIATE[0]
     if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):
         return False
-    latest = _expressions(epoch, -4)
-    copies = count <= len(latest) and all(node is not None and node.kind == "leaf" for node in latest)
-    if not (copies or (_before_small and _site_of_large(latest, limit) in _before_small)):
+    large = _large(_expressions(epoch, -LOOKED_AT), limit)
+    copies = count <= LOOKED_AT and bool(large) and all(map(_is_copy, large))
+    if not (copies or (_before_small and _site_of(large) in _before_small)):
         if not epoch.limit <= count < epoch.soft:
             return False
         epoch.limit = min(2 * count, epoch.soft)
@@ -204,9 +206,7 @@ def end_small_run() -> bool:
             return False
         if all(node is None or node.size <= limit for node in recorded):
             return False
-        while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
-            recorded.pop()
-        if (site := _site_of_large(recorded, limit)) is not None:
+        if (site := _site_of(_large(recorded, limit))) is not None:
             if len(_before_small) >= LIMITS_LIMIT:
                 _before_small.clear()
             _before_small.add(site)
@@ -219,14 +219,24 @@ def end_small_run() -> bool:
     return True
 
 
-def _site_of_large(recorded: list[Expr | None], limit: int) -> Site | None:
-    """The line of the last operation, if it is a large one. (Updates have no line; it is that of what they write.)"""
+def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
+    """What was recorded, less the small operations behind the last large one."""
+    while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
+        recorded.pop()
+    return recorded
+
+
+def _site_of(recorded: list[Expr | None]) -> Site | None:
+    """The line of the last operation. (Updates have no line; it is that of what they write.)"""
     for node in reversed(recorded):
-        if node is None or _work(node) <= limit:
-            return None
-        if node.location is not None:
+        if node is not None and node.location is not None:
             return site_of(node.location)
     return None
+
+
+def _is_copy(node: Expr | None) -> bool:
+    """Whether an array is a copy of one in memory, in its order or another one."""
+    return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
 def _work(node: Expr) -> int:
