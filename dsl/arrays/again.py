@@ -225,7 +225,10 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     check_devices(op, operands)
     order = memory_order([value for value in operands if isinstance(value, Array)])
     if order is not None:
-        key = None  # (only operations on whole arrays are memoized)
+        if key is not None:
+            key = type(key)((*key[:4], (key[4], order), *key[5:]))  # (native code does not know results in another order)
+            if (node := _recall_turned(key, operands, epoch)) is not None:
+                return turned_back(record(node), order)
         operands = tuple([_turned(value, order) for value in operands])
     pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
     node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
@@ -234,6 +237,16 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
             remember(key, node, where[0], epoch)  # (else another thread has written to one since)
     return record(node) if order is None else turned_back(record(node), order)
+
+
+def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
+    """What an operation whose result has its axes in another order made before; None where there is no such thing."""
+    if type(key) is not SlotKey:
+        return _look_up(key, epoch)
+    number = next(value for value in operands if not isinstance(value, Array))
+    if (node := recall_slotted(key, number, epoch)) is not None:
+        epoch.taken.add(node)
+    return node
 
 
 def _turned(value: Any, order: Order) -> Any:

@@ -12,6 +12,7 @@ import operator
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -499,10 +500,16 @@ def memory_order(arrays: Sequence[Array]) -> Order | None:
     views = [one._view for one in arrays]
     if not any(views):
         return None
-    rank = max(one.ndim for one in arrays)
+    return _order_of(*[seen or (one._storage.shape,) for one, seen in zip(arrays, views, strict=True)])
+
+
+@lru_cache(maxsize=4096)
+def _order_of(*views: tuple[Any, ...]) -> Order | None:
+    """`memory_order` of arrays, by what each shows, or the shape of its storage."""
+    rank = max(len(seen[0]) for seen in views)
     known = []
-    for one, seen in zip(arrays, views, strict=True):
-        shape, strides, _ = seen or whole(one._storage)
+    for shape, *strided in views:
+        strides = strided[0] if strided else contiguous_strides(shape)
         own = [0 if n == 1 else abs(step) for n, step in zip(shape, strides, strict=True)]
         known.append([0] * (rank - len(own)) + own)
     order: list[int] = []  # from the nearest axis on

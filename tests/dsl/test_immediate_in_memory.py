@@ -161,12 +161,13 @@ def test_small_work_beside_large_pending_arrays_is_done_at_the_call() -> None:
         assert np.array_equal(np.asarray(smoothed(wf, image, 300)), np.asarray(made))
 
 
-def test_small_work_begins_at_once_where_it_came_before_and_behind_copies() -> None:
+@pytest.mark.parametrize("turned", [False, True])
+def test_small_work_begins_at_once_where_it_came_before_and_behind_copies(turned: bool) -> None:
     def lines(xp: Any, rounds: int) -> Any:
         x = xp.asarray(np.arange(90_000.0).reshape(300, 300))
         for _ in range(rounds):
             given = (x + 1) * 0.5
-            x = given.copy()
+            x = (given.T if turned else given).copy()
             for k in range(1, 300):
                 x[k] -= x[k - 1] * 0.25
             wf.evaluate(*[each for each in (x, given) if type(each) is wf.Array])

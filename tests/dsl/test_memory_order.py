@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays import again
 from weft.dsl.arrays.on_host import call_numpy
 from weft.runtime import override
 
@@ -73,6 +74,34 @@ def test_padding_keeps_the_order(immediate: int) -> None:
     wanted = np.pad(base.T, ((1, 2), (0, 3)), constant_values=4)
     assert found.strides == wanted.strides
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    real: Callable[..., Any] = again.map_
+
+    def counted(op: str, *arguments: Any, **options: Any) -> Any:
+        made.append(op)
+        return real(op, *arguments, **options)
+
+    monkeypatch.setattr(again, "map_", counted)
+
+    def step(x: Any, number: float) -> Any:
+        return (x[1:] - x[:-1]) * number + 2 / (np.sqrt(x[1:]) + 1)
+
+    turns = []
+    for turn in range(12):
+        given = A * (turn + 1)
+        x = wf.asarray(given)
+        wf.evaluate(x)
+        made.clear()
+        for number in (turn, -0.0, 0.0):
+            for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):  # (alike at one place: each is known by its order)
+                found, wanted = step(x.transpose(order), number), step(given.transpose(order), number)
+                assert found.strides == wanted.strides and found.shape == wanted.shape
+                assert np.asarray(found).tobytes() == wanted.tobytes()
+        turns.append(len(made))
+    assert turns[-1] < turns[0] // 2
 
 
 def test_a_whole_array_is_written_anew_through_any_order_of_axes() -> None:
