@@ -226,7 +226,9 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     order = memory_order([value for value in operands if isinstance(value, Array)])
     if order is not None:
         if key is not None:
-            key = type(key)((*key[:4], (key[4], order), *key[5:]))  # (native code does not know results in another order)
+            key = type(key)(
+                (*key[:4], (key[4], order), *key[5:])
+            )  # (native code does not know results in another order)
             if (node := _recall_turned(key, operands, epoch)) is not None:
                 return turned_back(record(node), order)
         operands = tuple([_turned(value, order) for value in operands])
