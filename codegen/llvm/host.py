@@ -12,12 +12,14 @@ from importlib import import_module
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.host_dialect import HostDialect
+from weft.codegen.ops import find_op
 from weft.codegen.passes import launch_data, run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
@@ -47,7 +49,7 @@ class HostText:
 def emit_host(kernel: Kernel, target: Target) -> HostText:
     """LLVM text of a kernel for the host: with threads where a person wrote them or a GPU's schedule gave them."""
     ready = run_passes(kernel, target)
-    launch = _launch(ready)
+    launch = _launch(ready, _cost(kernel))
     sites: list[str] = []
     if ready.level == "logical":
         dialect = HostDialect(target)
@@ -62,11 +64,17 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
     return HostText(text, tuple(sorted(symbols)), launch)
 
 
-def _launch(ready: Kernel) -> dict[str, Any]:
+def _cost(kernel: Kernel) -> int:
+    """Instructions that an element takes, roughly, index arithmetic excluded."""
+    found = [o for o in kernel.walk() if o.opcode not in STRUCTURAL and isinstance(o.results[0].type, np.dtype)]
+    return sum(find_op(o.opcode).cost for o in found if o.results[0].type != kernel.index_dtype)
+
+
+def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
     """How the runtime launches a kernel: by chunks of its outermost loop, or by blocks of threads."""
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
-        return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1)}
+        return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1), "cost": cost}
     alone = bool(ready.attributes.get("watch"))  # who watches wants one event after another
     if "scheme" in ready.attributes:
         watched = {"watch": ready.attributes["watch"], "watched": ready.attributes["watched"]} if alone else {}

@@ -13,10 +13,10 @@ import numpy as np
 import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
-from weft.runtime.cpu.launches import Prepared, divide, launch, runner
+from weft.runtime.cpu.launches import Prepared, divide, elements_of, launch, runner
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
-from weft.runtime.cpu.pool import COPY_GRAIN, GRAIN, copy_bytes, workers
+from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
 from weft.runtime.cpu.shelves import provide
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.immediate import Immediate
@@ -113,7 +113,7 @@ class CpuDevice(Immediate):
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end."""
-        threads = thread_count() if work >= 2 * GRAIN else 1
+        threads = thread_count() if work >= 2 * elements_of(function) else 1
         launch(function, *divide(function, parallel, work, threads), slots)
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared | None:

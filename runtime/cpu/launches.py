@@ -22,14 +22,21 @@ from weft.runtime.settings import thread_count
 
 # Elements from which on Python's lock is let go.
 LET_GO = 1 << 12
+# Instructions an element with which half as many elements are worth a thread (measured: two threads pay from 80 us on).
+INSTRUCTIONS = 64
 # Arguments of one record: they lie on the stack while it runs.
 MOST_SLOTS = 1 << 13
 
 
-def chunk_of(extent: int, parts: int, work: int, grain: int) -> int:
-    """How many indices of `extent` make a chunk, where they have `work` elements: a multiple of `grain`."""
-    least = -(-GRAIN * extent // work)
-    chunk = max(least, extent // (parts * CHUNKS), 1)
+def elements_of(function: HostFunction) -> int:
+    """Return the number of elements that are worth a thread of their own."""
+    return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
+
+
+def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
+    """How many indices of `extent` make a chunk, where they have `work` elements: a multiple of `grain`, and at least `least`
+    elements."""
+    chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
     return -(-chunk // unit) * unit
 
@@ -37,8 +44,9 @@ def chunk_of(extent: int, parts: int, work: int, grain: int) -> int:
 def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int]:
     """How far a kernel's outermost loop runs, in chunks of what, and by how many threads."""
     extent = parallel[0] if parallel else 1
-    parts = min(threads, MOST_PARTS, work // GRAIN, extent) if function.parallel else 1
-    return (extent, chunk_of(extent, parts, work, function.grain), parts) if parts > 1 else (extent, extent, 1)
+    least = elements_of(function)
+    parts = min(threads, MOST_PARTS, work // least, extent) if function.parallel else 1
+    return (extent, chunk_of(extent, parts, work, function.grain, least), parts) if parts > 1 else (extent, extent, 1)
 
 
 def launch(
@@ -71,7 +79,7 @@ class Prepared:
     def __init__(self, device: Any, launches: Sequence[Launch]) -> None:
         self._device = device
         self._launches = tuple(launches)
-        self._long = any(k.work >= 2 * GRAIN and k.function.parallel for k in launches)
+        self._long = any(k.work >= 2 * elements_of(k.function) and k.function.parallel for k in launches)
         self._runs = 0
         self._threads = 0
         self._records: tuple[tuple[int, int, array[int]], ...] = ()
@@ -128,7 +136,7 @@ class Prepared:
                 slots[slot] = table[place].address + offset
             for slot, place in k.scalars:
                 slots[slot] = table[place]
-            threads = thread_count() if k.work >= 2 * GRAIN else 1
+            threads = thread_count() if k.work >= 2 * elements_of(k.function) else 1
             launch(k.function, *divide(k.function, k.parallel, k.work, threads), slots, table)
 
 

@@ -56,12 +56,24 @@ def _functions_of_llvms_own() -> dict[str, int]:
 class HostFunction:
     """A loaded kernel: `call` is its entry, and keeps the code.
 
-    `grain` is what parts of its outermost loop begin at a multiple of.
+    `cost` is how many instructions an element takes, `grain` what parts of its outermost loop begin at a multiple of.
     `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched,
     `watch` how long the events of its threads are where they are watched, and `watched` of what places they tell.
     """
 
-    __slots__ = ("address", "call", "cooperative", "grain", "name", "parallel", "schedule", "sites", "watch", "watched")
+    __slots__ = (
+        "address",
+        "call",
+        "cooperative",
+        "cost",
+        "grain",
+        "name",
+        "parallel",
+        "schedule",
+        "sites",
+        "watch",
+        "watched",
+    )
 
     def __init__(self, call: Callable[[int, int, int], None], address: int, code: ObjectCode) -> None:
         self.call = call
@@ -69,6 +81,7 @@ class HostFunction:
         self.name = code.entry
         self.parallel = bool(code.launch.get("parallel"))
         self.grain: int = code.launch.get("grain", 1)
+        self.cost: int = code.launch.get("cost", 0)
         self.cooperative = bool(code.launch.get("cooperative"))
         self.schedule = BlockSchedule.of(code)
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))

@@ -13,7 +13,7 @@ import pytest
 
 from weft.runtime import override
 from weft.runtime.cpu import launches as module
-from weft.runtime.cpu.launches import LET_GO, Prepared
+from weft.runtime.cpu.launches import LET_GO, Prepared, divide
 from weft.runtime.cpu.pool import GRAIN
 from weft.runtime.devices import get_device
 from weft.runtime.launches import Launch
@@ -31,6 +31,7 @@ def _launch(
     extent: int = 5,
     work: int = 5,
     parallel: bool = False,
+    cost: int = 0,
 ) -> Launch:
     """A kernel in Python that notes its arguments, and which indices it was given."""
 
@@ -39,7 +40,7 @@ def _launch(
 
     call = _ENTRY(called)
     address = ctypes.cast(call, ctypes.c_void_p).value
-    function: Any = SimpleNamespace(call=call, address=address, parallel=parallel, grain=1)
+    function: Any = SimpleNamespace(call=call, address=address, parallel=parallel, grain=1, cost=cost)
     return Launch(function, (extent,), work, array("q", slots), patches or [], scalars or [], 0, None)
 
 
@@ -126,6 +127,15 @@ def test_long_kernels_are_divided(threads: int) -> None:
         assert sorted(seen) == list(range(extent))
 
 
+def test_kernels_with_many_instructions_are_divided_sooner() -> None:
+    work = GRAIN // 2
+    light, heavy = (_launch(lambda *_: None, [], extent=work, work=work, parallel=True, cost=cost) for cost in (2, 400))
+    assert divide(light.function, light.parallel, light.work, 2) == (work, work, 1)
+    _, chunk, parts = divide(heavy.function, heavy.parallel, heavy.work, 2)
+    assert parts == 2
+    assert chunk <= work // 2
+
+
 def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:
     parts: list[tuple[int, int]] = []
     inside, done = threading.Event(), threading.Event()
@@ -155,7 +165,7 @@ def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
     milliseconds = 200
     poll = ctypes.CDLL(None).poll  # called as a kernel is: nowhere to look, nothing to look for, how long
     address = ctypes.cast(poll, ctypes.c_void_p).value
-    function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1)
+    function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1, cost=0)
     prepared = Prepared(get_device("cpu"), [Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])
     prepared.run([0])
     steps, done = [], threading.Event()
