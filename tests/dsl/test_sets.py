@@ -54,6 +54,16 @@ def test_who_is_among_others(at_home: str) -> None:
     same(wf.isin(wf.asarray(FIRST), []), np.isin(FIRST, []))
 
 
+@pytest.mark.parametrize("code", "?bBhHiIlLqQfd")
+def test_different_values_on_the_host_are_numpys(code: str) -> None:
+    for size in (0, 3, 255, 2_000):
+        x = RNG.integers(-500, 500, (size,)).astype(code)
+        for shape in ((size,), (1, size), (size, 1)):
+            same(wf.unique(wf.asarray(x.reshape(shape))), np.unique(x))
+        same(wf.unique(wf.asarray(x)[::-2]), np.unique(x[::-2]))
+        same(np.sort(np.asarray(wf.unique(wf.asarray(x), sorted=False))), np.unique(x))
+
+
 @pytest.mark.parametrize("at_home", DEVICES, indirect=True)
 def test_different_rows(at_home: str) -> None:
     x = RNG.integers(0, 3, (40, 2, 2)).astype("i4")
