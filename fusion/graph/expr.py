@@ -277,8 +277,11 @@ def gather(
     position along that dimension at result index i is
     ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term where `which` is -1.
     Each index operand is an integer expression that broadcasts to `shape`; its values are
-    already known to be in range and not negative.
+    already known to be in range and not negative. Without elements it is a constant: a kernel may load what an index says
+    ahead of the loop that it stands in, and no index is there.
     """
+    if 0 in shape:
+        return constant(0, base.dtype, shape)
     return intern("gather", "", (base, *indices), (terms,), shape, base.dtype, location)
 
 

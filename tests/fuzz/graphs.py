@@ -36,7 +36,7 @@ MOST = 12_000  # elements of a value
 PLAIN = """A + B|A - B|A * B|A * q|A - q|q - A|A % q|A // B|A % B|-A|abs(A)|xp.maximum(A, B)|xp.minimum(A, q)|A < B|A == B|A >= q|A & B
 A | B|A ^ q|~A|xp.where(A > q, A, B)|xp.where(A > B, q, A)|xp.where(A != B, B, xp.where(A > q, q, B))|xp.floor(A / q)|xp.floor(A / B)
 xp.square(A)|xp.sign(A)|xp.isnan(A)|xp.logical_and(A, B)|xp.logical_not(A)|xp.where(A == q, xp.nan, A)|xp.where(A < q, -xp.inf, A)
-xp.clip(A, -2, 3)|xp.clip(A, B, 4)|A << 1|A >> B|A.real + B|xp.imag(A)|xp.real(A) - q|xp.conj(A)|A + 1j|xp.fmax(A, B)|xp.nan_to_num(A)|A.astype('D')
+xp.clip(A, -2, 3)|xp.clip(A, B, 4)|A << 1|A >> B|A.real + B|xp.imag(A) + q|xp.real(A) - q|xp.conj(A)|A + 1j|xp.fmax(A, B)|xp.nan_to_num(A)|A.astype('D')
 xp.select([A > 2, A < q], [B, A], 1)|xp.add(A, B, dtype='D')|xp.left_shift(A, B)|divmod(A, q)[1]|xp.gcd(A, 6)|A + xp.D(3)
 xp.sqrt(xp.square(A))|xp.heaviside(A, 1)|xp.trunc(A / 2)|xp.copysign(A, q)|A ** 2|xp.piecewise(A, [A > q], [2, 3])"""
 VIEWS = """A.T|A[s]|A[s]|A[..., s]|A[s, s]|A[s, ..., s]|A[None]|A[..., None]|A.transpose(p)|xp.swapaxes(A, d, e)|xp.moveaxis(A, d, e)
@@ -141,12 +141,13 @@ def exact(value: Any) -> bool:
 
 
 def own(value: Any, before: Iterable[Any]) -> Any:
-    """A result of NumPy's as weft has it: what shares no memory with values from `before` has its own, in C order.
+    """A result of NumPy's as weft has it: a view of no value from `before` has memory of its own, in C order.
 
     (NumPy's elements at indices along an inner axis are a transposed view of an array that nobody has. Steps back, or none, are
     those of a view in weft too.)
     """
-    if isinstance(value, np.ndarray) and not value.flags.c_contiguous and min(value.strides) > 0:
+    is_view = isinstance(value, np.ndarray) and value.base is not None
+    if is_view and not value.flags.c_contiguous and min(value.strides) > 0:
         if not any(np.may_share_memory(value, each) for each in before if isinstance(each, np.ndarray)):
             copied = value.copy("C")
             copied.flags.writeable = value.flags.writeable
