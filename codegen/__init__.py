@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.join_kernels import join_kernels
-    from weft.codegen.passes.map_axes_columns import halve, threads_below
-    from weft.codegen.passes.map_axes_joined import can_join
-    from weft.codegen.passes.map_axes_lookback import TILE as SHARED_ROW
-    from weft.codegen.passes.map_axes_lookback import share_rows
-    from weft.codegen.passes.map_axes_rows import threads_of
-    from weft.codegen.passes.map_axes_sweep import THREADS as SWEEP_THREADS
+    from weft.codegen.schedules.columns import halve, threads_below
+    from weft.codegen.schedules.joined import can_join
+    from weft.codegen.schedules.lookback import TILE as SHARED_ROW
+    from weft.codegen.schedules.lookback import share_rows
+    from weft.codegen.schedules.rows import threads_of
+    from weft.codegen.schedules.sweep import THREADS as SWEEP_THREADS
     from weft.codegen.target import Target
 
 __getattr__ = lazy_names(
@@ -65,11 +65,11 @@ __getattr__ = lazy_names(
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.join_kernels": "join_kernels",
-        "weft.codegen.passes.map_axes_columns": "halve threads_below",
-        "weft.codegen.passes.map_axes_joined": "can_join",
-        "weft.codegen.passes.map_axes_lookback": "SHARED_ROW=TILE share_rows",
-        "weft.codegen.passes.map_axes_rows": "threads_of",
-        "weft.codegen.passes.map_axes_sweep": "SWEEP_THREADS=THREADS",
+        "weft.codegen.schedules.columns": "halve threads_below",
+        "weft.codegen.schedules.joined": "can_join",
+        "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
+        "weft.codegen.schedules.rows": "threads_of",
+        "weft.codegen.schedules.sweep": "SWEEP_THREADS=THREADS",
         "weft.codegen.target": "Target",
     },
 )

@@ -14,7 +14,7 @@ whole    the innermost extent is a multiple of a vector.
 vectors  pointer parameters through which accesses along the innermost index are aligned to whole vectors.
 kept     names and values in turn, on a CPU: for rows of these lengths, memory for so many points is kept (`keep_rows`).
 short    names and values in turn: see `unroll_folds`.
-sweep    threads of a block, which its loops over points are (`map_axes_sweep`): who wrote it says so.
+sweep    threads of a block, which its loops over points are (`schedules/sweep.py`): who wrote it says so.
 exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
 
 Always true: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
@@ -28,19 +28,8 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import describe_rows
-from weft.codegen.passes.map_axes_any_rows import describe_any_row
-from weft.codegen.passes.map_axes_columns import describe_columns
-from weft.codegen.passes.map_axes_crossed import describe_crossed
-from weft.codegen.passes.map_axes_elements import describe_line
-from weft.codegen.passes.map_axes_joined import describe_joined
-from weft.codegen.passes.map_axes_lookback import describe_lookback
-from weft.codegen.passes.map_axes_nest import find_nest
-from weft.codegen.passes.map_axes_planes import describe_plane
-from weft.codegen.passes.map_axes_rows import describe_row
-from weft.codegen.passes.map_axes_scans import describe_scan
-from weft.codegen.passes.map_axes_scatter import describe_scatter
-from weft.codegen.passes.map_axes_tiles import describe_tile
 from weft.codegen.passes.unroll_folds import describe_folds, unroll_folds
+from weft.codegen.schedules.table import choose_schedule
 from weft.codegen.target import Target
 
 
@@ -59,27 +48,5 @@ def describe_shapes(
     if not on_gpu:
         return describe_rows(kernel, sizes)
     inlined = unroll_folds(inline_rows(kernel, straight=True))
-    nest = find_nest(inlined)
-    if "joined" in kernel.attributes:
-        found = describe_joined(inlined, sizes, exact=exact)
-    elif "crossed" in kernel.attributes:
-        found = describe_crossed(inlined, nest, sizes)
-    elif "lookback" in kernel.attributes:
-        found = describe_lookback(inlined, nest, sizes, exact=exact)
-    elif "sweep" in kernel.attributes:
-        found = {"sweep": kernel.attributes["sweep"]}
-    else:
-        found = (
-            describe_scatter(inlined, nest, sizes)
-            or describe_columns(inlined, nest, sizes, exact=exact)
-            or (not exact and describe_any_row(inlined, nest, sizes))
-            or describe_row(inlined, nest, sizes)
-            or describe_tile(inlined, nest, sizes, exact=exact)
-            or describe_plane(inlined, nest, sizes, exact=exact)
-            or describe_scan(inlined, nest, sizes, exact=exact)
-        )
-    if not found:
-        found = describe_line(inlined, nest, sizes, exact=exact)
-    elif exact:
-        found["exact"] = tuple(x for name in sorted(sizes) for x in (name, int(sizes[name])))
+    found = choose_schedule(inlined, sizes, exact)
     return replace(kernel, attributes={**kernel.attributes, **{k: v for k, v in found.items() if v}})

@@ -1,7 +1,7 @@
 """Two kernels as one launch: folds of chunks, and the fold of what those found.
 
 In: two logical kernels of which the second reads what the first one writes. Out: one with the operations of both; the attribute
-``joined`` says so. A GPU's last block to end the first part does the second (`map_axes_joined`), told by
+``joined`` says so. A GPU's last block to end the first part does the second (`joined.py`), told by
 the parameter ``ticket``: a 32-bit zero that blocks count in, and that the last one leaves at zero.
 """
 

@@ -16,21 +16,7 @@ The threaded kernel uses one axis (0) of blocks and threads. Barriers stand in f
 the whole block, shuffles in flow that is the same for the whole warp, by conditions that follow from shapes
 alone. The tree of a fold depends on the shape only.
 
-elements   No loops in the body. One loop over whole vectors: each thread does one, in straight code; what is left over is
-           done one by one. Without sizes, or for short rows: tiles of rows by columns; division once a tile.
-planes     The same over several loops with long rows: vectors where they are aligned, a few rows a thread.
-tiles      Operands that lie across go through squares in shared memory.
-rows       Folds over side-by-side elements: a warp or the block has a row, in registers where it fits. Without sizes,
-           or for short rows and nested folds: up to a warp, or the block, for each item.
-joined     Long folds: chunks as rows, and the last block that is through folds what all found.
-scans      Running folds along rows: a block has a row, tile by tile. Without sizes, or for short rows: items.
-lookback   Running folds along long rows: a block has a tile, and looks back at what those before it found.
-columns    Folds across side-by-side items: up to 32 vectors of columns a block, and rows below one another. Without sizes,
-           or for nested folds: 32 columns a block.
-crossed    Folds along rows and across the same rows: a warp or a block goes down some, its columns in registers.
-scatter    Integers folded into few places: each block has places of its own.
-sweep      Steps that follow each other, down the rows of a part: a block has a part, its threads the points of a tile.
-items      Anything else: loops in order inside one thread for each point.
+The schedules are listed in `codegen/schedules/table.py`.
 """
 
 from __future__ import annotations
@@ -38,20 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
-from weft.codegen.passes.map_axes_any_rows import map_any_rows
-from weft.codegen.passes.map_axes_columns import map_columns
-from weft.codegen.passes.map_axes_crossed import map_crossed
-from weft.codegen.passes.map_axes_elements import map_items, map_line, map_plane, vector_lanes
-from weft.codegen.passes.map_axes_folds import map_folds
-from weft.codegen.passes.map_axes_joined import map_joined
-from weft.codegen.passes.map_axes_lookback import map_lookback
-from weft.codegen.passes.map_axes_nest import find_nest, has_loops
-from weft.codegen.passes.map_axes_planes import map_plane_of_rows
-from weft.codegen.passes.map_axes_rows import map_rows
-from weft.codegen.passes.map_axes_scans import map_scan
-from weft.codegen.passes.map_axes_scatter import map_scatter
-from weft.codegen.passes.map_axes_sweep import map_sweep
-from weft.codegen.passes.map_axes_tiles import map_tiles
+from weft.codegen.schedules.table import write_schedule
 from weft.codegen.target import Target
 
 
@@ -71,31 +44,4 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
     """
     if target.kind != "cuda" or kernel.level != "logical":
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")
-    if "joined" in kernel.attributes:
-        return map_joined(kernel)
-    nest = find_nest(kernel)
-    if "sweep" in kernel.attributes:
-        return map_sweep(kernel, nest)
-    if "crossed" in kernel.attributes:
-        return map_crossed(kernel, nest)
-    if "private" in kernel.attributes:
-        return map_scatter(kernel, nest)
-    if "tile" in kernel.attributes:
-        return map_tiles(kernel, nest)
-    if "lookback" in kernel.attributes:
-        return map_lookback(kernel, nest)
-    if "scan" in kernel.attributes:
-        return map_scan(kernel, nest)
-    if "plane" in kernel.attributes:
-        return map_plane_of_rows(kernel, nest)
-    if not has_loops(nest.item) and nest.levels:
-        lanes, aligned = vector_lanes(kernel, nest)
-        return map_line(kernel, nest, lanes, aligned, target) if lanes > 1 else map_plane(kernel, nest)
-    if "columns" in kernel.attributes:
-        return map_columns(kernel, nest)
-    if "rows" in kernel.attributes:
-        return map_any_rows(kernel, nest)
-    if "row" in kernel.attributes:
-        return map_rows(kernel, nest)
-    folded = map_folds(kernel, nest)
-    return folded if folded is not None else map_items(kernel, nest)
+    return write_schedule(kernel, target)

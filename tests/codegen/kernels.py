@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.codegen import Kernel, KernelBuilder, Target, fold
 from weft.codegen.passes.fold_identities import fold_identities
-from weft.codegen.passes.map_axes_nest import find_nest
+from weft.codegen.schedules.nest import find_nest
 
 GPU = Target("sm_90", "cuda", "nvptx64-nvidia-cuda", "sm_90")
 HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)

@@ -135,7 +135,7 @@ def test_partial_results_are_folded_by_a_warp_or_by_the_block() -> None:
 
 
 def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.codegen.passes.map_axes_joined.FEW_PARTS", 1)  # (else that takes rows of 8 M elements)
+    monkeypatch.setattr("weft.codegen.schedules.joined.FEW_PARTS", 1)  # (else that takes rows of 8 M elements)
     x = RNG.random((3, 40_000), np.float32)
     with wf.device("simt::watched"):
         a = wf.asarray(x)

@@ -11,7 +11,7 @@ import pytest
 
 import weft as wf
 from tests.fusion import test_time_steps as steps
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
 from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError
 from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.run import execute

@@ -10,7 +10,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import Kernel, KernelBuilder, Pointer, compile_kernel
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
 from weft.runtime import CompileError, get_device, override
 from weft.runtime.cpu import interrupts
 

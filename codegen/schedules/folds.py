@@ -20,7 +20,7 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.ops import accumulators, fold
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import program_order
-from weft.codegen.passes.map_axes_nest import (
+from weft.codegen.schedules.nest import (
     Nest,
     fold_chain,
     has_loops,
@@ -29,7 +29,8 @@ from weft.codegen.passes.map_axes_nest import (
     prefers_columns,
     pressure,
 )
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 WARP = 32
@@ -82,7 +83,7 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     return head, tail
 
 
-def map_folds(kernel: Kernel, nest: Nest) -> Kernel | None:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
     """The kernel with its folds shared by the threads of a block; None where `split_item` refuses."""
     parts = split_item(nest)
     if parts is None:

@@ -1,6 +1,6 @@
 """Folds into few places: each block folds into places of its own, in shared memory, and those into the result at the end.
 
-In: a logical kernel of one loop whose item ends in an atomic of integers, and its ``private`` attribute (`describe_scatter`).
+In: a logical kernel of one loop whose item ends in an atomic of integers, and its ``private`` attribute (`fits`).
 Out: the threaded kernel. Always true: the order in which threads get to a place does not show.
 """
 
@@ -14,10 +14,11 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.ops import identity_of
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.map_axes_elements import vector_lanes
-from weft.codegen.passes.map_axes_lanes import LaneWriter
-from weft.codegen.passes.map_axes_nest import Nest
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.elements import vector_lanes
+from weft.codegen.schedules.lanes import LaneWriter
+from weft.codegen.schedules.nest import Nest
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 # Blocks that fill a GPU: with more of them each would fold fewer elements before its places go to everybody's.
@@ -37,7 +38,7 @@ def find_scatter(nest: Nest) -> Operation | None:
     return found[0] if not any(o.regions for o in nest.item) else None
 
 
-def describe_scatter(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``private`` for these sizes: for so many places a block has room; none where they are too many."""
     atomic = find_scatter(nest)
     if atomic is None or "places" not in kernel.attributes:
@@ -49,7 +50,7 @@ def describe_scatter(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
     return {"private": room} if room <= most and elements >= LEAST_ELEMENTS * places else {}
 
 
-def map_scatter(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``private`` attribute."""
     atomic = find_scatter(nest)
     assert atomic is not None
@@ -65,13 +66,13 @@ def map_scatter(kernel: Kernel, nest: Nest) -> Kernel:
     _elements(w, nest, atomic, held)
     w.barrier()
     pointer = w.map[atomic.operands[0]]
-    target = atomic.results[0].type
+    result = atomic.results[0].type
     with w.loop(places, w.thread, step=THREADS) as place:
         value = w.builder.load(held, place)
         with w.when(w.builder.op("not_equal", value, nothing, dtype=np.bool_)):
-            whole = w.builder.cast(value, target)  # type: ignore[arg-type]
+            whole = w.builder.cast(value, result)  # type: ignore[arg-type]
             after = "add" if kind == "subtract" else kind
-            w.builder.emit("atomic", (pointer, place, whole), (target,), kind=after)
+            w.builder.emit("atomic", (pointer, place, whole), (result,), kind=after)
     return w.finish("scatter", THREADS * LEAST_ELEMENTS, most_blocks=MOST_BLOCKS)
 
 

@@ -15,9 +15,9 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.passes.join_kernels import TICKET
 from weft.codegen.passes.known_multiples import Multiples, aligned_pointers, needed_multiples
-from weft.codegen.passes.map_axes_columns import find_columns
-from weft.codegen.passes.map_axes_nest import Nest, find_nest
-from weft.codegen.passes.map_axes_rows import (
+from weft.codegen.schedules.columns import find_columns
+from weft.codegen.schedules.nest import Nest, find_nest
+from weft.codegen.schedules.rows import (
     WARP,
     WIDE_BLOCK,
     RowFacts,
@@ -26,7 +26,8 @@ from weft.codegen.passes.map_axes_rows import (
     find_row,
     vectors_kept,
 )
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 # A chunk is a long row: four blocks of 512 threads fill a multiprocessor (of 32 registers a thread at most). With two vectors of 16 bytes
 # each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
@@ -55,7 +56,7 @@ def can_join(first: Kernel, second: Kernel) -> bool:
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
 
 
-def describe_joined(kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps where it is gone over again,
     and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
 
@@ -86,7 +87,7 @@ def describe_joined(kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) ->
     return found | {"finish": (threads, vectors_kept(final, count, threads), whole), "vectors": vectors}
 
 
-def map_joined(kernel: Kernel) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a joined kernel."""
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
@@ -177,4 +178,4 @@ def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowF
             w.barrier()
 
 
-__all__ = ["can_join", "describe_joined", "map_joined"]
+__all__ = ["can_join", "fits", "write"]

@@ -1,6 +1,6 @@
 """Tiles through shared memory: the schedule of pointwise kernels with an operand that lies across their loops.
 
-In: a logical kernel whose last two loops walk along memory in different operands, and its ``tile`` attribute (`describe_tile`).
+In: a logical kernel whose last two loops walk along memory in different operands, and its ``tile`` attribute (`fits`).
 Out: the threaded kernel: the threads of a block read a square of each operand that lies across along *its* memory into
 shared memory, meet, and go on along everybody else's. Nobody's accesses to shared memory meet in a bank: a row of the square
 is one element longer, and a warp covers eight vectors of four rows.
@@ -16,10 +16,11 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
-from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
-from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
-from weft.codegen.passes.map_axes_rows import REGISTER_AIMS
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.lanes import LaneWriter, Slot
+from weft.codegen.schedules.nest import Nest, has_loops, pressure
+from weft.codegen.schedules.rows import REGISTER_AIMS
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 WARP = 32
@@ -64,7 +65,7 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
     return Crossing(rows, columns, operations, loads)
 
 
-def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``tile`` (elements along a side, elements of a vector), ``vectors`` and ``whole`` for these sizes; unless `exact` ``multiples``
     instead, without which the tiles are those of single elements.
     """
@@ -98,7 +99,7 @@ def describe_tile(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact
     return {"tile": (side, lanes), "vectors": vectors, "multiples": multiples, "whole": whole}
 
 
-def map_tiles(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``tile`` attribute."""
     crossing = find_crossing(kernel, nest)
     assert crossing is not None

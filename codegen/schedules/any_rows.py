@@ -1,11 +1,11 @@
-"""Rows of any length in one kernel: what `map_axes_rows` compiles in for a length, a launch finds out.
+"""Rows of any length in one kernel: what `rows.py` compiles in for a length, a launch finds out.
 
-In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`describe_any_row`). Out: the threaded kernel.
+In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`fits`). Out: the threaded kernel.
 A block has as many rows as its threads suffice for. There is code for rows that are kept in registers, for
 those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) have code
 of their own; others are read again, so that there is less of it.
 
-Always true: the tree of a fold is that of `map_axes_rows`, or of `map_axes_folds` below 64 elements.
+Always true: the tree of a fold is that of `rows.py`, or of `folds.py` below 64 elements.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel, Value
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.known_multiples import needed_multiples
-from weft.codegen.passes.map_axes_folds import ROW_ELEMENTS, shuffled
-from weft.codegen.passes.map_axes_nest import Nest, prefers_columns
-from weft.codegen.passes.map_axes_rows import (
+from weft.codegen.schedules.folds import ROW_ELEMENTS, shuffled
+from weft.codegen.schedules.nest import Nest, prefers_columns
+from weft.codegen.schedules.rows import (
     BLOCK,
     BLOCK_LENGTH,
     LEAST_LENGTH,
@@ -35,10 +35,11 @@ from weft.codegen.passes.map_axes_rows import (
     RowWriter,
     by_warps,
     find_row,
-    fits,
     halves,
+    has_registers,
 )
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = WIDE_BLOCK
 # That share a short row, at most.
@@ -49,8 +50,10 @@ MANY = 4
 LOADS = 2
 
 
-def describe_any_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """``rows`` (vectors that a thread keeps, in each form of the code) for any length, and ``vectors`` where sizes are ``multiples``."""
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
+    """For sizes that are not `exact` alone: ``rows`` (vectors that a thread keeps, in each form of the code) for any length, and ``vectors`` where sizes are ``multiples``."""
+    if exact:
+        return {}
     row = find_row(nest)
     if row is None or row.stop.name not in sizes or prefers_columns(nest, row.loops):
         return {}
@@ -64,11 +67,11 @@ def describe_any_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
     if sizes[row.stop.name] > MOST_LENGTH or items > MAX_ITEMS:
         return {}
     vectors, multiples = needed_multiples(kernel, row.walks(), sizes, row.lanes(), row.stop)
-    keeps = len(row.loops) > 1 and fits(row, MANY)
+    keeps = len(row.loops) > 1 and has_registers(row, MANY)
     return {"rows": (MANY, 0) if keeps else (0,), "vectors": vectors, "multiples": multiples}
 
 
-def map_any_rows(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``rows`` attribute."""
     row = find_row(nest)
     assert row is not None
@@ -203,4 +206,4 @@ class AnyRowWriter(RowWriter):
         return halves(w, combine, found, most // 2)
 
 
-__all__ = ["describe_any_row", "map_any_rows"]
+__all__ = ["fits", "write"]

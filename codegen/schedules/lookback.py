@@ -26,9 +26,9 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
-from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
-from weft.codegen.passes.map_axes_nest import Nest, find_nest
-from weft.codegen.passes.map_axes_scans import (
+from weft.codegen.schedules.lanes import LaneWriter, Slot
+from weft.codegen.schedules.nest import Nest, find_nest
+from weft.codegen.schedules.scans import (
     LANES,
     MOST_BLOCKS,
     MOST_LENGTH,
@@ -41,7 +41,8 @@ from weft.codegen.passes.map_axes_scans import (
     find_scan,
     operands_of,
 )
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 BOARD = "board"
 SLOTS = 4
@@ -98,7 +99,7 @@ def _values_of_row(tiles: int) -> int:
     return tiles + groups + -(-groups // WARP)
 
 
-def describe_lookback(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``vectors`` for these sizes; unless `exact` where sizes are ``multiples``."""
     scan = find_scan(nest)
     assert scan is not None
@@ -109,7 +110,7 @@ def describe_lookback(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, e
     return {"lookback": True, "vectors": vectors, "multiples": multiples}
 
 
-def map_lookback(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``lookback`` attribute."""
     scan = find_scan(nest)
     assert scan is not None
@@ -391,4 +392,4 @@ def _either(w: ThreadWriter, x: Value, y: Value) -> Value:
     return w.builder.op("bitwise_or", x, y)
 
 
-__all__ = ["BOARD", "Shared", "describe_lookback", "map_lookback", "share_rows"]
+__all__ = ["BOARD", "Shared", "fits", "write", "share_rows"]

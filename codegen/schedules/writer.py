@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
-from weft.codegen.passes.map_axes_nest import Level, Nest
+from weft.codegen.schedules.nest import Level, Nest
 
 
 class ThreadWriter:

@@ -1,6 +1,6 @@
 """Planes: pointwise kernels over several loops, with broadcasts, slices, stencils, whose rows are long enough for many threads.
 
-In: a logical kernel without loops in its items, and its ``plane`` attribute (`describe_plane`). Out: the threaded kernel: threads lie
+In: a logical kernel without loops in its items, and its ``plane`` attribute (`fits`). Out: the threaded kernel: threads lie
 side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
 neighbouring rows have in common is still in the cache. A block finds its place by one division, a thread by none. For any sizes
 there is code for vectors (where ``multiples`` are) and for single elements, of which a launch takes one.
@@ -17,10 +17,11 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
-from weft.codegen.passes.map_axes_elements import along_row
-from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot, lanes_of
-from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.elements import along_row
+from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
+from weft.codegen.schedules.nest import Nest, has_loops, pressure
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 # Threads along a row: the whole block, or these where rows are short; below LEAST of them the schedule for any rows does better.
@@ -33,7 +34,7 @@ ROWS = 4
 REGISTERS = 64
 
 
-def describe_plane(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``plane`` (threads along a row, elements of a vector, rows a thread), ``vectors`` and ``whole`` for these sizes.
 
     Unless `exact` it is 0 threads, which the launch knows, and ``multiples`` instead of ``whole``.
@@ -87,7 +88,7 @@ def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -
     return balance > 0
 
 
-def map_plane_of_rows(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``plane`` attribute."""
     known, lanes, deep = kernel.attributes["plane"]
     w = ThreadWriter(kernel, nest, THREADS)

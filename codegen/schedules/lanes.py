@@ -18,7 +18,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import ACCESS_BYTES
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
 
 
 @dataclass(slots=True)

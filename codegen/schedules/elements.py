@@ -9,9 +9,9 @@ from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import ACCESS_BYTES
-from weft.codegen.passes.map_axes_lanes import LaneWriter
-from weft.codegen.passes.map_axes_nest import Nest, has_loops, pressure
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.lanes import LaneWriter
+from weft.codegen.schedules.nest import Nest, has_loops, pressure
+from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
 THREADS = 256
@@ -26,7 +26,7 @@ SECTOR = 8
 COLUMNS = 4
 
 
-def map_items(kernel: Kernel, nest: Nest) -> Kernel:
+def write_items(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """One thread for each point of the domain; everything inside it runs in order."""
     w = ThreadWriter(kernel, nest, ITEM_THREADS)
     items = w.product(w.extents())
@@ -39,7 +39,15 @@ def map_items(kernel: Kernel, nest: Nest) -> Kernel:
     return w.finish("items", w.threads)
 
 
-def map_line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], target: Target) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
+    """The threaded form of a kernel without loops in its items; None for one with them, or without a loop around them."""
+    if has_loops(nest.item) or not nest.levels:
+        return None
+    lanes, aligned = vector_lanes(kernel, nest)
+    return _line(kernel, nest, lanes, aligned, target) if lanes > 1 else _plane(kernel, nest)
+
+
+def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], target: Target) -> Kernel:
     """One loop: each thread computes whole vectors of `lanes` elements; what is left over, the first threads one by one.
 
     A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
@@ -75,7 +83,7 @@ def _vectors_a_thread(nest: Nest, lanes: int) -> int:
     return 2 if 0 < read <= ACCESS_BYTES and 2 * lanes * pressure(nest.item) <= REGISTERS else 1
 
 
-def describe_line(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``vectors``, and ``whole`` where nothing is left over of these sizes, if it is `exact`."""
     if has_loops(nest.item) or not nest.levels:
         return {}
@@ -96,7 +104,7 @@ def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None],
     w.select(condition, branch(whole), branch(rest))
 
 
-def map_plane(kernel: Kernel, nest: Nest) -> Kernel:
+def _plane(kernel: Kernel, nest: Nest) -> Kernel:
     """Any loops: tiles of rows by columns, the columns along the innermost loop.
 
     How many threads lie along a row follows from its length. A thread finds its row's indices once a

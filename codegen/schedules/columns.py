@@ -1,7 +1,7 @@
 """Folds across rows: neighbouring threads have neighbouring columns, and the schedule of sums over the first axis.
 
 In: a logical kernel whose items fold over one loop and lie side by side in memory, and its ``columns`` attribute
-(`describe_columns`). Out: the threaded kernel: of a block's 256 threads, 32 or as many as there are vectors of columns stand
+(`fits`). Out: the threaded kernel: of a block's 256 threads, 32 or as many as there are vectors of columns stand
 side by side, the others below them; each goes down the rows that are its own.
 
 The tree of a fold: the rows of a thread in order, then the threads of a column by halves. How many threads a column has follows
@@ -18,11 +18,12 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
-from weft.codegen.passes.map_axes_folds import fold_all, shuffled
-from weft.codegen.passes.map_axes_lanes import Slot, lanes_of
-from weft.codegen.passes.map_axes_nest import Nest, is_spread, prefers_columns
-from weft.codegen.passes.map_axes_rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.folds import fold_all, shuffled
+from weft.codegen.schedules.lanes import Slot, lanes_of
+from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
+from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 WARP = 32
@@ -37,7 +38,7 @@ SHORT_SIDE = 8
 FEW_BLOCKS = 256
 
 
-def describe_columns(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``columns`` (threads side by side, columns of each), ``whole`` and ``vectors`` for these sizes; none where the folds
     do not go across rows.
 
@@ -121,7 +122,7 @@ def _power_of_two(number: int, most: int) -> int:
     return found
 
 
-def map_columns(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``columns`` attribute."""
     row = find_columns(nest)
     assert row is not None

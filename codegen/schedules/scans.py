@@ -1,9 +1,9 @@
 """Running folds along rows: a block goes over a row tile by tile, and hands on what it has so far.
 
-In: a logical kernel whose items are running folds along one loop, and its ``scan`` attribute (`describe_scan`). Out: the
+In: a logical kernel whose items are running folds along one loop, and its ``scan`` attribute (`fits`). Out: the
 threaded kernel. Within a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles
 over 1, 2, 4, 8 and 16 lanes, and warps what the warps before them have. Always true: the tree follows from the length of the
-row and the dtypes. Rows of several tiles' length are shared by blocks (`map_axes_lookback`).
+row and the dtypes. Rows of several tiles' length are shared by blocks (`lookback.py`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
-from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot
-from weft.codegen.passes.map_axes_nest import Nest, has_loops, prefers_columns
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.lanes import LaneWriter, Slot
+from weft.codegen.schedules.nest import Nest, has_loops, prefers_columns
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256
 WARP = 32
@@ -118,7 +119,7 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
     return rows >= MANY_COLUMNS and prefers_columns(nest, [scan.loop])
 
 
-def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``scan`` (least elements of a row that a block shares), ``whole`` and ``vectors`` for these sizes; none where another schedule
     does better. Unless `exact` ``multiples`` instead of ``whole``, and shorter rows are a thread's each.
     """
@@ -140,7 +141,7 @@ def describe_scan(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], *, exact
     return {"scan": 1, "whole": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
 
 
-def map_scan(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``scan`` attribute."""
     scan = find_scan(nest)
     assert scan is not None

@@ -7,7 +7,7 @@ import numpy as np
 from tests.codegen import kernels
 from weft.codegen import Kernel, KernelBuilder
 from weft.codegen.kernel_ir.operation import Operation
-from weft.codegen.passes.map_axes_nest import find_nest, fold_chain, is_spread, prefers_columns, pressure
+from weft.codegen.schedules.nest import find_nest, fold_chain, is_spread, prefers_columns, pressure
 
 
 def _spread(kernel: Kernel) -> list[Operation]:

@@ -2,7 +2,7 @@
 
 In: a logical kernel with the attribute ``crossed``: items that set the partial results of columns to nothing, then go down
 rows one by one; in each a loop folds the row, and the partial results with its elements. Out: the threaded kernel, in which
-the partial results are in registers until all rows are through. A row is folded as by `map_axes_rows`.
+the partial results are in registers until all rows are through. A row is folded as by `rows.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.known_multiples import aligned_pointers
-from weft.codegen.passes.map_axes_lanes import Slot
-from weft.codegen.passes.map_axes_nest import Nest, is_spread
-from weft.codegen.passes.map_axes_rows import (
+from weft.codegen.schedules.lanes import Slot
+from weft.codegen.schedules.nest import Nest, is_spread
+from weft.codegen.schedules.rows import (
     BLOCK,
     WARP,
     RowFacts,
@@ -25,7 +25,8 @@ from weft.codegen.passes.map_axes_rows import (
     threads_of,
     vectors_kept,
 )
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 # More registers than a thread has: what is kept has been judged before the kernel was written.
 ANY = 1 << 20
@@ -51,7 +52,7 @@ def find_crossed(nest: Nest) -> CrossedNest:
     return CrossedNest([o for o in before if o is not begin], begin, rows, row)
 
 
-def describe_crossed(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """``crossed`` (threads that share a row, vectors that each keeps), ``whole`` and ``vectors`` for these sizes."""
     row = find_crossed(nest).row
     length = sizes[row.stop.name]
@@ -62,7 +63,7 @@ def describe_crossed(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> di
     return found
 
 
-def map_crossed(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``crossed`` attribute."""
     parts = find_crossed(nest)
     threads, kept = kernel.attributes["crossed"]
@@ -146,4 +147,4 @@ class CrossedRows(RowWriter):
             self.writer.copy([*address, store], self.slots, body.parameters[0])
 
 
-__all__ = ["describe_crossed", "map_crossed"]
+__all__ = ["fits", "write"]

@@ -1,6 +1,6 @@
 """Rows that a warp or a block goes over, once or several times: the schedule of softmax, norms, sums of rows.
 
-In: a logical kernel whose items are loops over one row, and its ``row`` attribute (`describe_row`). Out: the threaded kernel.
+In: a logical kernel whose items are loops over one row, and its ``row`` attribute (`fits`). Out: the threaded kernel.
 A row's elements lie with its threads in vectors: vector v is thread ``v % threads``'s. With slots a thread keeps all of
 its vectors in registers, so that memory is read once; without, it goes over the row in tiles, whole ones first.
 
@@ -21,10 +21,11 @@ from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
-from weft.codegen.passes.map_axes_folds import fold_all, shuffled, split_item
-from weft.codegen.passes.map_axes_lanes import LaneWriter, Slot, lanes_of
-from weft.codegen.passes.map_axes_nest import Nest, fold_chain, has_loops, is_spread
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.folds import fold_all, shuffled, split_item
+from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
+from weft.codegen.schedules.nest import Nest, fold_chain, has_loops, is_spread
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 WARP = 32
 # Threads of a block that shares a row; where a warp has a row, threads of a block in all.
@@ -119,7 +120,7 @@ def _stores_carried(loop: Operation) -> bool:
 # -- what the sizes allow ----------------------------------------------------------------------
 
 
-def describe_row(kernel: Kernel, nest: Nest, sizes: Mapping[str, int]) -> dict[str, Any]:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
     """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
@@ -157,14 +158,14 @@ def _kept(row: RowNest) -> int:
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = KEPT_REGISTERS) -> int:
     """Vectors of a row that each of its threads keeps in so many registers: a power of two, or 0 where they are too many."""
     slots = 1
-    while fits(row, slots, registers):
+    while has_registers(row, slots, registers):
         if length <= slots * threads * row.lanes():
             return slots
         slots *= 2
     return 0
 
 
-def fits(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
+def has_registers(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
     """Whether a thread has registers to keep so many vectors of a row."""
     return slots * row.lanes() * _kept(row) <= registers
 
@@ -172,7 +173,7 @@ def fits(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
 # -- the schedule -------------------------------------------------------------------------------
 
 
-def map_rows(kernel: Kernel, nest: Nest) -> Kernel:
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``row`` attribute."""
     row = find_row(nest)
     assert row is not None
@@ -469,4 +470,4 @@ def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: i
     return values
 
 
-__all__ = ["RowFacts", "RowNest", "RowWriter", "describe_row", "find_row", "map_rows", "threads_of"]
+__all__ = ["RowFacts", "RowNest", "RowWriter", "fits", "find_row", "write", "threads_of"]

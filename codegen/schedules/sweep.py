@@ -8,19 +8,27 @@ behind each tile; what one reads there of what another one writes there is not k
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import program_order
-from weft.codegen.passes.map_axes_nest import Nest
-from weft.codegen.passes.map_axes_writer import ThreadWriter
+from weft.codegen.schedules.nest import Nest
+from weft.codegen.schedules.writer import ThreadWriter
+from weft.codegen.target import Target
 
 THREADS = 256  # of a block; fewer where the tile has fewer points
 # Registers that let 6, 5 or 4 blocks run on a multiprocessor: what is on its way from memory has to be waited for by others.
 REGISTER_AIMS = (40, 48, 64)
 
 
-def map_sweep(kernel: Kernel, nest: Nest) -> Kernel:
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
+    """``sweep``: threads of a block, as who wrote the kernel says."""
+    return {"sweep": kernel.attributes["sweep"]}
+
+
+def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with the attribute ``sweep``."""
     w = ThreadWriter(kernel, nest, kernel.attributes["sweep"])
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
