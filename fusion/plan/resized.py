@@ -253,20 +253,26 @@ def trace_plan(form: Form, device: Device, graph: Graph, make: Callable[[Graph],
     found.schedule = plan.schedule
     if trace.alone:
         template.exact = form.spelling.values
-    else:
-        with _lock:
-            _known.setdefault(form.key, Known()).templates.append(template)
-    plan_store.keep(form.key, device, template, form.nodes)
+    _keep(form, device, template)
     return found
 
 
 def keep_exact(form: Form, device: Device, plan: Plan) -> None:
-    """Keep a plan for the sizes of this form on disk."""
-    if plan_store.is_open(device):
-        record = record_plan(plan, form.nodes, None)
-        if record is not None:
-            record.exact = form.spelling.values
-            plan_store.keep(form.key, device, record, form.nodes)
+    """Keep a plan for the sizes of this form."""
+    record = record_plan(plan, form.nodes, None)
+    if record is not None:
+        record.exact = form.spelling.values
+        _keep(form, device, record)
+
+
+def _keep(form: Form, device: Device, record: PlanRecord) -> None:
+    """Keep a plan in memory and on disk."""
+    with _lock:
+        known = _known.get(form.key)
+        if known is not None:  # (of the longest ones nothing is)
+            known.templates.append(record)
+            del known.templates[: -2 * VARIANTS]
+    plan_store.keep(form.key, device, record, form.nodes)
 
 
 def give_up(form: Form) -> None:

@@ -14,6 +14,7 @@ import pytest
 import weft as wf
 from weft.fusion.plan import resized
 from weft.fusion.record.storage import SHORT_LIMIT, limits
+from weft.fusion.run import execute
 from weft.runtime import override
 
 N = 120
@@ -329,3 +330,20 @@ def test_lengths_of_no_order_are_planned_once() -> None:
             before = wf.statistics()["plans"]
             np.testing.assert_allclose(np.asarray(product(wf)), expected)
             assert wf.statistics()["plans"] - before < limit
+
+
+def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program too long to be planned for other sizes is found by its form where its expressions are new ones."""
+
+    def program(m: ModuleType) -> Any:
+        x, total = m.arange(N, dtype=float), m.zeros(N)
+        for k in range(resized.AT_ONCE):
+            total = total * 0.5 + x[::-1] * (k % 5)
+        return total
+
+    with wf.device("cpu"):
+        for wanted in (1, 0):
+            monkeypatch.setattr(execute, "_plans", type(execute._plans)())
+            before = wf.statistics()["plans"]
+            np.testing.assert_array_equal(np.asarray(program(wf)), program(np))
+            assert (wf.statistics()["plans"] > before) == wanted
