@@ -24,7 +24,7 @@ from benchmarks.worker import Worker, WorkerError
 NUMPY, WEFT, EMPTY_CACHE = "NumPy", "weft", "weft, empty cache"
 FILLED = 0.02  # seconds that a turn lasts at least, by calls one after another
 MOST_TIMES = 50
-PAUSE = 0.005  # before a turn: threads of other sides have gone to sleep
+PAUSE = 0.04  # before a turn: threads of other sides have gone to sleep (OpenBLAS's watch for work for 2**26 cycles)
 FILLING_CALLS = 3  # by which a process fills the cache for the next one
 FIRST_CALLS = 3  # of weft in the second process, each reported
 # Seconds of calls before the first turn: what is interpreted at first, plan after plan, has earned its compilation by then.
@@ -184,19 +184,19 @@ class Sides:
 
     def take_turns(self) -> None:
         """Call all sides in turns, a side that is quick several times."""
-        begin, times, turns = time.monotonic(), {}, self.outcome.turns
+        spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)
             if answer is not None:
                 times[name] = min(MOST_TIMES, max(1, round(FILLED / answer["seconds"][0])))
         for turn in range(self.effort.turns):
-            spent = time.monotonic() - begin
             if spent > (self.effort.seconds if turn >= FEWEST_TURNS else 3 * self.effort.seconds) and turn:
                 break
             for name in list(self.workers):
                 time.sleep(PAUSE)
                 answer = self.attempt(name, times[name])
                 if answer is not None:
+                    spent += sum(answer["seconds"])
                     turns.setdefault(name, []).append(statistics.fmean(answer["seconds"]))
 
     def finish(self) -> None:
