@@ -6,18 +6,23 @@ lies; or positions. Both go by a running count of the mask: the element with cou
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
+from itertools import accumulate, pairwise
 from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import weft.runtime as runtime
-from weft.dsl.arrays.array import Array, as_operand, expr_of, record, wrap, write
+from weft.dsl.arrays.array import Array, as_operand, born, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
-from weft.dsl.arrays.selections import SPARSE, elements_of, has_runs, put_back, take_later
-from weft.dsl.immediate.at_call import hand_out, put_masked
+from weft.dsl.arrays.selections import SPARSE, elements_of, put_back, take_later
+from weft.dsl.immediate.at_call import put_masked
+from weft.dsl.immediate.host_values import address_of
 from weft.fusion import (
     Expr,
     Location,
@@ -35,9 +40,12 @@ from weft.fusion import (
     reshape,
     scan,
 )
+from weft.fusion.run.expanded_rows import PRICE, try_compiling
 from weft.runtime import IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
+
+_KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # bits are bits
 
 # Elements of a mask up to which what it takes is found by NumPy on the CPU.
 SMALL = 1 << 14
@@ -114,36 +122,57 @@ def _count(mask: Array) -> int:
 
 def select(array: Array, mask: Array) -> Array | None:
     """``array[mask]`` where both are in the host's memory: block by block, on all threads; None elsewhere."""
-    device = array._storage.device
-    if device.name != "cpu" or mask._storage.device is not device or not mask.ndim:
+    device, own = array.device, mask.shape
+    if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
-    if mask.shape != array.shape[: mask.ndim]:
-        return None
-    if mask.size > IMMEDIATE[0] and (later := take_later(array, mask)) is not None:
+    if prod(own) > IMMEDIATE[0] and (later := take_later(array, mask)) is not None:
         return later
-    if mask._storage.buffer is None or array._storage.buffer is None:
+    if (mask._home is None and mask._storage.buffer is None) or (array._home is None and array._storage.buffer is None):
         evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = elements_of(array), elements_of(mask)
-    if not values.size or (test.ndim == values.ndim and has_runs(mask, test)):
-        return hand_out(values[test], device)  # type: ignore[no-any-return]
-    rest = values.shape[test.ndim :]
-    length = test.shape[0]
-    in_order = values.flags.c_contiguous and test.flags.c_contiguous
-    if (
-        test.size <= BLOCK // 2
-    ):  # (by positions up to ten times as fast, but NumPy copies what lies in another order for that)
-        taken = values.reshape(-1, *rest).take(np.flatnonzero(test), axis=0) if in_order else values[test]
-        return hand_out(taken, device)  # type: ignore[no-any-return]
-    # (a block of rows, or of elements where both lie in order)
-    if in_order:
-        values, test, length = values.reshape(-1, *rest), test.reshape(-1), test.size
+    rest = values.shape[len(own) :]
+    if values.flags.c_contiguous and test.flags.c_contiguous:
+        if len(own) > 1:
+            values, test = values.reshape(test.size, *rest), test.reshape(-1)
+        return _collect(
+            lambda block, out: copy_masked(values[block], test[block], out), test, rest, values.dtype, device
+        )
 
-    def copy(block: slice, out: np.ndarray) -> None:
-        places = np.flatnonzero(test[block])
-        # (only "clip" writes into memory of this dtype without a copy; no place is out of range)
-        values[block].reshape(-1, *rest).take(places, axis=0, out=out, mode="clip")
+    def copy(block: slice, out: np.ndarray) -> None:  # (a copy of a block stays in the cache)
+        part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
+        copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
 
-    return _collect(copy, test, max(1, BLOCK * length // test.size), rest, values.dtype, device)
+    return _collect(copy, test, rest, values.dtype, device)
+
+
+@cache
+class _Copier:
+    """Copies items of one width: by NumPy, then, once that has taken as long as compiling it, by a kernel."""
+
+    def __init__(self, width: int) -> None:
+        self._kind = _KINDS.get(width)
+        self._function: Any = None
+        self._spent = 0.0
+
+    def __call__(self, values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
+        if self._function is not None:
+            first = address_of(mask)
+            words = array("q", [first, first, address_of(values), address_of(out), len(mask), len(out)])
+            self._function.call(words.buffer_info()[0], 0, 1)
+            return
+        begin = perf_counter()
+        # (only "clip" writes into memory of this dtype without a copy; no position is out of range)
+        values.take(np.flatnonzero(mask), axis=0, out=out, mode="clip")
+        self._spent += perf_counter() - begin
+        if self._spent > PRICE and self._kind is not None:
+            self._spent = 0.0
+            module = import_module("weft.fusion.run.masked_copy_kernel")
+            self._function = try_compiling(lambda: module.compile_masked_copy(self._kind))
+
+
+def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
+    """Write the items of `values` for which the 1-D `mask` holds to `out`, which has the room for just these."""
+    _Copier(out.strides[0])(values, mask, out)
 
 
 def _positions(mask: np.ndarray, device: Device) -> Array:
@@ -151,28 +180,31 @@ def _positions(mask: np.ndarray, device: Device) -> Array:
     flat = mask.reshape(-1)
 
     def fill(block: slice, out: np.ndarray) -> None:
-        np.add(np.flatnonzero(flat[block]), block.start, out=out)
+        np.add(np.flatnonzero(flat[block]), block.start or 0, out=out)
 
-    return _collect(fill, flat, BLOCK, (), _INT64, device)
+    return _collect(fill, flat, (), _INT64, device)
 
 
 def _collect(
     fill: Callable[[slice, np.ndarray], None],
     test: np.ndarray,
-    size: int,
     rest: tuple[int, ...],
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """What `fill` writes for each block of `size` rows of a mask, an item for each element that holds, on all threads."""
-    blocks = [slice(k, k + size) for k in range(0, len(test), size)]
-    ends = np.cumsum([np.count_nonzero(test[block]) for block in blocks]).tolist()
-    storage = Storage((ends[-1], *rest), dtype, device, device.allocate(ends[-1] * prod(rest) * dtype.itemsize))
+    """What `fill` writes for each block of rows of a mask, an item for each element that holds, on all threads."""
+    count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
+    # (a quarter: one thread copies nearly as fast as memory gives)
+    blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
+    if len(blocks) == 1 and count * width <= BLOCK:
+        fill(blocks[0], out := np.empty((count, *rest), dtype))
+        return born(out, device)
+    # (memory that the device has had before is in the page table)
+    storage = Storage((count, *rest), dtype, device, device.allocate(count * width))
     out = device.lend(storage.buffer, dtype, storage.shape)  # type: ignore[attr-defined]
-    calls = [
-        partial(fill, b, out[begin:end]) for b, begin, end in zip(blocks, [0, *ends], ends, strict=False) if end > begin
-    ]
-    runtime.run_calls(calls, runtime.thread_count())
+    ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
+    calls = [partial(fill, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
+    runtime.run_calls(calls, len(blocks))
     return wrap(storage)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array, expr_of, record, user_location
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import Expr, Storage, end_recording, intern, opaque, recording, site_of, topological
+from weft.fusion import Expr, end_recording, intern, opaque, recording, site_of, topological
 
 # On the CPU it pays to look for what a mask takes where that is less than one element in so many.
 SPARSE = 8
@@ -40,11 +40,10 @@ _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The mask that elements were last taken by, at which lines, and whether it was found to take neighbours together."""
+    """The mask that elements were last taken by, and at which lines."""
 
-    mask: Callable[[], Storage | None] = staticmethod(lambda: None)
+    mask: Callable[[], Array | None] = staticmethod(lambda: None)
     sites: list[Any] = []
-    runs: bool | None = None
 
 
 def take_later(array: Array, mask: Array) -> Array | None:
@@ -53,7 +52,7 @@ def take_later(array: Array, mask: Array) -> Array | None:
     if found is None or recording.held or mask.shape != array.shape:
         _note(mask, site)
         return None
-    if mask._storage.buffer is None:
+    if mask._home is None and mask._storage.buffer is None:
         end_recording()
     count = int(np.count_nonzero(elements_of(mask)))
     if count < 2 or count * SPARSE < mask.size:
@@ -62,8 +61,8 @@ def take_later(array: Array, mask: Array) -> Array | None:
 
 
 def _note(mask: Array, site: Any) -> None:
-    if _Latest.mask() is not mask._storage:
-        _Latest.mask, _Latest.sites, _Latest.runs = ref(mask._storage), [], None
+    if _Latest.mask() is not mask:
+        _Latest.mask, _Latest.sites = ref(mask), []
     _Latest.sites.append(site)
 
 
@@ -76,16 +75,6 @@ def elements_of(array: Array) -> np.ndarray:
     return values
 
 
-def has_runs(mask: Array, test: np.ndarray) -> bool:
-    """Whether a mask takes neighbours together, by a sample of it: NumPy copies such elements run by run."""
-    known = _Latest.runs if _Latest.mask() is mask._storage else None
-    if known is None:
-        sample = test.reshape(-1)[: test.size // 64 * 64].reshape(-1, 64)[::16]
-        known = 16 * int(np.count_nonzero(sample[:, 1:] != sample[:, :-1])) < sample.size
-        _Latest.runs = known
-    return known
-
-
 def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
     """Return `value`, which is assigned to what the mask takes, for all elements; None where it is no function of what the mask
     takes, each element by itself."""
@@ -95,7 +84,7 @@ def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
         if epoch is not None and recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
             epoch.taken.add(found)  # (all of it is part of what was recorded here)
             return found
-    if _Latest.mask() is mask._storage:
+    if _Latest.mask() is mask:
         if len(_lines) >= LIMIT:
             _lines.clear()
         for site in _Latest.sites:
@@ -118,4 +107,4 @@ def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
     return made[node]
 
 
-__all__ = ["SPARSE", "elements_of", "has_runs", "put_back", "take_later"]
+__all__ = ["SPARSE", "elements_of", "put_back", "take_later"]

@@ -213,7 +213,7 @@ def _note() -> None:
         _take_over[0](number >= COMPILED)
 
 
-# Elements, for each of the limit, up to which NumPy writes a result into an array: recording the write takes as long.
+# Words, for each element of the limit, up to which NumPy writes a result into an array: recording the write takes as long.
 _WRITTEN = 4
 
 
@@ -228,7 +228,7 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
     arrays = [value for value in given if type(value) is np.ndarray]
     if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):
         return False
-    if any(each.size > limit or not (COMMON >> each.dtype.num) & 1 for each in (values, *arrays)):
+    if any(min(v.size, v.nbytes // 8) > limit or not (COMMON >> v.dtype.num) & 1 for v in (values, *arrays)):
         return False
     if any(type(value) is Array and value.device is not target.device for value in operands) or not is_free(target):
         return False

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays.masks import copy_masked
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import override
 
@@ -200,3 +201,40 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
             np.testing.assert_array_equal(np.asarray(array[theirs]), wanted[mask], strict=True)
             if axes == 1:
                 np.testing.assert_array_equal(np.asarray(array[theirs[::-1]]), wanted[mask[::-1]], strict=True)
+
+
+@pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
+def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of eight that all hold, hold in part, or not at all; what is not taken is written nowhere behind the result."""
+    monkeypatch.setattr("weft.dsl.arrays.masks.PRICE", -1.0)
+    x = RNG.integers(-100, 100, shape).astype(dtype)
+    ends = np.arange(shape[0]) < 9
+    for mask in (
+        RNG.random(shape[0]) < 0.5,
+        RNG.random(shape[0]) < 0.999,
+        RNG.random(shape[0]) < 1e-4,
+        ends,
+        ~ends,
+        ends[::-1],
+    ):
+        out = np.zeros(shape[0] + 8, dtype=(dtype, shape[1:]))
+        count = np.count_nonzero(mask)
+        for _ in range(2):
+            copy_masked(x, mask.copy(), out[:count])
+            np.testing.assert_array_equal(out[:count], x[mask], strict=True)
+            assert not out[count:].any()
+            np.testing.assert_array_equal(np.asarray(wf.asarray(x)[wf.asarray(mask)]), x[mask], strict=True)
+
+
+def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.dsl.arrays.masks.PRICE", -1.0)
+    x, mask = np.arange(20_003.0), (np.arange(20_003) % 200).astype(np.uint8).view(bool)
+    out = np.zeros(30_000)
+    bytes_ = mask.view(np.uint8)
+    copy_masked(x, bytes_ != 0, out[: np.count_nonzero(bytes_)])  # (from here on by the kernel)
+    for room in (np.count_nonzero(bytes_), 1000, 5):
+        out[:] = 0
+        copy_masked(x, mask, out[:room])
+        np.testing.assert_array_equal(out[:room], x[bytes_ != 0][:room])
+        assert not out[room:].any()
