@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.names import TABLE, TRIPLES
 from weft.dsl.kernel.library.groups import CoalescedGroup, GridGroup, ThreadBlock, Tile
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 KERNELS = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
 
 
