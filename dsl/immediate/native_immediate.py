@@ -28,7 +28,7 @@ from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
 from weft.dsl.immediate.native_operands_text import Mode
-from weft.dsl.immediate.small_work import BROADCASTING, GROWING, WARNING
+from weft.dsl.immediate.small_work import BROADCASTING, EXACT, EXACT_BYTES, GROWING, WARNING
 from weft.runtime import (
     IMMEDIATE,
     Builtin,
@@ -66,8 +66,9 @@ def make_immediate(
     function, types, loops = way[:3] if way is not None else (None, 0, {})
     objects = (*SHARED.values(), function, loops, table or {}, slow)
     addresses = [IMMEDIATE.buffer_info()[0], LOOKS.buffer_info()[0]]
-    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode)]
     name = getattr(slow, "__name__", "method")
+    exact = EXACT_BYTES if name in EXACT else 0
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
     text = f"{name}{_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
     return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS), name, text)
 

@@ -18,7 +18,7 @@ from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, hand_out, seen
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_index_text import IndexText
-from weft.dsl.immediate.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
+from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
 from weft.dsl.immediate.native_operands_text import MOST, Mode
 from weft.fusion import Storage
 from weft.runtime import Buffer, Listening, Text, get_device, slots_of
@@ -26,7 +26,6 @@ from weft.runtime import Buffer, Listening, Text, get_device, slots_of
 NAME = "weft_immediate"
 
 
-_C_ORDER = 1
 FUNCTIONS = (
     "PyObject_Vectorcall",
     "PyObject_GetItem",
@@ -104,7 +103,7 @@ class _Immediate(IndexText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
-        own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode")
+        own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode", "exact")
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
@@ -342,7 +341,7 @@ class _Immediate(IndexText):
         t.label("made")
         result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
         base = self._word(result, BASE)
-        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {_C_ORDER}")
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
         owner = t.new(f"icmp eq ptr {base}, null")
         in_order = t.new(f"icmp ne i32 {flags}, 0")
         number = self._word(self._word(result, DTYPE), NUMBER, "i32")

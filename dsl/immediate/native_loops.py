@@ -31,7 +31,7 @@ from weft.dsl.immediate.inner_loops import (
     loops_of,
     note_loop,
 )
-from weft.dsl.immediate.native_objects_text import FLAGS, ITEMS, LENGTHS
+from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, ITEMS, LENGTHS
 from weft.dsl.immediate.native_operands_text import Mode, OperandText
 from weft.fusion import Storage
 from weft.runtime import (
@@ -48,7 +48,7 @@ from weft.runtime import (
 NAME = "weft_loop"
 _STRIDES = DATA + 24
 _TABLE = ITEMS + 8 * 5  # where a `Way` has its table
-_C_ORDER, _ALIGNED = 1, 0x100  # among an array's flags
+_ALIGNED = 0x100  # among an array's flags
 _NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the table of NumPy's C interface
 _FUNCTIONS = (
     "PyType_GenericAlloc",
@@ -138,7 +138,7 @@ class _Loop(OperandText):
         self._scratch = t.new(f"alloca i64, i64 {SCRATCH}")
         for word in (self._home, self._lead):
             t.do(f"store ptr null, ptr {word}")
-        t.store(str(_C_ORDER), self._in_order, 0)
+        t.store(str(C_ORDER), self._in_order, 0)
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._limit = t.load(self._known["limit"], 0)
 

@@ -14,7 +14,7 @@ from weft.runtime import Text
 # Offsets in NumPy's array objects and dtypes, which its ABI fixes.
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
 ORDER, NUMBER = 26, 28
-WRITABLE = 0x400  # among an array's flags
+C_ORDER, WRITABLE = 1, 0x400  # among an array's flags
 TYPE = 8  # where an object has its type
 ITEMS = tuple.__basicsize__
 _OTHER = ">" if sys.byteorder == "little" else "<"  # the order of bytes that is not this machine's

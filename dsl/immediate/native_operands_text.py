@@ -12,6 +12,7 @@ from weft.dsl.functions.products import SHORT_SUM
 from weft.dsl.immediate.at_call import types_of
 from weft.dsl.immediate.native_objects_text import (
     BASE,
+    C_ORDER,
     COUNT,
     DTYPE,
     FLAGS,
@@ -24,7 +25,7 @@ from weft.dsl.immediate.native_objects_text import (
 from weft.dsl.immediate.small_work import MOST_PRODUCTS
 
 MOST = 8  # operands
-_BY_BLAS = types_of("fdFD")
+_BY_BLAS, _BYTES = types_of("fdFD"), types_of("?bB")
 
 
 class Mode(IntEnum):
@@ -272,7 +273,9 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {size}, {self._limit}", f"{name}.many", f"{name}.few")
         t.label(f"{name}.many")
         t.store("1", self._many, 0)
-        t.branch(f"icmp eq i1 {product}, 1", f"{name}.few", "give.up")
+        t.branch(f"icmp eq i1 {product}, 1", f"{name}.few", f"{name}.large")
+        t.label(f"{name}.large")
+        self._is_exact(name, values, number, size)
         t.label(f"{name}.few")
         before = t.load(self._before, 0, "ptr")
         t.do(f"store ptr {values}, ptr {self._before}")
@@ -303,6 +306,32 @@ class OperandText(ObjectText):
         self._broadcast(name, before, values)
         t.label(f"{name}.small")
 
+    def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
+        """On to ``few`` where an array is reduced whole that is not small, of bytes in order (`small_work.limit_of`)."""
+        t = self._t
+        t.store("0", self._many, 0)
+        exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
+        most = t.new(f"mul i64 {self._limit}, {exact}")
+        order = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {C_ORDER}")
+        # (a vector has one axis to be reduced along)
+        row, unnamed = t.new(f"icmp eq i64 {self._axes(values)}, 1"), t.new("icmp eq ptr %names, null")
+        alone = t.new(f"and i1 {t.new('icmp eq i64 %count, 1')}, {unnamed}")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {_BYTES}, {number}')}, 1")
+        wanted = [
+            f"icmp sle i64 {size}, {most}",
+            f"or i1 {row}, {alone}",
+            f"icmp ne i64 {bit}, 0",
+            f"icmp ne i32 {order}, 0",
+        ]
+        self._all_hold(f"{name}.exact", wanted, f"{name}.few")
+
+    def _all_hold(self, name: str, wanted: Sequence[str], on: str) -> None:
+        t = self._t
+        for k, each in enumerate(wanted):
+            t.branch(each, f"{name}.{k}", "give.up")
+            t.label(f"{name}.{k}")
+        t.do(f"br label %{on}")
+
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
         """On to ``small`` where the product of a large matrix is BLAS's, with a small result (`products.multiply`)."""
         t, known = self._t, self._known
@@ -326,10 +355,7 @@ class OperandText(ObjectText):
             f"icmp ne i64 {bit}, 0",
             f"icmp eq i64 {self._word(heard, COUNT, 'i64')}, 0",
         ]
-        for k, each in enumerate(wanted):
-            t.branch(each, f"{name}.wanted.{k}", "give.up")
-            t.label(f"{name}.wanted.{k}")
-        t.do(f"br label %{name}.small")
+        self._all_hold(f"{name}.wanted", wanted, f"{name}.small")
 
     def _note_type(self, number: str) -> None:
         """Note where an operand has another dtype than the one before."""

@@ -36,10 +36,10 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
             return values.size  # (a view)
         return most_moved_alone(arrays, name == "roll")  # (rolled neighbours are added up: one kernel without a copy)
-    if name in _EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
+    if name in EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
         if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
-            return _EXACT_BYTES * IMMEDIATE[0] // values.itemsize
+            return EXACT_BYTES * IMMEDIATE[0] // values.itemsize
     return IMMEDIATE[0]
 
 
@@ -88,8 +88,8 @@ _MOVED_BYTES = 16
 _ALONE = 8
 # Reductions that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands
 # for there: NumPy goes through that many sooner than a kernel starts.
-_EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
-_EXACT_BYTES = 64
+EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
+EXACT_BYTES = 64
 # Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128

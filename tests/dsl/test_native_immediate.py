@@ -515,3 +515,36 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
             return "mine"
 
     assert object.__new__(Mine)(x) == "mine"
+
+
+@pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "max", "min"])
+def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside what else is in order, whole or a vector, Python is asked: other axes, orders and dtypes."""
+    native_immediate._install()
+    python: list[str] = []
+    real = immediate.call_small
+
+    def call_small(function: Any, arguments: Any, options: Any, called: str = "") -> Any:
+        python.append(called)
+        return real(function, arguments, options, called)
+
+    monkeypatch.setattr(immediate, "call_small", call_small)
+    for code in "?bBd":
+        x = np.random.default_rng(3).integers(0, 2 if code == "?" else 90, 20_000).astype(code)
+        array = wf.asarray(x)
+        square, own = array.reshape(100, 200), x.reshape(100, 200)
+        for theirs, ours, options, native in (
+            (x, array, {}, code != "d"),
+            (x, array, {"axis": 0}, code != "d"),
+            (x, array, {"axis": -1, "keepdims": True}, code != "d"),
+            (own, square, {}, code != "d"),
+            (own, square, {"axis": 1}, False),
+            (own.T, square.T, {}, False),
+            (x[::-1], array[::-1], {}, False),
+        ):
+            assert same(getattr(ours, name)(**options), getattr(theirs, name)(**options))
+            python.clear()  # (the first call looks for the memory)
+            assert same(getattr(ours, name)(**options), getattr(theirs, name)(**options))
+            assert native == (name not in python), (code, theirs.shape, options, python)
+    with pytest.raises(ValueError, match="out of bounds"):
+        getattr(wf.asarray(x.astype(bool)), name)(axis=1)
