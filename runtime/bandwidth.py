@@ -1,4 +1,4 @@
-"""How fast a device copies its own memory: measured once a process, when somebody asks."""
+"""How fast a device copies its own memory: measured once a process, on first use."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class DiskCache:
         )
         entry = header + key + payload
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may have been removed
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:

@@ -1,6 +1,6 @@
 """Loaded functions in memory: bounded, each built once however many threads ask.
 
-In: a key, and how to build what it names. Out: that, built outside the lock. Always true: whoever waits for another thread's
+In: a key, and how to build what it names. Out: that, built outside the lock. Invariant: a thread that waits for another thread's
 build goes on when it ends, well or not; a forked child waits for no thread that it does not have.
 """
 
@@ -45,7 +45,7 @@ class CodeCache:
 
     def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
         """The function of `key`; made by `build` where there is none. A failed build is tried again by
-        whoever asks next."""
+        the next caller."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)

@@ -120,7 +120,7 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Choose the calling thread's default device; None goes back to everybody's."""
+    """Choose the calling thread's default device; None returns to the process's default."""
     _stack.selected = None if name is None else get_device(name)
 
 

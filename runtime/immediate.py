@@ -81,7 +81,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A file in memory, mapped here; whoever made it takes its name away at the end."""
+    """A file in memory, mapped here; its creator unlinks its name at the end."""
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -115,7 +115,7 @@ class Immediate:
     name: str
     memory: Any  # as `MemoryCount`
     small_on_host = host_math = True
-    streaming = False  # streams hold no work that anybody could be too early for
+    streaming = False  # streams hold no work to wait for
 
     def __repr__(self) -> str:
         return f"<device {self.name}>"

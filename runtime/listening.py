@@ -61,7 +61,7 @@ class BuildNote:
 
 
 class Listener(Protocol):
-    """Somebody who is told."""
+    """A listener."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
         """Call `start`, which launches."""

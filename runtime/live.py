@@ -1,7 +1,7 @@
 """Which arrays hold a device's memory, and the error that says so where there is none left.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that made each. Nothing is recorded for this
-ahead but the line: the interpreter's own list of objects is gone through when somebody asks.
+ahead but the line: the interpreter's own list of objects is walked on demand.
 """
 
 from __future__ import annotations

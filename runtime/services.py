@@ -132,7 +132,7 @@ class Services(Protocol):
     streaming: bool  # whether a person's streams have to be told what they use
 
     def create_stream(self, handle: int | None = None) -> Stream:
-        """A new stream, or one that somebody else made, by its CUDA handle (0: the device's own)."""
+        """Return a new stream, or wrap an existing one by its CUDA handle (0: the device's own)."""
         ...
 
     def working_in(self, stream: Any) -> AbstractContextManager[None]:
@@ -140,7 +140,7 @@ class Services(Protocol):
         ...
 
     def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:
-        """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
+        """Before a stream (None: the calling thread's) uses a buffer: wait for the work that must precede it."""
         ...
 
     def create_event(self, timing: bool = True) -> Event:

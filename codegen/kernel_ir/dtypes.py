@@ -1,7 +1,7 @@
 """The dtypes that kernels compute in, and what kind of number each is.
 
 Always true: bfloat16, whose dtype is the package ml_dtypes' and no kind of NumPy's own, is a float here. Nothing imports
-that package until somebody names the dtype.
+that package until the dtype is named.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ STRUCTURAL: dict[str, str] = {
         "d for integers, g for floats, True or False for bools"
     ),
     "watch": (
-        "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells whoever watches the launch that the thread comes "
+        "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells the listener of the launch that the thread comes "
         "by this site, with the address and the numbers (floats by their bits); true where the address is a multiple of "
         "`align`. On the host only, where the kernel's attribute ``watch`` is the words of an event: 3 and the most numbers"
     ),

@@ -74,7 +74,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 class _Text:
     """Arithmetic on vectors, or scalars where `lanes` is 0, as lines of LLVM text.
 
-    Names begin with ``%m``: whoever lets the compiler rearrange a person's floats leaves these lines alone.
+    Names begin with ``%m``: fast-math flags for a user's floats are not applied to these lines.
     """
 
     def __init__(self, writer: Writer, format: _Format, lanes: int) -> None:

@@ -131,7 +131,7 @@ out:
   ret i32 %group.next
 }}
 
-; Lets a group go on: each learns who is in it, whose condition held, and finds everybody's value.
+; Lets a group go on: each learns who is in it, whose condition held, and finds all threads' values.
 define internal void @weft_release_group(ptr %warp, i32 %lanes, i32 %group) #3 {{
 entry:
   br label %count

@@ -69,7 +69,7 @@ def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
 
 @lru_cache(maxsize=1)
 def _whole(path: str) -> llvm.ModuleRef:
-    """The library as a module, once somebody needs a function that was never extracted."""
+    """Return the library as a module, for a function that was never extracted."""
     with open(path, "rb") as file:
         return llvm.parse_bitcode(file.read())
 

@@ -236,7 +236,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """PTX, and for whoever assembles it the numbers of registers to try."""
+    """Return PTX, and for the assembler the numbers of registers to try."""
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx

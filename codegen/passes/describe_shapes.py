@@ -4,7 +4,7 @@ In: a logical kernel and the values of its index parameters. Out: the kernel wit
 They are of a few classes, so that many sizes share a kernel:
 
 row      (threads, slots): threads that share a row, and how many vectors of it each keeps in registers; with 0
-         slots the row is read again whenever it is gone over.
+         slots the row is read again for each loop over it.
 rows     how many vectors of a row, whatever its length, a thread keeps in registers, for each form of the code.
 multiples  parameters that are multiples of a vector where accesses through ``vectors`` are aligned.
 columns  (threads, columns): threads side by side (0: as many as the launch says), and how many columns each folds.

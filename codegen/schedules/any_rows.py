@@ -44,7 +44,7 @@ from weft.codegen.target import Target
 THREADS = WIDE_BLOCK
 # That share a short row, at most.
 SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
-# Vectors of a long row that a thread keeps where it is gone over again; the others stay in the first cache.
+# Vectors of a long row that a thread keeps if the row is read twice; the others stay in the L1 cache.
 MANY = 4
 # Vectors that a thread reads at once of the others, in kernels that have code for both.
 LOADS = 2

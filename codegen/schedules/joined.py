@@ -33,7 +33,7 @@ from weft.codegen.target import Target
 # each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
 THREADS = WIDE_BLOCK
 CHUNK_LOADS = 2
-# 32-bit registers of a thread for a chunk that is gone over twice, and those in all that leave room for two blocks.
+# 32-bit registers of a thread for a chunk that is read twice, and those in all that leave room for two blocks.
 CHUNK_REGISTERS = 64
 TWO_BLOCKS = 64
 # Partial results that a warp folds, in few registers; more are the whole block's.
@@ -57,7 +57,7 @@ def can_join(first: Kernel, second: Kernel) -> bool:
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps where it is gone over again,
+    """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps if the chunk is read twice,
     and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
 
     Unless `exact`, there are ``multiples`` instead of ``whole``, and the launch knows how the partial results are folded.

@@ -2,7 +2,7 @@
 
 In: operations without regions, and the elements to do them for: `slots` of neighbouring elements (lanes). Out: one
 operation after another, each for all slots and lanes, so that loads stand together before what uses them. Always true:
-equal operations on equal values are there once; what was read or written before is not read again unless somebody may
+equal operations on equal values are there once; what was read or written before is not read again unless another access may
 have written it since; a slot's accesses through the pointers named `vectors` are neighbours in code, and the first one
 says that it is aligned, so that LLVM makes one access of them.
 """
@@ -110,7 +110,7 @@ class LaneWriter:
         return found
 
     def forget(self) -> None:
-        """Somebody has written: what was read from where that may be is not known any more."""
+        """Forget what was read from memory that a write may have changed."""
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:

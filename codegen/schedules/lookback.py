@@ -6,9 +6,9 @@ In: a logical kernel of running folds (`find_scan`) that `share_rows` made: it h
 The board is 64-bit words. The first one counts: a block that starts takes the next number, which is its tile's, so that
 who it waits for is running or through, whatever blocks there is room for. The others are notes, each a tag (the high half) and
 32 bits of a value, written and read at once: no note has to wait for another, and none needs a fence. The tag is the launch's
-own, from the high half of the count, where launches are counted by whoever comes last: nobody has to clear the board.
+own, from the high half of the count, where the last block counts launches: the board need not be cleared.
 
-Always true: what a tile begins with is folded in one order, whoever was faster: the whole of 32 groups of 32 tiles that are
+Always true: what a tile begins with is reduced in one order, whichever block was faster: the whole of 32 groups of 32 tiles that are
 done, then the groups before its own, then the tiles of its group. Along this way the longest chain of waiting blocks has a link
 for 1024 tiles.
 """

@@ -222,7 +222,7 @@ class RowFacts:
 class RowWriter:
     """Writes what is done for one row by `threads` threads, this one being number `part`."""
 
-    all_fold = True  # whether whoever reads takes part in the row's folds
+    all_fold = True  # whether all loops that read take part in the row's reductions
 
     def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value, known: RowFacts) -> None:
         self.w = w
@@ -261,7 +261,7 @@ class RowWriter:
             read, written = (read or loads) and not folds, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
-        """Whether a part reads what somebody may write, and whether it writes."""
+        """Whether a part reads memory that may be written, and whether it writes."""
         inner = list(program_order(part))
         loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
         return loads, any(o.opcode in ("store", "atomic") for o in inner)

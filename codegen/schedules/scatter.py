@@ -21,7 +21,7 @@ from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
 THREADS = 256
-# Blocks that fill a GPU: with more of them each would fold fewer elements before its places go to everybody's.
+# Blocks that fill a GPU: with more of them each would fold fewer elements before its counters are added to the result.
 MOST_BLOCKS = 1 << 10
 # Of shared memory, which six blocks of a multiprocessor share; and elements a place from which on places of one's own pay.
 MOST_BYTES = 1 << 15

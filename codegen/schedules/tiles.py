@@ -2,7 +2,7 @@
 
 In: a logical kernel whose last two loops walk along memory in different operands, and its ``tile`` attribute (`fits`).
 Out: the threaded kernel: the threads of a block read a square of each operand that lies across along *its* memory into
-shared memory, meet, and go on along everybody else's. Nobody's accesses to shared memory meet in a bank: a row of the square
+shared memory, synchronize, and go on along the other operands'. Accesses to shared memory have no bank conflicts: a row of the square
 is one element longer, and a warp covers eight vectors of four rows.
 """
 

@@ -1,4 +1,4 @@
-"""Rows of the op table, recorded: found again where a program comes by, else anew.
+"""Recording of ops: memoized at the call site, else anew.
 
 In: a row, arrays and numbers, a place of the program. Out: what the row makes of them, recorded. Always true: what is found
 again is what would be recorded anew, the same object.
@@ -57,15 +57,15 @@ from weft.fusion import (
 )
 from weft.runtime import IMMEDIATE, DeviceMismatchError
 
-# Ways in which an operation takes its operands: they are part of what it is found again by.
+# Ways in which an operation takes its operands: part of its key in the memo.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
-# Where the first operand's expression is in what an operation is found again by.
+# Where the first operand's expression is in an operation's key.
 LEFT = 5
 # What native code does with what it finds: record it, write it to the first operand and return that or nothing, show a view;
 # record it unless the only operand is in memory.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
 
-# How much was found again in Python; after so much native code does it.
+# Hits of the memo in Python; after this many native code takes over.
 _found_again = count(1)
 _take_over: list[Callable[[], None]] = []
 
@@ -79,7 +79,7 @@ ENOUGH = 2000
 
 
 def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
-    """What an operation is found again by, and what it made before at this place of the program; None where there is no
+    """Return an operation's key in the memo, and what it made before at this call site; None where there is no
     such thing.
 
     The hot path of recording: a look-up, where arrays belong to the current epoch or are in memory. `second` is an array, a
@@ -134,13 +134,13 @@ def _look_up(key: Any, epoch: Epoch) -> Expr | None:
 
 
 def note_found() -> None:
-    """Something was found again in Python; when much was, native code takes over."""
+    """Count a hit of the memo in Python; after many, native code takes over."""
     if next(_found_again) == ENOUGH:
         _take_over[0]()
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
-    """Let an operation of this epoch be found again by its key."""
+    """Memoize an operation of this epoch by its key."""
     if key is None or recording.epoch is not epoch:
         return
     kept: Expr | None = node
@@ -217,7 +217,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 
 def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record row `op` where it cannot be found again; the next time, by `key`, it can."""
+    """Record `op` after a miss of the memo, and memoize it by `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:

@@ -414,7 +414,7 @@ def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr, Expr]:
-    """Write to a view of a storage; what was written there before at the same point of a program is found again.
+    """Write to a view of a storage; what was recorded for it before at the same call site is memoized.
 
     Returns the version that was written to, and the new one.
     """

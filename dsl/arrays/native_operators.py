@@ -1,7 +1,7 @@
 """Recording in native code, where it records what was recorded before at the same place of the program.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions that say what they `records`. Out: builtins that
-do as these do in the usual case (look up what they are found again by, then record it, write it, or show it), and call them in
+do as these do in the usual case (look up the memo by its key, then record, write or show), and call them in
 any other. Always true: which of the two ran cannot be told from the result.
 """
 
@@ -184,7 +184,7 @@ class _Operator(ObjectText):
         t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
         return t.end()
 
-    # -- what something is found again by -----------------------------------------------------
+    # -- keys of the memo -----------------------------------------------------
 
     def _begin_showing(self) -> None:
         """The first parts of a view's key."""
@@ -568,7 +568,7 @@ class _Operator(ObjectText):
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Other values of attributes, all of them before anybody else comes to them."""
+        """Store other values of attributes, all of them before another thread can read one."""
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():
             self._set(thing, name, self._share(value))

@@ -3,7 +3,7 @@
 In: a number, and the place of the program where an operation takes it. Out: an expression. Always true: a number is a
 constant at first, so that the optimiser makes use of it; where one place has given another number in several evaluations,
 as a loop over time steps does, it becomes a slot of the epoch, and what is recorded there is the same program each time
-round, whose plan is found again.
+iteration, whose plan is cached.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class _Place:
         self.number = number
         self.epoch = epoch
         self.changes = 0
-        self.keys: list[Any] = []  # what its constants are found again by
+        self.keys: list[Any] = []  # keys of the memo for its constants
 
 
 _places: dict[PlaceKey, _Place] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """What an operation with a number in the epoch's next slot is found again by."""
+    """Return the key of an operation with a number in the epoch's next slot."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -74,7 +74,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Let an operation, whose number lies in the epoch's last slot, be found again."""
+    """Memoize an operation whose number lies in the epoch's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(_slotted) >= LIMIT:
             _slotted.clear()
@@ -109,7 +109,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: Any, code: CodeType, at: int, op: str, which: int) -> None:
-    """Let a place know what an operation with its number as a constant is found again by."""
+    """Note at a call site the key of an operation with its number as a constant."""
     place = _places.get((id(code), at, op, which))
     if place is not None and len(place.keys) < MOST_KEYS:
         place.keys.append(key)

@@ -121,7 +121,7 @@ def from_host(value: Any) -> Any:
 
 
 def keep_byte_order(value: Any) -> Any:
-    """As `from_host`, but for another order of bytes: whoever asks for it wants these bytes."""
+    """As `from_host`, but keep arrays in another byte order: a caller that asked for one wants these bytes."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
@@ -208,7 +208,7 @@ def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, A
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """A call on the host, of which whoever listens is told: its arguments were copied there, its results go back."""
+    """Make a call on the host and report it to the listeners: arguments are copied there, results back."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:

@@ -79,7 +79,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
-    """Record an operator where it cannot be found again."""
+    """Record an operator after a miss of the memo."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeated, as by NumPy's numbers
     if not accepts(second):

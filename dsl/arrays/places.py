@@ -9,7 +9,7 @@ values are to be taken in order, by one thread. Always true: the order in which 
 from the largest value of its place, so small that all of a place's values together stay below 2^62. A value is off by half a step
 at most, 2^-36 of the largest one for 16 M values; sums of float64 add what that leaves, in steps as much smaller again. In order
 each of 16 M sums would be rounded to 2^-24, or 2^-53, of what it comes to. What is assigned to a place is the value of the
-last one that goes there, whoever writes it.
+last one that goes there, whichever thread writes it.
 """
 
 from __future__ import annotations

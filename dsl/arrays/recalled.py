@@ -1,8 +1,8 @@
-"""Functions that are found again: what they recorded before of the same operands at the same place of the program.
+"""Memoized functions: what they recorded before of the same operands at the same call site.
 
 In: a function of arrays, numbers and options that records a new array. Out: the function, which costs one look-up where
-it has been called so before. Always true: an array that is found again is what the function would have recorded; a
-function that evaluates, looks at values, writes, gives a view, or puts numbers into slots is not found again.
+it has been called so before. Invariant: a memoized array is what the function would have recorded; a
+function that evaluates, looks at values, writes, gives a view, or puts numbers into slots is not memoized.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
 
 def recalled(function: Function) -> Function:
-    """Let a function's results be found again."""
+    """Memoize a function's results."""
     name = function.__name__
     function = uncut(function)
 

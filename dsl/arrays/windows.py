@@ -19,7 +19,7 @@ WINDOWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """What the index of this array is found again by; None where it is not a basic one."""
+    """Return the key under which an index of this array is memoized; None for an index that is not basic."""
     key: list[Any] = [array._view, array._storage.shape]
     return tuple(key) if _describe(index, key) else None
 
@@ -53,14 +53,14 @@ def recall_window(key: Any) -> Any:
 
 
 def remember_window(key: Any, found: View | int | None) -> None:
-    """Let an index be found again."""
+    """Memoize an index."""
     if len(WINDOWS) >= LIMIT:
         WINDOWS.clear()
     WINDOWS[key] = found
 
 
 def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Let the views that a function makes of an array by whole numbers, and tuples of them, be found again."""
+    """Memoize the views that a function makes of an array by integers and tuples of integers."""
     name = function.__name__
 
     @wraps(function)

@@ -74,7 +74,7 @@ def _interface(self: Any) -> dict[str, Any]:
         storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
     else:
         storage, offset = self.storage, self.offset
-    address = exclusive(storage).address + offset  # whoever gets the address may write there
+    address = exclusive(storage).address + offset  # the receiver of the address may write there
     return {
         "shape": self.shape,
         "strides": None if self.is_c_contiguous() else self.strides,

@@ -175,7 +175,7 @@ def per_thread_default_stream() -> Stream:
 
 
 def external_stream(ptr: int) -> Stream:
-    """A stream that somebody else made, by its handle. It is not destroyed with the object."""
+    """Wrap a stream made elsewhere, by its handle. It is not destroyed with the object."""
     return Stream(default_device().create_stream(int(ptr)), external=True)
 
 

@@ -1,6 +1,6 @@
 """Putting arrays together and taking them apart: joins, splits, rolls and differences; nothing is evaluated.
 
-What is joined is boxes written into something new, which the planner makes no memory for where somebody computes with it.
+The joined arrays are boxes written into a new array, for which the planner allocates no memory if only computations read it.
 """
 
 from __future__ import annotations

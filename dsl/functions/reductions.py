@@ -147,7 +147,7 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
 
 
 def _named(name: str, function: Any) -> Any:
-    """A function whose results are found again by this name."""
+    """Make a function whose results are memoized under this name."""
     function.__name__ = function.__qualname__ = name
     return recalled(function)
 

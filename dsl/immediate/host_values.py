@@ -28,7 +28,7 @@ def address_of(values: np.ndarray) -> int:
 def values_of(array: Any) -> np.ndarray | None:
     """Return a NumPy array over the elements of a weft array; None where they are not in host memory.
 
-    Whoever writes to it asks `is_free` first, and calls `keep_written`.
+    A caller that writes to it calls `is_free` first and `keep_written` afterwards.
     """
     values: np.ndarray | None = array._values
     if values is not None:

@@ -1,4 +1,4 @@
-"""Running somebody's program with weft in NumPy's place.
+"""Running a user's program with weft in NumPy's place.
 
 Inside the program, and the modules next to it, `import numpy` gives weft's namespace; every other module on the
 machine keeps its own NumPy. `numpy` in `sys.modules` stays what it is: the program's code gets builtins whose

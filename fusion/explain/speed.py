@@ -1,4 +1,4 @@
-"""How much arithmetic a device does: measured once a process, when somebody asks.
+"""How much arithmetic a device does: measured once a process, on first use.
 
 In: a device. Out: operations on float32 a second. Always true: the program that is measured is one kernel, which reads and
 writes what fits into caches, and nothing of the user's runs or is counted.

@@ -2,7 +2,7 @@
 
 In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes.
 Always true: two nodes built alike (same kind, op, operands, attributes, source location) are
-the same object, so that identity is equality and a plan is found again by its roots alone.
+the same object, so that identity is equality and a cached plan is looked up by its roots alone.
 A node never refers to data: leaves and bound scalars name a *slot* of the recording epoch.
 
 Every constructor checks shapes and dtypes, so that an error is raised where the user wrote
@@ -38,7 +38,7 @@ Kind = Literal[
     "opaque",  # call: a host function of whole arrays
 ]
 
-Location = tuple[CodeType, int]  # code object and instruction offset: a line, once somebody asks
+Location = tuple[CodeType, int]  # code object and instruction offset; the line is computed on demand
 
 
 class Expr:
@@ -327,8 +327,8 @@ def scatter(
 ) -> Expr:
     """`previous` with `value` (cast, broadcast to `shape`) written at the positions that `terms`
     and `indices` give (as in `gather`), in C order of `shape`: the last write to a place wins.
-    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``); "same" says that whoever
-    writes to a place writes what everybody else does there, so that no order shows."""
+    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``); "same" says that all
+    writes to one index write the same value, so that their order does not matter."""
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
         return previous
@@ -345,7 +345,7 @@ def opaque(
 ) -> Expr:
     """The array that ``call(out, *operands)`` writes into `out`, all as NumPy arrays on the host.
 
-    `call` has to be the same object each time for a plan to be found again: a module-level
+    `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
 
     A call with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts kernels of its own, on one operand that is packed

@@ -1,7 +1,7 @@
 """Bounds of index expressions that plain interval arithmetic gets wrong, by sympy.
 
 In: a form that holds quotients, and what those were divided from. Out: its least and greatest value, or bounds around
-them. Loaded when a plan is made that needs it, never by `import weft` or by a plan that is found again; answers are kept.
+them. Loaded when a plan is made that needs it, never by `import weft` or by a cached plan; answers are cached.
 
 A quotient and what it was divided from go up together, so that ``f - q * (f // q)`` seems to have a wide range while it is
 a remainder. Here each quotient becomes ``(f - remainder) / q``, and what is left is linear in numbers that do not

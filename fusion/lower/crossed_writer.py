@@ -2,7 +2,7 @@
 
 In: a `Crossed` group. Out: its kernels. Always true: a row is folded as by itself; a column has its elements in the order of
 the rows, from the beginning of its band. What columns have so far lies in scratch memory, a row of it for each band; a few
-rows are gone over together, so that it is read and written once for them.
+several rows are processed per iteration, so that it is read and written once for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest
 from weft.fusion.plan.traffic import bytes_written
 
-# Rows that are gone over together, by the bytes that folding one of them carries, and by the instructions for an element.
+# Rows processed per iteration, by the bytes that the reduction of one carries, and by the instructions for an element.
 TOGETHER = ((4, 4, 20), (2, 8, 40))
 
 
@@ -209,7 +209,7 @@ class CrossedWriter(SplitWriter):
         self.leave_loops(self.row)
 
     def _enter(self, row: Value) -> None:
-        """Go over to another row of those that are gone over together."""
+        """Switch to another of the rows of this iteration."""
         self.leave_loops(self.row)
         self.indices[self.row] = row
 

@@ -43,7 +43,7 @@ class Lowered:
     partials: list[tuple[int, int]] = field(default_factory=list)  # scratch it writes: (number, bytes)
     bytes_read: int = 0
     bytes_written: int = 0
-    digest: str = ""  # what the kernel's code is found by, once somebody has asked
+    digest: str = ""  # key of the kernel's code, computed on demand
 
     def bound(self) -> list[tuple[Parameter, Binding]]:
         """Each parameter with what it is bound to."""

@@ -1,7 +1,7 @@
 """Sweeps as logical kernel IR: all steps of a part of the work in one loop down the rows.
 
 In: a `Sweep`. Out: its kernel. Always true: what a step reads of another one is in that one's ring, at the place that the
-coordinates say; a step stores behind all its loads; every value that somebody else needs is written wherever it is made.
+coordinates say; a step stores behind all its loads; every value needed outside the kernel is written wherever it is computed.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class SweepWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Note the stores of a value: into its ring, and where somebody else finds it."""
+        """Note the stores of a value: into its ring, and into the memory that others read."""
         self._note_stores(placed, value, placed.flat(placed.task.target))
 
     def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:

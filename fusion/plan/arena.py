@@ -18,7 +18,7 @@ ALIGNMENT = 256
 class Take:
     """Where an update gets its memory: its previous version's, or memory of its own with a copy of it.
 
-    ``take`` and ``take-if-unshared`` hand the memory on, the second with a copy where somebody else needs the previous
+    ``take`` and ``take-if-unshared`` hand the memory on, the second with a copy where another reader needs the previous
     version; ``fill`` copies into memory that was asked for, all but the range of bytes `except_for`.
     """
 
@@ -59,7 +59,7 @@ class Gaps:
         return offset
 
     def take_back(self, offset: int, nbytes: int) -> None:
-        """Somebody else may have these bytes."""
+        """Return these bytes to the arena."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         k = bisect_left(self._free, (offset, size))
         self._free.insert(k, (offset, size))

@@ -39,7 +39,7 @@ class NumpyLoop(NamedTuple):
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
     """The row for a group, and what its function takes."""
-    from weft.fusion.plan.group import Group  # (whoever runs a plan from disk needs the table only)
+    from weft.fusion.plan.group import Group  # (running a plan from disk needs the table only)
 
     if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
         return None

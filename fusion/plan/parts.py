@@ -66,7 +66,7 @@ def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
 
 
 def _band(extent: int, columns: int) -> int:
-    """How many rows of columns as long as that one thread of a CPU goes down; shorter columns are gone over again."""
+    """Return the number of rows that each CPU thread processes in a column reduction of this length; shorter columns are read twice."""
     length = max(BAND, CHUNK // columns)
     return length if extent > max(SHORT_COLUMN, 2 * length) else 0
 

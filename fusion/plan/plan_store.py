@@ -31,7 +31,7 @@ MOST_BYTES = 4 << 20
 
 
 def is_open(device: Device) -> bool:
-    """Whether plans are read and written: not where somebody wants to see what is planned and compiled."""
+    """Whether plans are read and written: not while plans or compilations are to be shown."""
     return (
         setting("plans")
         and disk_cache() is not None

@@ -1,4 +1,4 @@
-"""Plans found again at other lengths and positions: `x[:k] @ y[:k]` is planned for few k, `path[k] = x` for one.
+"""Plans reused at other lengths and positions: `x[:k] @ y[:k]` is planned for few k, `path[k] = x` for one.
 
 In: versions that no plan was made for. Out: their form, which says all about them but the sizes, strides and offsets that
 occur; and, where versions of the same form were planned with sizes that remember how they were used (`sizes.py`), a plan of
@@ -237,7 +237,7 @@ def trace_plan(form: Form, device: Device, graph: Graph, make: Callable[[Graph],
             attrs = _SIZED[node.kind](attrs, sizes)
         elif node.kind == "constant" and attrs[0] in sizes.constants:
             attrs = (sizes.constants[attrs[0]],)
-        # not interned: it is no expression of anybody's
+        # not interned: no program has this expression
         shape = sizes(node.shape)
         copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
     try:

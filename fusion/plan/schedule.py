@@ -115,7 +115,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Values that somebody needs the memory of, not only their elements."""
+    """Values whose memory is needed, not only their elements."""
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
@@ -139,7 +139,7 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """An order in which readers come before whoever overwrites what they read; the second result is who may."""
+    """Order tasks so that readers come before the tasks that overwrite their operands; also return which tasks may overwrite."""
     number = {node: k for k, (node, _) in enumerate(steps)}
     readers: dict[Expr, set[int]] = {}
     needs: list[set[int]] = []
@@ -182,7 +182,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
             if k in done:
                 continue
             if blockers[k]:
-                # somebody needs both the old and the new version: start from a copy
+                # both the old and the new version are needed: start from a copy
                 in_place.discard(steps[k][0])
         if k in done:
             continue

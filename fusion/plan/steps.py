@@ -72,7 +72,7 @@ class KernelLaunch(Launch):
     exact: bool
     facts: Callable[[], KernelFacts]
     text: Callable[[], str] = str
-    note: LaunchNote | None = None  # made when somebody listens
+    note: LaunchNote | None = None  # made when there are listeners
 
     def describe(self) -> LaunchNote:
         """Return what listeners are told."""

@@ -137,13 +137,13 @@ class Sweep(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def goes_on(self, axis: int) -> bool:
-        """Whether somebody needs points of a step that lie behind the last part's."""
+        """Whether points of a step behind the last part's are needed."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def beyond(self, step: Step, axis: int) -> int:
-        """Points that a step has behind the last part's, where somebody needs such points of any step."""
+        """Points that a step has behind the last part's, if such points of any step are needed."""
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
 
 

@@ -169,7 +169,7 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
 
 
 def _set_lags(sweep: Sweep) -> None:
-    """Each step is a turn behind the last row that it reads, and behind whoever reads what it writes over."""
+    """Each step is one iteration behind the last row that it reads, and behind the readers of the rows that it overwrites."""
     reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
     for node, number, distance in ring_readers(sweep):
         reads[number].append((node, distance[0]))

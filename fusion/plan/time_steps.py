@@ -132,7 +132,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def sweep(self, number: int, kept: set[Expr]) -> Sweep:
-        """The steps with halos, lags and rings; `kept` are the values that somebody else needs."""
+        """The steps with halos, lags and rings; `kept` are the values needed outside the kernel."""
         axes, steps = len(self.steps[0].extents), self.steps
         sweep = Sweep(number, steps=steps, homes=self.homes, readers=self.read)
         for step in steps:

@@ -99,7 +99,7 @@ def beside_bytes(task: Task) -> int:
 def least_bytes(schedule: Schedule) -> int:
     """Every input element that is needed, once, and every result, once; of what is overwritten in place, that part.
 
-    What library calls take and give is read and written whole, and once more by whoever makes or needs it.
+    What library calls take and give is read and written whole, and once more by its producer or consumer.
     """
     made: dict[Expr, Task | None] = {}
     calls = [group for group in schedule.groups if group.opaque is not None]
@@ -119,7 +119,7 @@ def least_bytes(schedule: Schedule) -> int:
 
 
 def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]) -> int:
-    """Bytes of a result that somebody has to write."""
+    """Return the bytes of a result that must be written."""
     written = 0
     current = node
     while current in in_place:

@@ -1,1 +1,1 @@
-"""Recording: from arrays' storages to expressions, loop by loop, until somebody needs a value."""
+"""Recording: from arrays' storages to expressions, loop by loop, until a value is needed."""

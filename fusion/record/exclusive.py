@@ -1,4 +1,4 @@
-"""Memory for somebody who writes to it directly: an explicit kernel, a copy, another library.
+"""Memory that is written to directly: by an explicit kernel, a copy, another library.
 
 In: a storage. Out: its buffer, evaluated and its own. Always true: what was recorded before the call keeps the values
 of that time, and no other storage changes when the buffer is written to.
@@ -50,7 +50,7 @@ def exclusive(storage: Storage) -> Buffer:
                 continue
             storage.buffer = fresh
             old = fresh
-        old.unwritten = None  # whoever asks is about to write
+        old.unwritten = None  # the caller is about to write
         return old
 
 

@@ -81,7 +81,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
         return False
     if expr is previous:
         return True  # no element was written
-    # from here on only the slot and whoever captured it hold the old version's buffer
+    # from here on only the slot and captured expressions hold the old version's buffer
     storage.expr = expr
     storage.buffer = None
     epoch.pending.append(expr if buffer is None else storage)

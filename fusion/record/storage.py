@@ -3,12 +3,12 @@
 A `Storage` is what a family of aliasing arrays shares: its current version, as an expression
 while pending, as a buffer once realised. An `Epoch` is one thread's recording between two
 evaluations: it binds leaves to numbered slots, so that the same program makes the same
-expressions each time round and its plan is found again. Always true: an expression is read
+expressions in each iteration, and its plan is cached. Invariant: an expression is read
 together with the epoch whose slots it names; a storage that is pending in another epoch, an
 older one or another thread's, is evaluated before the current one uses it.
 
 Threads come between any two calls, not between attributes that are read or set without a call: a storage's three change
-together, and whoever changes them looks first at whether they still are what he builds upon (`record.assign`).
+together; a thread that changes them first checks that they have not changed since it read them (`record.assign`).
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Epoch:
             slots = self.slots
             slots.append(buffer)
             slot = len(slots) - 1
-            while slots[slot] is not buffer:  # (whoever evaluates this epoch on another thread appends as well)
+            while slots[slot] is not buffer:  # (another thread that evaluates this epoch appends as well)
                 slot -= 1
             slot = slot_of.setdefault(number, slot)
             self.bytes_held += buffer.nbytes
@@ -210,7 +210,7 @@ class Epoch:
 
     def let_go(self) -> bool:
         """As `forget`, where this recording has ended and nobody holds what is pending in it; whether that was so. Not while
-        somebody evaluates it."""
+        it is being evaluated."""
         if not self.ended or not self.slots or not self.lock.acquire(blocking=False):
             return False
         try:
@@ -223,15 +223,15 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """The storages recorded here that are pending and that somebody outside still holds; `among` is a copy of `pending`."""
+        """The storages recorded here that are pending and still referenced from outside; `among` is a copy of `pending`."""
         listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Leave only storages that somebody outside holds in `pending` from this position on, where a function has recorded a new
-        array. Recording it counts as finding its result again does. Not while somebody evaluates the epoch."""
+        """Leave only storages referenced from outside in `pending` from this position on, where a function has recorded a new
+        array. Recording it counts as a hit of the memo does. Not while the epoch is being evaluated."""
         if self.lock.acquire(blocking=False):
             try:
                 if self.stage == IDLE:

@@ -1,7 +1,7 @@
 """Making plans: from a graph to steps over a table of buffers.
 
 In: a graph and a device. Out: a `Plan`, every kernel of which is compiled and loaded. Invariant: a plan depends on expressions
-alone, never on an epoch; so whoever makes plans needs no lock, and a process that finds its plans on disk never loads this
+alone, never on an epoch; so planning needs no lock, and a process that finds its plans on disk never loads this
 module, nor what it needs.
 """
 

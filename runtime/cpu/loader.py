@@ -49,7 +49,7 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Functions that LLVM calls in the place of loops, whoever asked for them."""
+    """Functions that LLVM calls in the place of loops, whether or not the code calls them."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 

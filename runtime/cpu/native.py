@@ -233,7 +233,7 @@ class Builtin:
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
         words_with_code.extend((self._words(), np.frombuffer(memoryview(self._method), np.int64)))
-        lasting(self)  # whoever has the function may call it, also where another thread made this once more
+        lasting(self)  # holders of the function may call it, also if another thread made this once more
 
     def exchange(self, old: object, new: object) -> None:
         """Let it call one object in the place of another that it was made with."""

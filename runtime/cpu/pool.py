@@ -154,7 +154,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _keep_off(self, here: int) -> None:
-        """Leave the processor of whoever starts jobs to it: a worker that wakes there waits for milliseconds until the
+        """Keep off the processor of the thread that starts jobs: a worker that wakes there waits for milliseconds until the
         system finds it another, where the processors of a virtual machine do not look like neighbours."""
         self._avoided = here
         others = os.sched_getaffinity(0) - {here}

@@ -22,7 +22,7 @@ OPEN, INSIDE, SLEEPERS, WAITING = (
     64,
     128,
     136,
-)  # number of the open job or 0; workers at it; asleep; somebody waits for them
+)  # number of the open job or 0; workers at it; asleep; whether a thread waits for them
 TURNS = 152  # how often a thread looks out for the next job, or for the end of one, before it sleeps
 TICK = 144  # the address of what is called from time to time by who waits for workers, or 0
 JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
@@ -253,7 +253,7 @@ own:
 
 
 def _wait(pause: str) -> str:
-    """Whoever closed a job waits until nobody is at it."""
+    """Wait, after closing a job, until no worker is at it."""
     return f"""
 define internal void @wait(ptr %pool, ptr %function, ptr %slots) {{
 entry:

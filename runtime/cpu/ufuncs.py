@@ -244,7 +244,7 @@ def _copy(
 
 
 def _fold_text(entry: str) -> str:
-    """The loop of a fold over packed rows, one call a row. Whoever calls the ufunc sees to it that rows are packed."""
+    """The loop of a fold over packed rows, one call a row. The caller of the ufunc must pack the rows."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

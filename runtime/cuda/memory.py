@@ -353,7 +353,7 @@ class MemoryPool(Counted):
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
         except (WeftError, MemoryError):
-            return  # whoever takes the block waits for the stream instead
+            return  # the next user of the block waits for the stream instead
         self._left[address] = event  # type: ignore[index]
 
     def _free(self, address: int, stream: CudaStream) -> None:

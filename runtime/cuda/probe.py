@@ -1,6 +1,6 @@
 """The probe: what CUDA offers on this machine, and the command that mends it where it does not work.
 
-Runs once, when somebody asks. It initialises the driver only after its library was found.
+Runs once, on first use. It initialises the driver only after its library was found.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class GpuServices:
         return f"<device {self.name}>"
 
     def create_stream(self, handle: int | None = None) -> CudaStream:
-        """A new stream, or one that somebody else made."""
+        """Return a new stream, or wrap an existing one."""
         stream = self._order.create(handle)
         self.streaming = self.streaming or not stream.is_main
         return stream
@@ -97,7 +97,7 @@ class GpuServices:
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Before a stream (None: the calling thread's) uses a buffer: it waits for whoever has to be first."""
+        """Before a stream (None: the calling thread's) uses a buffer: wait for the work that must precede it."""
         if self.streaming:
             whole: Any = buffer
             while type(whole) is Buffer:

@@ -202,7 +202,7 @@ class Order:
         self._beside: CudaStream | None = None
 
     def create(self, handle: int | None) -> CudaStream:
-        """A new stream, one that somebody else made, or (0) the device's own."""
+        """Return a new stream, an existing one, or (0) the device's own."""
         if handle is not None and handle in (0, self.own.number):
             return self.own
         if handle is None:
@@ -274,7 +274,7 @@ class Order:
                     self.own.turn = next(self._count)
 
     def claim(self, block: Block, stream: CudaStream | None, written: bool) -> None:
-        """Before `stream` (None: the calling thread's) reads or writes a block: it waits for whoever has to be first."""
+        """Before `stream` (None: the calling thread's) reads or writes a block: wait for the work that must precede it."""
         if stream is None:
             stream = self.current
         if block.writer is not stream:

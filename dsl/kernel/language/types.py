@@ -304,7 +304,7 @@ SCALARS: dict[np.dtype, ScalarType] = {
 
 
 def __getattr__(name: str) -> ScalarType:
-    # bfloat16 exists where ml_dtypes is installed, and is loaded when somebody asks
+    # bfloat16 exists where ml_dtypes is installed, and is loaded on first use
     if name == "bfloat16":
         try:
             from ml_dtypes import bfloat16

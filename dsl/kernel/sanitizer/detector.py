@@ -11,7 +11,7 @@ does not depend on which comes last), and nothing orders them:
 
 A reading is as good as atomic where the next that its thread does there is a compare and swap, which notices a change.
 
-Always true: an access that is ordered behind all others at its place stands for them; memory that is read before anybody
+Always true: an access that is ordered behind all others at its place stands for them; memory that is read before any thread
 writes it is told of at the end (of the block where it is shared memory), since the writer may be a thread that comes late,
 and then it is a race.
 """
@@ -161,7 +161,7 @@ def ordered(before: Now, thread: Thread) -> bool:
 
 
 def together(parts: Sequence[Known | None]) -> Known | None:
-    """All that somebody knows."""
+    """Everything that one thread has seen."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
