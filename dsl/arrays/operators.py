@@ -125,7 +125,7 @@ def _in_place(op: str) -> Any:
     immediate = way_of(row)
 
     def method(self: Array, other: Any) -> Any:
-        if self.size <= IMMEDIATE[0] and attempt_into(self, immediate, (self, other)):
+        if self.size <= IMMEDIATE[0] * immediate.most_bools and attempt_into(self, immediate, (self, other)):
             return self
         if type(other) is np.ndarray:
             other = hold(other)

@@ -70,6 +70,8 @@ class Way(NamedTuple):
         How many operands it has; 0 where that is not known.
     table : int
         The address of the op's table of inner loops; 0 where it has none.
+    most_bools : int
+        Elements that arrays of bools may have, for each of the limit.
     """
 
     function: Callable[..., Any]
@@ -78,6 +80,12 @@ class Way(NamedTuple):
     op: OpDef | None
     inputs: int = 0
     table: int = 0
+    most_bools: int = 1
+
+
+# Operations whose results are bools where their operands are, and how many bools NumPy goes through as fast as one float64.
+_LOGIC = frozenset("bitwise_and bitwise_or bitwise_xor invert logical_and logical_not logical_or logical_xor".split())
+_LOGIC_BOOLS = 8
 
 
 @cache
@@ -88,7 +96,8 @@ def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
-    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity, table)  # type: ignore[arg-type]
+    bools = _LOGIC_BOOLS if op.name in _LOGIC else 1
+    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity, table, bools)  # type: ignore[arg-type]
 
 
 @cache
@@ -117,7 +126,9 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
         kind = type(value)
         if kind is Array or kind is np.ndarray:
             values = settled_values(value) if kind is Array else value
-            if values is None or values.size > limit or not (COMMON >> values.dtype.num) & 1:
+            if values is None or not (COMMON >> values.dtype.num) & 1:
+                return MISSED
+            if values.size > (limit if values.dtype.num else way.most_bools * limit):
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is Array:
@@ -221,9 +232,10 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
     """Write an op of the operands into an array in host memory; whether that could be done."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
-    values, limit = settled_values(target), _WRITTEN * IMMEDIATE[0]
+    values = settled_values(target)
     if values is None or not values.flags.writeable:
         return False
+    limit = max(_WRITTEN, 1 if values.dtype.num else way.most_bools) * IMMEDIATE[0]
     given = [settled_values(value) if type(value) is Array else value for value in operands]
     arrays = [value for value in given if type(value) is np.ndarray]
     if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):

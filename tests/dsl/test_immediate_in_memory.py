@@ -76,6 +76,23 @@ def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
         array[mask] = wf.zeros(5)
 
 
+def test_logic_of_many_bools_is_done_at_the_call() -> None:
+    source = np.random.default_rng(4)
+    for size, there in ((8 * IMMEDIATE, True), (8 * IMMEDIATE + 1, False)):
+        first, second = source.random(size) > 0.5, source.random(size) > 0.2
+        a, b = wf.asarray(first), wf.asarray(second)
+        pending = wf.asarray(np.arange(float(size))) * a
+        before = wf.statistics()
+        found = [a & ~b, a ^ b, wf.logical_or(a, b), a & 3]
+        a &= ~b
+        assert (wf.statistics() == before and all(each._values is not None for each in found)) == there
+        whole = first & ~second
+        for mine, theirs in zip(found, (whole, first ^ second, first | second, first & 3), strict=True):
+            np.testing.assert_array_equal(np.asarray(mine), theirs, strict=True)
+        np.testing.assert_array_equal(np.asarray(a), whole, strict=True)
+        np.testing.assert_array_equal(np.asarray(pending), np.arange(float(size)) * first)  # (the old version)
+
+
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
     """A recording that knows it, and has nothing pending, does not read it."""
     x = wf.asarray(np.zeros(60_000))
