@@ -97,7 +97,7 @@ def _system_description() -> str:
     return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""
 
 
-# The part of the last cache that one process may count on: others use it too, and what a kernel reads should stay.
+# The part of the last-level cache that one process may count on: others use it too, and what a kernel reads should stay.
 _SHARE = 2
 
 
@@ -113,7 +113,7 @@ def exceeds_caches(target: Target, nbytes: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _last_cache() -> int:
-    """Bytes of this machine's last cache; 0 where the system does not tell."""
+    """Bytes of this machine's last-level cache; 0 where the system does not tell."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:

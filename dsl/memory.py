@@ -1,6 +1,6 @@
 """``weft.memory``: what arrays hold of a device's memory, a limit to it, and giving back what is kept for reuse.
 
-In: a device, or the default one. Out: figures. Always true: the same on every device; a limit holds for what arrays hold and
+In: a device, or the default one. Out: figures. Invariant: the same on every device; a limit holds for what arrays hold and
 what is kept together, and an evaluation that would go over it raises `OutOfMemoryError` and changes nothing.
 """
 

@@ -1,7 +1,7 @@
 """Profiles: how long each kernel took, what it moved, and where the program asked for it.
 
 In: launches and compilations, as `weft.runtime` tells them to who listens. Out: `Profile`: a table, a notebook's table, a
-trace for Perfetto or Chrome, a roofline picture. Always true: the time of a kernel is the device's own, by events around
+trace for Perfetto or Chrome, a roofline picture. Invariant: the time of a kernel is the device's own, by events around
 it; without a profile nothing of this runs; a profile sees the launches of every thread while it is open.
 """
 

@@ -1,7 +1,7 @@
 """The disk cache of compiled code.
 
 One file an entry: magic, lengths, SHA-256 digests of key and payload, then both. The payload is JSON
-and the code's bytes; nothing is unpickled. Always true: an entry is returned only if its digests
+and the code's bytes; nothing is unpickled. Invariant: an entry is returned only if its digests
 match; anything else is a miss that removes the entry and warns once; a failed write is no error.
 """
 

@@ -1,6 +1,6 @@
 """The services of devices on which everything has ended when a call returns: the CPU, and the null device.
 
-Streams hold no work, events are times, host memory is memory. Always true: nothing here waits.
+Streams hold no work, events are times, host memory is memory. Invariant: nothing here waits.
 """
 
 from __future__ import annotations

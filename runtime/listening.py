@@ -1,6 +1,6 @@
 """Who listens to launches and compilations: profiles, ranges for NVIDIA's tools, the line that shows progress.
 
-In: what is about to start. Out: the same, started, with every listener around it. Always true: without a listener a plan
+In: what is about to start. Out: the same, started, with every listener around it. Invariant: without a listener a plan
 costs one look at an empty tuple; listeners are told from whatever thread launches or compiles.
 """
 

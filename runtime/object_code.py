@@ -85,7 +85,7 @@ class BlockSchedule:
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """The schedule that object code was made for; nothing useful for kernels that a person launches."""
+        """The schedule that object code was made for; nothing useful for kernels that a user launches."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))

@@ -1,7 +1,7 @@
 """What a device offers beside memory and kernels: streams, events, host memory, facts about itself.
 
 In: nothing but the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part
-of the device protocol that hands them out. Always true: a stream's work is ordered behind everything that the device
+of the device protocol that hands them out. Invariant: a stream's work is ordered behind everything that the device
 was given before it, and the device's own next work behind the stream's.
 """
 
@@ -129,7 +129,7 @@ class MemoryCount(Protocol):
 class Services(Protocol):
     """The part of the device protocol that explicit kernels, `weft.cuda`, streams and reports need."""
 
-    streaming: bool  # whether a person's streams have to be told what they use
+    streaming: bool  # whether a user's streams have to be told what they use
 
     def create_stream(self, handle: int | None = None) -> Stream:
         """Return a new stream, or wrap an existing one by its CUDA handle (0: the device's own)."""

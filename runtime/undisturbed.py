@@ -1,6 +1,6 @@
 """Work that Ctrl-C may not end half way: what takes locks of others' (LLVM's), and would leave them taken.
 
-In: something to do, and what it is called. Out: its result. Always true: an interrupt of the main thread is raised there at
+In: something to do, and what it is called. Out: its result. Invariant: an interrupt of the main thread is raised there at
 once; the work goes on to its end on a thread of its own, where no signal is handled, and who asks for the same again waits for
 that one.
 """

@@ -1,6 +1,6 @@
 """The dtypes that kernels compute in, and what kind of number each is.
 
-Always true: bfloat16, whose dtype is the package ml_dtypes' and no kind of NumPy's own, is a float here. Nothing imports
+Invariant: bfloat16, whose dtype is the package ml_dtypes' and no kind of NumPy's own, is a float here. Nothing imports
 that package until the dtype is named.
 """
 

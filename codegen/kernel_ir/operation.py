@@ -1,7 +1,7 @@
 """The kernel IR: typed, structured operations in one kernel.
 
 In: what `KernelBuilder` appends. Out: what the passes rewrite, the emitters lower and the
-interpreter runs. Always true: every `Value` is defined before its use, in its own block or
+interpreter runs. Invariant: every `Value` is defined before its use, in its own block or
 in one around it; an operation's operands, results and regions are all declared in its
 fields, so that one generic walk reaches everything.
 """
@@ -197,7 +197,7 @@ STRUCTURAL: dict[str, str] = {
         "or old > value: value, else old - 1). In global or shared memory; also at the logical level; scope: block, device or system; with order "
         "acq_rel there is a fence in front of it and one behind"
     ),
-    # threaded level, control flow that a person wrote
+    # threaded level, control flow that a user wrote
     "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
     "repeat": "() region, again and again until a `leave` goes out of it",
     "leave": (

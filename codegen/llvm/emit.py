@@ -2,7 +2,7 @@
 
 In: a kernel after the target's passes: rows with a lowering, no complex values, no float16 arithmetic.
 Out: the text of one LLVM module. The emitter is the same for every target; a `Dialect` supplies the entry,
-address spaces, math functions and thread operations. Always true: inside the body of a loop with `lanes`
+address spaces, math functions and thread operations. Invariant: inside the body of a loop with `lanes`
 every value is either the same for all lanes (a scalar), linear in the lane (a scalar and a step), or a
 vector; accesses keep program order.
 """

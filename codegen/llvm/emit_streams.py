@@ -1,7 +1,7 @@
 """The emitter's loops over more memory than the caches hold: fetched ahead, and written past the caches.
 
 In: a kernel with the attribute ``streams``, host code on x86-64. A store into memory that is in no cache reads the line
-first; one past the caches does not, but takes whole lines. Always true: the last thing such a kernel does is to wait for
+first; one past the caches does not, but takes whole lines. Invariant: the last thing such a kernel does is to wait for
 what it wrote past the caches, so that other threads see it.
 """
 

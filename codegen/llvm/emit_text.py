@@ -1,6 +1,6 @@
 """What every part of the emitter stands on: values as LLVM text, and the module that is being written.
 
-In: lines and declarations. Out: the parts of a module's text. Always true: a value is bound to its text before it is
+In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before it is
 used; the block that `label` names is open, so that text may be appended at any time, also behind a jump.
 """
 

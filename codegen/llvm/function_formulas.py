@@ -3,7 +3,7 @@
 In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula is made of operations that IEEE 754
 defines to the bit (fused multiply-adds among them, each named), so that a value depends neither on its lane, nor on the
 machine, nor on the C library's version; and no call makes a loop put its vectors aside. Coefficients are minimax
-polynomials. Always true: infinities, NaN, zeros with their sign and subnormal numbers come out as C99's Annex F says;
+polynomials. Invariant: infinities, NaN, zeros with their sign and subnormal numbers come out as C99's Annex F says;
 the error stays below 3 units in the last place (`tests/codegen/llvm/test_function_formulas.py` measures it).
 """
 

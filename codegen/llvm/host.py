@@ -47,7 +47,7 @@ class HostText:
 
 
 def emit_host(kernel: Kernel, target: Target) -> HostText:
-    """LLVM text of a kernel for the host: with threads where a person wrote them or a GPU's schedule gave them."""
+    """LLVM text of a kernel for the host: with threads where a user wrote them or a GPU's schedule gave them."""
     ready = run_passes(kernel, target)
     launch = _launch(ready, _cost(kernel))
     sites: list[str] = []

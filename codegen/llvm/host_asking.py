@@ -1,7 +1,7 @@
 """Loops of explicit kernels ask now and then whether they shall go on, so that Ctrl-C ends a kernel that does not end.
 
 In: a kernel's loops. Out: a count of turns, and behind so many of them a call of the function whose address stands in the
-fault record (0: none), with the record. Always true: what is called comes back, or goes out of the kernel for good; a loop
+fault record (0: none), with the record. Invariant: what is called comes back, or goes out of the kernel for good; a loop
 that LLVM could turn into vectors asks nothing.
 """
 

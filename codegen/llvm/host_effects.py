@@ -1,6 +1,6 @@
 """What explicit kernels do on the host besides computing: print, sleep, read the clock, order their writes.
 
-Always true: `print` hands its pieces, the dtypes of its values and their formats over as JSON behind its length, and the
+Invariant: `print` hands its pieces, the dtypes of its values and their formats over as JSON behind its length, and the
 values as one 64-bit word each: the runtime's ``weft_print`` reads them.
 """
 

@@ -2,7 +2,7 @@
 
 In: a kernel in the CUDA model after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the
 blocks [begin, end) of the grid, x fastest. Behind the parameters' slots lie grid x, y, z, block x, y, z, the bytes
-of dynamic shared memory, and the address of the fault record. Always true: the threads of a block between two
+of dynamic shared memory, and the address of the fault record. Invariant: the threads of a block between two
 meetings may run in any order, so that the loop over x is one whose accesses do not depend on each other.
 """
 
@@ -67,7 +67,7 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def ask_now_and_then(self, emitter: Emitter) -> None:
-        """From here on loops of what a person wrote ask whether to go on; functions of the kernel do not."""
+        """From here on loops of what a user wrote ask whether to go on; functions of the kernel do not."""
         if emitter.kernel.attributes.get("explicit"):
             emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 

@@ -1,7 +1,7 @@
 """The scheduler of threads that are coroutines, as LLVM text; one function runs a block, one an entry.
 
 A thread's record says where it waits. In: threads that can run (`READY`). Out: 0 all have ended, 1 those that have not
-wait for the grid, 2 no thread can go on. Always true: threads are released in whole groups, and what each of a warp
+wait for the grid, 2 no thread can go on. Invariant: threads are released in whole groups, and what each of a warp
 brought is copied when its group is released, so that a fast thread cannot overwrite what a slow one has yet to read.
 """
 

@@ -1,6 +1,6 @@
 """Explicit kernels on the host, threads as loops: one loop over the threads of a block for every run between meetings.
 
-In: a kernel after the passes, and how it is split. Out: the text of a module. Always true: a value that crosses from one
+In: a kernel after the passes, and how it is split. Out: the text of a module. Invariant: a value that crosses from one
 run to another lies in an array with an element a thread, written where it is computed; a variable that outlives a
 run is read from its array when a run begins and written back when it ends.
 """

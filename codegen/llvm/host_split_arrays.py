@@ -1,6 +1,6 @@
 """Memory that threads as loops have an element each in: one block of it for all arrays of a kernel.
 
-In: arrays asked for while the code is written. Out: their places, known when the entry begins. Always true: an array
+In: arrays asked for while the code is written. Out: their places, known when the entry begins. Invariant: an array
 begins at a multiple of 64 bytes; the thread whose run is open is `linear`.
 """
 

@@ -1,7 +1,7 @@
 """Meetings of threads as loops: what each brings, what is worked out when all have arrived, and what each takes.
 
 In: meetings that all threads of a block get to, or of a branch that is taken in step. Out: code at the end of a run,
-between runs, and at the beginning of the next. Always true: each meeting has arrays of its own.
+between runs, and at the beginning of the next. Invariant: each meeting has arrays of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LLVM text of kernels with threads for the host: which of the two ways they run in.
 
-In: a kernel behind its passes whose threads a person wrote or a GPU's schedule gave it. Out: its text, the outside symbols that it
-calls, the places where its threads meet. Always true: it is loaded for such kernels only, since a process pays for what it
+In: a kernel behind its passes whose threads a user wrote or a GPU's schedule gave it. Out: its text, the outside symbols that it
+calls, the places where its threads meet. Invariant: it is loaded for such kernels only, since a process pays for what it
 imports.
 """
 

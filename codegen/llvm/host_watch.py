@@ -1,6 +1,6 @@
 """`watch` on the host: an event in the runtime's log, and whether the address is aligned.
 
-Always true: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
+Invariant: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
 block's number, the address (0 without a pointer), and the numbers, floats and what is no index by their bits. Threads and blocks are counted with x fastest. The
 log is ``weft_watch_log``: the words in use, the last place where one more event fits, the events; ``weft_watch_full`` empties it.
 """

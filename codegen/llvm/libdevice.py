@@ -1,7 +1,7 @@
 """libdevice: the math functions of the GPU, as bitcode that is linked into kernels that call them.
 
 In: a module that calls functions of libdevice. Out: the same module with those functions, and what they need, in it.
-Always true: each function is taken out of the library once, and kept in memory and in the disk cache; no kernel pays for
+Invariant: each function is taken out of the library once, and kept in memory and in the disk cache; no kernel pays for
 reading the whole library.
 """
 

@@ -1,7 +1,7 @@
 """What a GPU module says of itself: flags, and the lines of the user's file for profilers and error reports.
 
 In: an emitter that has written its functions, and from which of its lines on the code stems from which line of the
-user's. Out: the same code with metadata. Always true: where lines are asked for, every instruction has one, as LLVM
+user's. Out: the same code with metadata. Invariant: where lines are asked for, every instruction has one, as LLVM
 wants it.
 """
 

@@ -1,6 +1,6 @@
 """PTX of operations between threads: their numbers, barriers, shuffles, votes.
 
-Out: calls of LLVM's intrinsics, each of them one instruction on every architecture of the table. Always true: what
+Out: calls of LLVM's intrinsics, each of them one instruction on every architecture of the table. Invariant: what
 threads exchange travels in 32-bit registers, so that every dtype can.
 """
 

@@ -49,7 +49,7 @@ class OpDef:
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
     body : Function or None
-        Of a row that a person's function made: its operations. `straight`: without branches or loops.
+        Of a row that a user's function made: its operations. `straight`: without branches or loops.
     """
 
     name: str

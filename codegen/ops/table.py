@@ -42,7 +42,7 @@ def add_row(row: OpDef) -> OpDef:
 
 
 def add_function_row(row: OpDef) -> OpDef:
-    """Make a row that a person's function is known by its name. Equal names are equal functions."""
+    """Make a row that a user's function is known by its name. Equal names are equal functions."""
     return _ALIASES.setdefault(row.name, row)
 
 

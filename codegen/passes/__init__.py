@@ -8,9 +8,9 @@ another into tiles; `expand_complex` replaces complex values by pairs;
 GPU: `map_axes` gives loops to threads; `expand_complex` and `expand_ops` as on the host. (Which of the two divides a
 kernel's work the target's schedule says; what follows depends on where the code runs.)
 `expand_bfloat16` comes first, so that nothing else meets one.
-`inline_rows` puts rows made of a person's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
+`inline_rows` puts rows made of a user's function in place: straight ones first, the others behind `choose_lanes` or `map_axes`.
 `watch_schedule` comes last, where the target says that a fused kernel's threads are to be watched.
-A kernel that a person wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
+A kernel that a user wrote has its threads already: the expansions are all it needs. On a GPU `expand_warp_reduce`
 follows them, and `expand_division`, but for fast mathematics, which has approximations of its own.
 """
 

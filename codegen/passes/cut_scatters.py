@@ -2,7 +2,7 @@
 
 In: a logical kernel, for `choose_lanes`, and then for `settle_scatters`. Out: the same, where a serial loop does nothing but write, or fold, a computed value at a computed place,
 and takes some work to find these: the loop goes in blocks, first over the places and values of a block, which are kept in the
-thread's own memory, then over its writes. Always true: the writes are in the order that they had, and nothing that is read
+thread's own memory, then over its writes. Invariant: the writes are in the order that they had, and nothing that is read
 ahead is written.
 """
 

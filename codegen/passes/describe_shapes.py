@@ -17,7 +17,7 @@ short    names and values in turn: see `unroll_folds`.
 sweep    threads of a block, which its loops over points are (`schedules/sweep.py`): who wrote it says so.
 exact    names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
 
-Always true: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
+Invariant: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
 """
 
 from __future__ import annotations

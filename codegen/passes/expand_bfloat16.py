@@ -1,7 +1,7 @@
 """Replace bfloat16 by what every machine has: its 16 bits in memory, and float32 numbers that it could hold elsewhere.
 
 Rows are computed in float32 and rounded once, as those of float16 are; moves, extremes and whole numbers need no rounding.
-Afterwards no pointer, parameter or value of the kernel is bfloat16, but around rows of a person's function that still
+Afterwards no pointer, parameter or value of the kernel is bfloat16, but around rows of a user's function that still
 stand in it: those take and give bfloat16, and the pass runs again once their bodies are in place.
 """
 

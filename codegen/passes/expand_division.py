@@ -5,7 +5,7 @@ extreme. A call costs every kernel the registers that the callee may use, and co
 
 In: a threaded kernel for a GPU, all rows lowered. Out: quotients and roots of float32 as the short path, which is the
 compiler's own, and behind a branch that few threads take what is right for any numbers. Quotients that stand together
-take one branch together. Always true: the bits are IEEE 754's, NumPy's (`tests/codegen/passes/test_expand_division.py`
+take one branch together. Invariant: the bits are IEEE 754's, NumPy's (`tests/codegen/passes/test_expand_division.py`
 runs these very steps with approximations as bad as the machine's may be).
 
 *Quotients.* r is the approximate reciprocal of b after one step of Newton's; q0 = a r; then q = q0 + (a - b q0) r, each

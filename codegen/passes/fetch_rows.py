@@ -1,7 +1,7 @@
 """Prefetch the next row while this one is read again.
 
 In: a logical kernel with lanes, for a CPU. Out: the same, where of the loops over a row the first waits for memory and
-a later one computes: there the next row is asked for. Always true: what is asked for is not written by the kernel.
+a later one computes: there the next row is asked for. Invariant: what is asked for is not written by the kernel.
 """
 
 from __future__ import annotations

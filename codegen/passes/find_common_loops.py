@@ -1,7 +1,7 @@
-"""Which loops of a person's all threads of a block are taken through together although they do not meet there.
+"""Which loops of a user's all threads of a block are taken through together although they do not meet there.
 
 In: a threaded kernel and what is uniform in it. Out: loops around which the loop over the threads should stand inside
-instead of outside: LLVM vectorises innermost loops only. Always true: every access of such a loop is to one element for
+instead of outside: LLVM vectorises innermost loops only. Invariant: every access of such a loop is to one element for
 all threads, or goes from element to element along x.
 """
 

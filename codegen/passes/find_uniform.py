@@ -1,7 +1,7 @@
 """Which values are the same in all threads of a block, and where its threads may be apart.
 
 In: a threaded kernel. Out: the values and the local memory that may differ between threads; the operations that not
-all threads of the block reach together. Always true: what is not named here is the same in every thread that gets there.
+all threads of the block reach together. Invariant: what is not named here is the same in every thread that gets there.
 A load from shared or global memory counts as the same where its address is: threads that read while another writes
 have a race.
 """

@@ -1,7 +1,7 @@
 """Branches into selections: a function of numbers without loops becomes straight code.
 
 In: a function whose body branches (`if`, `scope`, `leave`) and keeps variables in local memory. Out: one without either,
-or None where that cannot be (loops, memory, printing). Always true: every operation of the result is a row, a cast or a
+or None where that cannot be (loops, memory, printing). Invariant: every operation of the result is a row, a cast or a
 constant, so that it runs in vectors; none of them can trap, so both sides of a branch may be computed.
 """
 

@@ -1,6 +1,6 @@
 """Replace variables that are written once by the value that is written.
 
-In: a threaded kernel, where a person's variables are `local` memory of one element. Out: the kernel with fewer of them:
+In: a threaded kernel, where a user's variables are `local` memory of one element. Out: the kernel with fewer of them:
 where a variable has one store and every load comes behind it, loads are the stored value. What depends on a thread's
 number in a known way is then seen to.
 """

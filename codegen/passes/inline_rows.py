@@ -1,4 +1,4 @@
-"""Rows that a person's function made, in place: its operations instead of the row.
+"""Rows that a user's function made, in place: its operations instead of the row.
 
 Straight ones go in before everything else, so that they are vectorised and split as any arithmetic. Those with loops of
 their own go in once threads or vectors have been chosen; the loops that hold them run one element at a time.

@@ -2,7 +2,7 @@
 
 In: a logical kernel, which `describe_rows` gives the attribute ``kept`` where its rows are short enough; for `keep_rows`,
 with lanes. Out: the first of the loops also writes what others would compute again into memory of the thread's own, and
-these read it there. Always true: what is kept is computed of nothing that the kernel writes, by the same operations.
+these read it there. Invariant: what is kept is computed of nothing that the kernel writes, by the same operations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which indices are multiples of a vector's elements: what decides whether an access is aligned.
 
 In: a logical kernel and the values of its index parameters. Out: whether an index value is certainly a multiple of a power of
-two. Always true: no size is looked at that the answer does not depend on, so that many sizes have it in common.
+two. Invariant: no size is looked at that the answer does not depend on, so that many sizes have it in common.
 """
 
 from __future__ import annotations

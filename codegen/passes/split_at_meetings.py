@@ -2,7 +2,7 @@
 
 In: a threaded kernel whose meetings all threads of a block reach together. Out: for each block of operations that
 contains meetings a list of steps: runs, meetings, and what is done once for all threads: what they have in common, and
-the control flow around meetings. Always true: between two meetings the order of the threads does not matter; a value
+the control flow around meetings. Invariant: between two meetings the order of the threads does not matter; a value
 that a run computes and another one needs is named as crossing, or is cheap enough to be computed again.
 """
 

@@ -2,7 +2,7 @@
 
 In: a logical kernel whose loops have lanes. Out: the same, where next to a loop with lanes stands a load whose elements lie
 side by side along the loop around it: both loops go in tiles, and such a load reads from a transposed copy of its tile.
-Memory is then read by lines, each of them once. Always true: what is copied is not written by the kernel.
+Memory is then read by lines, each of them once. Invariant: what is copied is not written by the kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 def tile_size(itemsizes: Sequence[int]) -> int:
     """Rows and columns of tiles of elements of these sizes: memory is quickest in runs of a kilobyte, and the tiles stay
-    in a core's second cache."""
+    in a core's L2 cache."""
     size = MOST_SIZE
     while size * size * sum(itemsizes) > ROOM:
         size //= 2

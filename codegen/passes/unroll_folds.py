@@ -2,7 +2,7 @@
 
 In: a logical kernel, and what its index parameters are in a launch. Out: the same kernel with the attribute ``short``, names
 and values in turn of parameters that it is made for; and, from `unroll_folds`, those as constants and the folds over so few
-elements as straight code, which leaves the loop around them to run in vectors. Always true: the folds go from the first
+elements as straight code, which leaves the loop around them to run in vectors. Invariant: the folds go from the first
 element to the last, and depend on nothing but their length.
 """
 

@@ -1,7 +1,7 @@
 """Watch what the threads of a fused kernel do: every access and meeting is preceded by a `watch`.
 
 In: a kernel whose loops `map_axes` gave to threads, with nothing left to expand. Out: the same with the attributes ``watch``
-(words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Always true: the first access of those that a
+(words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Invariant: the first access of those that a
 GPU makes as one says how that one must be aligned.
 """
 

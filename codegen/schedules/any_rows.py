@@ -5,7 +5,7 @@ A block has as many rows as its threads suffice for. There is code for rows that
 those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) have code
 of their own; others are read again, so that there is less of it.
 
-Always true: the tree of a fold is that of `rows.py`, or of `folds.py` below 64 elements.
+Invariant: the tree of a fold is that of `rows.py`, or of `folds.py` below 64 elements.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Long folds in one launch: a block folds a chunk, and the last block that is through folds what all of them found.
 
-In: a logical kernel that `join_kernels` made. Out: the threaded kernel. Always true: which block is the last does not show:
+In: a logical kernel that `join_kernels` made. Out: the threaded kernel. Invariant: which block is the last does not show:
 it folds the partial results in the order of the chunks.
 """
 

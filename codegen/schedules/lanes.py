@@ -1,7 +1,7 @@
 """Copies straight code for several elements at once: what one thread does for the vectors that are its own.
 
 In: operations without regions, and the elements to do them for: `slots` of neighbouring elements (lanes). Out: one
-operation after another, each for all slots and lanes, so that loads stand together before what uses them. Always true:
+operation after another, each for all slots and lanes, so that loads stand together before what uses them. Invariant:
 equal operations on equal values are there once; what was read or written before is not read again unless another access may
 have written it since; a slot's accesses through the pointers named `vectors` are neighbours in code, and the first one
 says that it is aligned, so that LLVM makes one access of them.

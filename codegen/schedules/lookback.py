@@ -8,7 +8,7 @@ who it waits for is running or through, whatever blocks there is room for. The o
 32 bits of a value, written and read at once: no note has to wait for another, and none needs a fence. The tag is the launch's
 own, from the high half of the count, where the last block counts launches: the board need not be cleared.
 
-Always true: what a tile begins with is reduced in one order, whichever block was faster: the whole of 32 groups of 32 tiles that are
+Invariant: what a tile begins with is reduced in one order, whichever block was faster: the whole of 32 groups of 32 tiles that are
 done, then the groups before its own, then the tiles of its group. Along this way the longest chain of waiting blocks has a link
 for 1024 tiles.
 """

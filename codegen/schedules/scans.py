@@ -2,7 +2,7 @@
 
 In: a logical kernel whose items are running folds along one loop, and its ``scan`` attribute (`fits`). Out: the
 threaded kernel. Within a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles
-over 1, 2, 4, 8 and 16 lanes, and warps what the warps before them have. Always true: the tree follows from the length of the
+over 1, 2, 4, 8 and 16 lanes, and warps what the warps before them have. Invariant: the tree follows from the length of the
 row and the dtypes. Rows of several tiles' length are shared by blocks (`lookback.py`).
 """
 

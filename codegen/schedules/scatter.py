@@ -1,7 +1,7 @@
 """Folds into few places: each block folds into places of its own, in shared memory, and those into the result at the end.
 
 In: a logical kernel of one loop whose item ends in an atomic of integers, and its ``private`` attribute (`fits`).
-Out: the threaded kernel. Always true: the order in which threads get to a place does not show.
+Out: the threaded kernel. Invariant: the order in which threads get to a place does not show.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: a logical kernel with the attribute ``sweep`` (threads of a block): one parallel loop over parts; in a part, or in serial loops of it,
 loops in any order (role reduce) over the points of a tile, perfectly nested, whose extents are constants. Out: the threaded kernel: a block has a part,
-its `local` arrays are shared, and a tile's points are the threads', one or a few each, in straight code. Always true: threads meet
+its `local` arrays are shared, and a tile's points are the threads', one or a few each, in straight code. Invariant: threads meet
 behind each tile; what one reads there of what another one writes there is not known to be before or after.
 """
 

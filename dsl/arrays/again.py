@@ -1,6 +1,6 @@
 """Recording of ops: memoized at the call site, else anew.
 
-In: a row, arrays and numbers, a place of the program. Out: what the row makes of them, recorded. Always true: what is found
+In: a row, arrays and numbers, a place of the program. Out: what the row makes of them, recorded. Invariant: what is found
 again is what would be recorded anew, the same object.
 """
 

@@ -2,7 +2,7 @@
 
 In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's
 epoch. An `Array` is a view (shape, strides, offset in elements) of a `Storage`; without a view
-it is the whole storage. Always true: what an array shows is what NumPy would show at the same
+it is the whole storage. Invariant: what an array shows is what NumPy would show at the same
 point of the program, though nothing has run yet.
 """
 

@@ -1,7 +1,7 @@
 """What `Array` has besides the members in its class's text, for type checkers.
 
 Operators, methods and properties are installed by `operators.py` and `methods.py`, some by `cuda/`; this says it to whoever reads
-types, and is no module of the running program. Always true: it names what there is (tests/dsl/test_declarations.py).
+types, and is no module of the running program. Invariant: it names what there is (tests/dsl/test_declarations.py).
 """
 
 from collections.abc import Iterator

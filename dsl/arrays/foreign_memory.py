@@ -1,6 +1,6 @@
 """Memory of other libraries, and memory that is laid out by hand, as storages and views of them.
 
-In: addresses, shapes and strides in bytes; what ``__cuda_array_interface__`` says. Out: a `Storage` and a view of it. Always true: a
+In: addresses, shapes and strides in bytes; what ``__cuda_array_interface__`` says. Out: a `Storage` and a view of it. Invariant: a
 storage starts at an address that generated code expects, and keeps the owner of the memory alive.
 """
 

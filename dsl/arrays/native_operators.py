@@ -2,7 +2,7 @@
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions that say what they `records`. Out: builtins that
 do as these do in the usual case (look up the memo by its key, then record, write or show), and call them in
-any other. Always true: which of the two ran cannot be told from the result.
+any other. Invariant: which of the two ran cannot be told from the result.
 """
 
 from __future__ import annotations

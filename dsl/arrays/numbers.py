@@ -1,6 +1,6 @@
 """Python numbers in operations: compiled in, or arguments of kernels where they change.
 
-In: a number, and the place of the program where an operation takes it. Out: an expression. Always true: a number is a
+In: a number, and the place of the program where an operation takes it. Out: an expression. Invariant: a number is a
 constant at first, so that the optimiser makes use of it; where one place has given another number in several evaluations,
 as a loop over time steps does, it becomes a slot of the epoch, and what is recorded there is the same program each time
 iteration, whose plan is cached.

@@ -1,7 +1,7 @@
 """Calls of NumPy's functions with weft arrays: these are evaluated, and what the functions return becomes weft arrays.
 
-In: a function of NumPy's and its arguments, weft arrays among them, in lists and callbacks too. Out: its result on weft. Always
-true: what the function wrote into an argument is written back, and arrays that are weft's memory are never handed out writable.
+In: a function of NumPy's and its arguments, weft arrays among them, in lists and callbacks too. Out: its result on weft. Invariant:
+what the function wrote into an argument is written back, and arrays that are weft's memory are never handed out writable.
 """
 
 from __future__ import annotations

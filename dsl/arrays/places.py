@@ -1,7 +1,7 @@
 """Values that meet in places (`ufunc.at`, counts, assignments to arrays of indices), by all threads, with the same bits each time.
 
 In: what is in the places, the values, and where each goes. Out: expressions of what is there afterwards, or None where the
-values are to be taken in order, by one thread. Always true: the order in which threads get to a place does not show.
+values are to be taken in order, by one thread. Invariant: the order in which threads get to a place does not show.
 
 *On the CPU* chunks of the values, whose number follows from the sizes, fold into places of their own; these are folded in order.
 

@@ -1,7 +1,7 @@
 """Arrays of indices: checked where they are used as one, and then part of the recorded program.
 
-In: what stands in an index for one axis. Out: `Positions`, from which expressions of numbers in range are made. Always
-true: an index that is out of bounds raises IndexError before anything is recorded with it. An array that is still
+In: what stands in an index for one axis. Out: `Positions`, from which expressions of numbers in range are made. Invariant:
+an index that is out of bounds raises IndexError before anything is recorded with it. An array that is still
 pending is looked at only as far as its bounds need: not at all where its expression cannot leave them.
 """
 

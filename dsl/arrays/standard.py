@@ -1,6 +1,6 @@
 """The Python array API standard: what libraries that take any standard's arrays ask for.
 
-In: arrays of weft's and of others. Out: the namespace, what it can do, arrays on other devices. Always true: dtypes are
+In: arrays of weft's and of others. Out: the namespace, what it can do, arrays on other devices. Invariant: dtypes are
 NumPy's, so what there is to say about them is NumPy's answer.
 """
 

@@ -1,7 +1,7 @@
 """Views, remembered: integers and slices as indices, other shapes, and what they show of an array.
 
 In: an array and an index. Out: the view that it makes, or where its element lies, if the same index was taken apart before.
-Always true: what an index of whole numbers and slices shows depends on the array's layout, and its storage's shape, alone.
+Invariant: what an index of whole numbers and slices shows depends on the array's layout, and its storage's shape, alone.
 """
 
 from __future__ import annotations

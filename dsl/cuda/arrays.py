@@ -1,6 +1,6 @@
 """Arrays on a device: `to_device`, `device_array` and their like, which make weft arrays.
 
-In: host arrays, shapes, memory of other libraries. Out: `Array`, or `MemoryArray` for structured dtypes. Always true: what
+In: host arrays, shapes, memory of other libraries. Out: `Array`, or `MemoryArray` for structured dtypes. Invariant: what
 comes out is realised memory on the current device; arithmetic on it is recorded as on any other weft array.
 """
 

@@ -1,6 +1,6 @@
 """Devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
 
-In: the runtime's devices. Out: `Device` and `Context`. Always true: where the default device is a GPU these are the
+In: the runtime's devices. Out: `Device` and `Context`. Invariant: where the default device is a GPU these are the
 machine's GPUs; where it is not, they are that one device, which answers every question as a GPU of its capability would.
 """
 

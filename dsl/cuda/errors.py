@@ -1,6 +1,6 @@
 """`weft.cuda.errors`: the names under which Numba's users catch errors, each the error that weft raises there.
 
-Always true: no class is made here; several names may be one class.
+Invariant: no class is made here; several names may be one class.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Host memory that a device knows: pinned, mapped and managed arrays.
 
-In: shapes, or NumPy arrays. Out: NumPy arrays; those that the device sees too are `SharedArray`. Always true: a kernel
+In: shapes, or NumPy arrays. Out: NumPy arrays; those that the device sees too are `SharedArray`. Invariant: a kernel
 that is given a whole `SharedArray` works in its memory, without copies; wait for the kernel before reading it.
 """
 

@@ -1,7 +1,7 @@
 """`weft.cuda.libdevice`: the functions of NVIDIA's libdevice, for kernels on every device.
 
 One row a function: name, dtypes, what computes it on the host, what it computes. On a GPU the function of libdevice is
-called; elsewhere its host form: a row of the op table, or a function in the kernel language (host_forms/). Always true: names,
+called; elsewhere its host form: a row of the op table, or a function in the kernel language (host_forms/). Invariant: names,
 argument and result dtypes are those of Numba CUDA, which writes unsigned integers as signed ones of the same bits, and returns
 what libdevice writes through pointers as a tuple. Integer functions, conversions, bit patterns and every rounding direction are
 exact on the host; the others keep within the units in the last place that their row or host form says, 1 where nothing is

@@ -1,7 +1,7 @@
 """Arrays of records, and arrays seen in another dtype.
 
 In: a storage, and how its bytes are to be read. Out: `MemoryArray`, which kernels take and the host copies, and which
-has no arithmetic. Always true: it refers to the storage, not to the memory of the moment, so that it and weft arrays
+has no arithmetic. Invariant: it refers to the storage, not to the memory of the moment, so that it and weft arrays
 over the same storage show the same bytes, whichever of them is written to.
 """
 

@@ -1,6 +1,6 @@
 """The modules inside `weft.cuda`, under the names that programs import them by.
 
-In: the files of this folder and of the kernel language. Out: `MODULES`, name -> module. Always true: a module listed here
+In: the files of this folder and of the kernel language. Out: `MODULES`, name -> module. Invariant: a module listed here
 is the one that weft itself uses, or a namespace that holds the same objects.
 """
 

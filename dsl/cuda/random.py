@@ -1,6 +1,6 @@
 """`weft.cuda.random`: random numbers in kernels, a generator a thread.
 
-In: an array of states, one a generator, and an index into it. Out: the next number, and the state moved on. Always true: the
+In: an array of states, one a generator, and an index into it. Out: the next number, and the state moved on. Invariant: the
 generator is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64, with the states, the streams 2**64 numbers apart,
 and the integers and uniform numbers of Numba CUDA, bit for bit. Normal numbers follow from them by the transform of Box and
 Muller; float64 ones take float64 uniform numbers, where Numba takes float32 ones.

@@ -1,7 +1,7 @@
 """Arrays shared between processes.
 
 In: an array. Out: `IpcArrayHandle`, which can be sent to another process and opened there; `open_ipc_array` for a bare
-handle. Always true: both processes see the same memory as kernels and copies write it; the process that allocated it keeps it alive.
+handle. Invariant: both processes see the same memory as kernels and copies write it; the process that allocated it keeps it alive.
 Assigning to such an array (``d[:] = x``) may give it other memory: write by kernels or `copy_to_device`.
 """
 

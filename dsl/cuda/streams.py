@@ -1,7 +1,7 @@
 """Streams and events, as Numba CUDA has them.
 
 In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which a launch calls on what it was given.
-Always true: 0 and None are the device's own stream, behind which weft arrays are computed; another stream is ordered
+Invariant: 0 and None are the device's own stream, behind which weft arrays are computed; another stream is ordered
 behind it, and it behind that one's work, so that arrays are never read too early.
 """
 

@@ -1,7 +1,7 @@
 """Elements at places of which every row has its own: NumPy's `take_along_axis` and `put_along_axis`.
 
 In: an array, integers with as many axes, and the axis that these count along. Out: gathered copies, or a new version of the
-storage. Always true: places are checked at once (`positions.py`), no other axis is looked at.
+storage. Invariant: places are checked at once (`positions.py`), no other axis is looked at.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Differences, integrals and interpolation: NumPy's functions that are made of slices and arithmetic, recorded.
 
-In: arrays. Out: recorded arrays, which join the kernels around them. Always true: operations come in NumPy's order, so that
+In: arrays. Out: recorded arrays, which join the kernels around them. Invariant: operations come in NumPy's order, so that
 bits are its own; what is rare is NumPy's, on the host.
 """
 

@@ -1,6 +1,6 @@
 """Elements chosen, compared and left out: NumPy's functions that are made of others, recorded.
 
-In: arrays. Out: recorded arrays, which join the kernels around them. Always true: what is rare is NumPy's own, on the host.
+In: arrays. Out: recorded arrays, which join the kernels around them. Invariant: what is rare is NumPy's own, on the host.
 """
 
 from __future__ import annotations

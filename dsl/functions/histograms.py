@@ -1,7 +1,7 @@
 """Counts by value, and where values stand among sorted ones: NumPy's histograms, `bincount`, `searchsorted` and `digitize`.
 
 In: arrays on a device. Out: recorded arrays on it; only bounds that a shape or edges follow from are looked at. Few values in the
-host's memory are left to NumPy, and so are dtypes and options that are rare. Always true: counts are NumPy's, to the last element
+host's memory are left to NumPy, and so are dtypes and options that are rare. Invariant: counts are NumPy's, to the last element
 on an edge; sums of weights follow one tree (`places.py`).
 """
 

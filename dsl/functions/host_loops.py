@@ -1,6 +1,6 @@
 """NumPy's functions for which there are no kernels on the CPU, recorded and called block by block on all threads.
 
-In: expressions. Out: opaque expressions. Always true: the values do not depend on the number of threads.
+In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Means and spreads of numbers among which NaNs are left out.
 
-In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Always true: a row without numbers
+In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Invariant: a row without numbers
 gives NaN.
 """
 

@@ -1,6 +1,6 @@
 """Medians, quantiles and percentiles: on a GPU from sorted rows, with NumPy's interpolation.
 
-In: an array, axes, and which share of the elements is to lie below. Out: recorded arrays. Always true: what lies in the host's
+In: an array, axes, and which share of the elements is to lie below. Out: recorded arrays. Invariant: what lies in the host's
 memory is left to NumPy, which finds single elements without sorting the others; where NaNs are left out, each row counts its own
 numbers, and no row is looked at.
 

@@ -1,6 +1,6 @@
 """Kernels that sort by radix: one that orders rows within a block, and four that order longer rows tile by tile.
 
-In: how the bits of elements are ordered (`Order`). Out: kernels in the kernel language, made once for each order. Always true:
+In: how the bits of elements are ordered (`Order`). Out: kernels in the kernel language, made once for each order. Invariant:
 elements that are equal stay in their order; what is moved are the elements' own bits, so that zeros keep their signs and NaNs
 their payloads.
 

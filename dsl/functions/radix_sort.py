@@ -1,6 +1,6 @@
 """Sorting on a GPU: which kernels a sort starts, with what memory.
 
-In: rows of elements in memory of a device. Out: the same memory's elements in order, or their places in that order. Always true:
+In: rows of elements in memory of a device. Out: the same memory's elements in order, or their places in that order. Invariant:
 sorts are stable, NaNs come last (first where the order descends), zeros of either sign are equal: NumPy's order.
 """
 

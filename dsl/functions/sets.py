@@ -1,6 +1,6 @@
 """Different values, and arrays as sets: on a GPU from sorted values.
 
-In: arrays. Out: recorded arrays; only how many values a result has is looked at. Always true: what lies in the host's memory is
+In: arrays. Out: recorded arrays; only how many values a result has is looked at. Invariant: what lies in the host's memory is
 left to NumPy; of values that are equal the first one stands for all.
 """
 

@@ -1,6 +1,6 @@
 """Sorting: NumPy's functions that put elements in order, on a GPU by its own kernels.
 
-In: arrays. Out: recorded arrays; only how many different values there are has to be looked at. Always true: sorts are stable on a
+In: arrays. Out: recorded arrays; only how many different values there are has to be looked at. Invariant: sorts are stable on a
 GPU whatever kind is asked for, NaNs come last; what lies in the host's memory is left to NumPy, which sorts with the widest vectors
 that the machine has.
 """

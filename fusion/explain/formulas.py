@@ -1,6 +1,6 @@
 """Formulas: what a task of a kernel computes, as the user would write it.
 
-In: a placed task. Out: lines of text. Always true: what a body uses several times has a line of its own, so that the text is no
+In: a placed task. Out: lines of text. Invariant: what a body uses several times has a line of its own, so that the text is no
 longer than the program.
 """
 

@@ -1,6 +1,6 @@
 """Explanations as pictures: SVG of the plan, HTML for notebooks. Drawn here, without other programs.
 
-In: the notes of a plan's kernels. Out: text. Always true: what comes from the user's program is escaped.
+In: the notes of a plan's kernels. Out: text. Invariant: what comes from the user's program is escaped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much arithmetic a device does: measured once a process, on first use.
 
-In: a device. Out: operations on float32 a second. Always true: the program that is measured is one kernel, which reads and
+In: a device. Out: operations on float32 a second. Invariant: the program that is measured is one kernel, which reads and
 writes what fits into caches, and nothing of the user's runs or is counted.
 """
 

@@ -1,7 +1,7 @@
 """Expressions: the graph that recording builds and planning consumes.
 
 In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes.
-Always true: two nodes built alike (same kind, op, operands, attributes, source location) are
+Invariant: two nodes built alike (same kind, op, operands, attributes, source location) are
 the same object, so that identity is equality and a cached plan is looked up by its roots alone.
 A node never refers to data: leaves and bound scalars name a *slot* of the recording epoch.
 

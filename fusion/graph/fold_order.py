@@ -13,7 +13,7 @@ from functools import lru_cache
 
 # Reductions of rows of so few elements are written out, element by element.
 SHORT = 8
-# Elements that one chunk of a split reduction folds: so many stay in a core's second cache, and in the registers of a GPU's block.
+# Elements that one chunk of a split reduction folds: so many stay in a core's L2 cache, and in the registers of a GPU's block.
 CHUNK = 1 << 14
 # Rows of a band of columns on a CPU: as many streams as it reads ahead.
 BAND = 32

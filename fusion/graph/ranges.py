@@ -1,6 +1,6 @@
 """What is known of an integer expression's values without computing it: enough to index without a check.
 
-In: an expression. Out: its least and greatest possible value. Always true: whatever the leaves hold, no element lies
+In: an expression. Out: its least and greatest possible value. Invariant: whatever the leaves hold, no element lies
 outside.
 """
 

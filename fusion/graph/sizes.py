@@ -1,7 +1,7 @@
 """Sizes that remember how they were computed.
 
 In: the numbers that a plan is made for, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan
-from others in their place. Always true: whatever looks at a `Size` (a comparison, a test, a conversion to an int) leaves a
+from others in their place. Invariant: whatever looks at a `Size` (a comparison, a test, a conversion to an int) leaves a
 condition in its trace; so where all conditions hold, the same code would take the same way and find what the function finds.
 A `Size` is no int, so that nothing reads its value unseen.
 """

@@ -1,7 +1,7 @@
 """sympy expressions taken apart: straight programs of operations, common parts shared, derivatives on request.
 
 In: symbols, expressions. Out: a `Program`, which knows nothing of sympy. sympy is imported here, when it
-is first used. Always true: an instruction refers to earlier ones only; numbers are Python's, so that they take the
+is first used. Invariant: an instruction refers to earlier ones only; numbers are Python's, so that they take the
 dtype of the arrays they meet.
 """
 

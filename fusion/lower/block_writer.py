@@ -1,7 +1,7 @@
 """Sweeps as logical kernel IR for the blocks of a GPU: all steps of a part, a row of each in every turn.
 
 In: a `Sweep` with a tile (`sweep_blocks.py`). Out: its kernel, in which the points of the tile are loops in any order inside a loop over
-turns. Always true: a turn reads of the rings only what earlier turns wrote; all stores stand behind all loads; what lies
+turns. Invariant: a turn reads of the rings only what earlier turns wrote; all stores stand behind all loads; what lies
 outside an array is read at its edge, and unneeded points are computed like all others. Each value that another kernel
 needs is written once, by the part that its point lies in.
 """

@@ -1,6 +1,6 @@
 """Crossed folds as logical kernel IR: one kernel that goes down the rows, and what folds the parts that it leaves.
 
-In: a `Crossed` group. Out: its kernels. Always true: a row is folded as by itself; a column has its elements in the order of
+In: a `Crossed` group. Out: its kernels. Invariant: a row is folded as by itself; a column has its elements in the order of
 the rows, from the beginning of its band. What columns have so far lies in scratch memory, a row of it for each band; a few
 several rows are processed per iteration, so that it is read and written once for them.
 """

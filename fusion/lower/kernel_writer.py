@@ -1,6 +1,6 @@
 """Kernels: a group's tasks as logical kernel IR.
 
-In: a `Group` and its `Nest`. Out: a `Lowered` kernel, with what to bind to its parameters. Always true: the kernel
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel, with what to bind to its parameters. Invariant: the kernel
 depends on shapes and strides only through 0, 1 and which loops could be merged; all other numbers are parameters.
 """
 

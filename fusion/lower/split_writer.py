@@ -2,7 +2,7 @@
 
 In: a group whose tasks fold, its nest, and how the outermost inner loop is cut. Out: a kernel that folds the chunks into scratch
 memory; then one that folds those in order, or, for running folds, one that runs along each chunk from what those before it
-have. Always true: the tree depends on the shape alone.
+have. Invariant: the tree depends on the shape alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sweeps as logical kernel IR: all steps of a part of the work in one loop down the rows.
 
-In: a `Sweep`. Out: its kernel. Always true: what a step reads of another one is in that one's ring, at the place that the
+In: a `Sweep`. Out: its kernel. Invariant: what a step reads of another one is in that one's ring, at the place that the
 coordinates say; a step stores behind all its loads; every value needed outside the kernel is written wherever it is computed.
 """
 

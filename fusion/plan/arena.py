@@ -1,7 +1,7 @@
 """The memory of a plan: all of it is there before the first kernel runs, what lives only inside is one arena.
 
 In: the steps of a plan as they were written, each value's memory asked for where it is first needed. Out: the same steps
-with memory first. Always true: no step behind the first kernel allocates, so that a plan which finds no memory has changed
+with memory first. Invariant: no step behind the first kernel allocates, so that a plan which finds no memory has changed
 nothing; two values share bytes of the arena only if one is given up before the other is made.
 """
 

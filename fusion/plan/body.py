@@ -2,7 +2,7 @@
 
 In: an expression and coordinates, one affine form a dimension. Out: instructions. A coordinate may hold what the code
 itself computes: the key ``-1 - k`` in a form stands for the value of instruction k, loops have keys from 0 on. So
-gathers, reshapes that cut axes across, and parts that are put together are read through without a copy. Always true:
+gathers, reshapes that cut axes across, and parts that are put together are read through without a copy. Invariant:
 each (value, index map) occurs once, however often it is used; an instruction refers to earlier ones only.
 """
 

@@ -1,7 +1,7 @@
 """Folds around a centre: sums of squared distances from the mean, of exponentials of distances from the largest.
 
 In: the task of a sum, and the tasks that it may read. Out: which fold of the same elements finds its centre, if one does.
-Always true: such a sum may be folded part by part around the centre of each part, and the parts shifted to the common
+Invariant: such a sum may be folded part by part around the centre of each part, and the parts shifted to the common
 centre (Chan, Golub and LeVeque 1979), so that the elements are read once.
 """
 

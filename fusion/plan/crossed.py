@@ -1,6 +1,6 @@
 """Crossed folds: a fold along rows and a fold across the same rows, as one kernel that reads them once.
 
-In: a schedule. Out: the same with such pairs of kernels joined. Always true: both fold in the order in which they fold by
+In: a schedule. Out: the same with such pairs of kernels joined. Invariant: both fold in the order in which they fold by
 themselves. So one of them has to be folded in parts anyway, whose parts, bands of rows or chunks of columns, are what
 threads share; or there are axes beside, which neither of them folds.
 """
@@ -28,10 +28,10 @@ MOST_INSTRUCTIONS = 120
 # Parts that keep some threads busy, and elements of a row that are worth one.
 LEAST_PARTS = 8
 LEAST_ROW = 32
-# Bytes of what columns have so far, which stay in a core's second cache, and of what is read: less is in a cache anyway.
+# Bytes of what columns have so far, which stay in a core's L2 cache, and of what is read: less is in a cache anyway.
 ROOM = 1 << 19
 LEAST_BYTES = 1 << 18
-# The same for a GPU, whose second cache is larger, and threads that keep it busy; elements of a row that are worth a warp, and of
+# The same for a GPU, whose L2 cache is larger, and threads that keep it busy; elements of a row that are worth a warp, and of
 # a vector; 32-bit registers of a thread for its part of a row and of the columns, and bytes of what a column has.
 GPU_BYTES = 32 << 20
 GPU_THREADS = 1 << 16

@@ -1,7 +1,7 @@
 """Grouping: which tasks share a kernel.
 
-In: tasks in an order in which each may run. Out: groups in the order of their launches. Always
-true: inside a group a value that another task of the group stored is read only at the point of the
+In: tasks in an order in which each may run. Out: groups in the order of their launches. Invariant:
+inside a group a value that another task of the group stored is read only at the point of the
 parallel loops that stored it, at the same stage only at the very loop point; the launches respect every
 read, and every overwrite comes after the other readers of what it overwrites.
 """

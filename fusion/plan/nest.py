@@ -1,6 +1,6 @@
 """Nests: the loops of a kernel, ordered and merged.
 
-In: a `Group`. Out: a `Nest`, which says where each loop of the group went. Always true: the innermost loop is the one
+In: a `Group`. Out: a `Nest`, which says where each loop of the group went. Invariant: the innermost loop is the one
 that walks memory in the smallest steps; two loops are merged only where every index treats them as one.
 """
 

@@ -1,6 +1,6 @@
 """Parts: which folds are cut into chunks of a fixed length, how long these are, and which rows a kernel may go over again.
 
-In: a group and its nest. Out: the length of a chunk. Always true: it follows from the shape, so that the tree of a fold does.
+In: a group and its nest. Out: the length of a chunk. Invariant: it follows from the shape, so that the tree of a fold does.
 Columns are cut into bands of rows: a machine that goes down a few rows at a time reads side by side what lies side by side.
 """
 

@@ -2,7 +2,7 @@
 
 In: versions that no plan was made for. Out: their form, which says all about them but the sizes, strides and offsets that
 occur; and, where versions of the same form were planned with sizes that remember how they were used (`sizes.py`), a plan of
-theirs. Always true: it is the plan that would be made for them: everything that planning asked about the sizes has the
+theirs. Invariant: it is the plan that would be made for them: everything that planning asked about the sizes has the
 same answer for these, or the plan is not used.
 """
 

@@ -1,7 +1,7 @@
 """Schedules: from wanted expressions to groups in launch order, with memory decided.
 
 In: the versions to evaluate and what else is live. Out: a `Schedule`: groups, and for each stored
-value whether it overwrites its previous version or copies it first. Always true: nothing that is
+value whether it overwrites its previous version or copies it first. Invariant: nothing that is
 still read is overwritten before its readers have run.
 """
 

@@ -2,7 +2,7 @@
 
 In: the live versions of an epoch, and which of them are wanted. Out: the `Schedule` of the wanted ones, of live values on
 the way to them, of live values that go on from updates on that way, and of live reductions that the same kernels can fold while
-they go over their inputs. Always true: such a reduction reads no memory and needs no kernel that the wanted ones do not need, and
+they go over their inputs. Invariant: such a reduction reads no memory and needs no kernel that the wanted ones do not need, and
 is small next to what is read.
 """
 

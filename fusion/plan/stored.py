@@ -1,7 +1,7 @@
 """Which values get memory.
 
 In: every node that an evaluation needs, operands first. Out: the set of those that are stored; all others are
-computed where they are used. Always true: what a host function is handed, and what is written into, is stored.
+computed where they are used. Invariant: what a host function is handed, and what is written into, is stored.
 """
 
 from __future__ import annotations

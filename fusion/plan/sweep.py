@@ -1,7 +1,7 @@
 """Sweeps: groups whose tasks are steps that follow each other down the rows.
 
 In: tasks as groups have them. Out: statements, which are tasks by the axes of what they write, steps of statements, and the
-sweeps that are made of steps (`time_steps.py`). Always true: a statement computes a box of its array; what an update leaves
+sweeps that are made of steps (`time_steps.py`). Invariant: a statement computes a box of its array; what an update leaves
 as it was is copied beside it. Points of different steps are compared by their coordinates in the arrays that they update.
 """
 

@@ -37,10 +37,10 @@ REACH = 8  # along an axis, of reads that a ring serves
 # Parts that fill a GPU, all at once, and how often longer than it takes to fill and empty the rings a band of rows is at least.
 MANY_PARTS = 640
 LEAST_FILLS = 3
-# A kernel that moves fewer bytes has its values in the second cache anyway.
+# A kernel that moves fewer bytes has its values in the L2 cache anyway.
 LEAST_BYTES = 48 << 20
 MOST = (20, 15, 10, 8, 6, 5, 4, 3, 2)  # steps of a kernel; those that write borders count too
-# Costs are in instructions: of a byte of memory, and of four bytes of shared memory or the first cache, which has
+# Costs are in instructions: of a byte of memory, and of four bytes of shared memory or the L1 cache, which has
 # a path of its own; of where a step is and whether a point is inside; and of a turn, for a thread.
 BYTE_COST = 6
 SHARED_COST = 4

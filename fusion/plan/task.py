@@ -1,7 +1,7 @@
 """Tasks: the loops, the code and the target of each stored value.
 
 In: a stored expression, and which others are stored. Out: a `Task`, whose body reads other stored values and
-computes everything else in place. Always true: loops that a reshape cuts are cut there, so that no index has to be
+computes everything else in place. Invariant: loops that a reshape cuts are cut there, so that no index has to be
 divided inside them where that can be helped.
 """
 

@@ -4,8 +4,8 @@ In: a schedule. Out: the same with such chains joined, where that saves more tra
 is cut into parts: bands of rows, and tiles of the other axes. Each part computes of every step what the last one needs,
 which is its own part and a halo that shrinks by the reach of the stencil with each step. It goes down the rows once: in
 each turn every step does one row, `lag` rows behind the first, and of the steps between a few rows are kept in a ring that
-stays in the second cache (on a GPU in shared memory: `sweep_blocks.py`). What an update leaves as it was is copied along
-with it. Always true: a joined kernel reads what was there before and writes new memory, so parts need not know of each
+stays in the L2 cache (on a GPU in shared memory: `sweep_blocks.py`). What an update leaves as it was is copied along
+with it. Invariant: a joined kernel reads what was there before and writes new memory, so parts need not know of each
 other; an element is computed by the same operations as step by step, however often.
 """
 
@@ -41,7 +41,7 @@ MOST_STEPS = 12
 MOST = (24, 12, 8, 5, 3, 2)  # those that write borders count too
 MOST_INSTRUCTIONS = 400
 REACH = 8  # of one step along an axis
-# Bytes of the rings of a part: they share a core's second cache with what is read and written.
+# Bytes of the rings of a part: they share a core's L2 cache with what is read and written.
 ROOM = 1 << 20
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # of a part along an axis behind the rows, in points
 VECTOR = 16  # elements that rows of rings are a multiple of
@@ -51,7 +51,7 @@ MANY_PARTS = 16
 LEAST_BYTES = 4 << 20
 # What a byte from memory costs, in instructions on an element.
 BYTE_COST = 3
-RING_COST = 5  # of an element that is written to a ring and read there again, from the second cache
+RING_COST = 5  # of an element that is written to a ring and read there again, from the L2 cache
 # The share of the expected time that has to be saved, in percent.
 LEAST_GAIN = 10
 MOST_PERIOD = 6  # steps that come again and again in a loop

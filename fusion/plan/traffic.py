@@ -1,6 +1,6 @@
 """Traffic: the bytes that kernels move, and the least that they could.
 
-In: groups and schedules. Out: byte counts. Always true: an element counts once a kernel, however often the kernel goes
+In: groups and schedules. Out: byte counts. Invariant: an element counts once a kernel, however often the kernel goes
 over it.
 """
 

@@ -1,7 +1,7 @@
 """What finalisers record while the garbage collector runs: it may run in the middle of anything, also of a recording.
 
 In: the collector's calls before and after a collection. Out: while it runs, the thread has no epoch; who records then gets one
-of his own, to which the interrupted one is another thread's. Always true: what was interrupted goes on in the epoch that it
+of his own, to which the interrupted one is another thread's. Invariant: what was interrupted goes on in the epoch that it
 began in.
 
 An interrupt that comes during a collection is raised in a callback, or in a finaliser such as those of LLVM's objects, where Python

@@ -1,6 +1,6 @@
 """Evaluation: run what storages need, and give them their buffers.
 
-In: pending storages. Out: the same storages, realised. Always true: a failed evaluation
+In: pending storages. Out: the same storages, realised. Invariant: a failed evaluation
 changes nothing; whatever was pending still is.
 """
 

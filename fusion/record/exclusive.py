@@ -1,6 +1,6 @@
 """Memory that is written to directly: by an explicit kernel, a copy, another library.
 
-In: a storage. Out: its buffer, evaluated and its own. Always true: what was recorded before the call keeps the values
+In: a storage. Out: its buffer, evaluated and its own. Invariant: what was recorded before the call keeps the values
 of that time, and no other storage changes when the buffer is written to.
 """
 

@@ -1,7 +1,7 @@
 """Recording: from arrays' storages to expressions and back.
 
 In: storages (what an array holds). Out: expressions in the current epoch, and new pending
-storages. Always true: what `operand` returns is valid in the epoch it returns it for.
+storages. Invariant: what `operand` returns is valid in the epoch it returns it for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Running plans, and the cache of plans.
 
-In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Always
-true: a plan depends on expressions alone, which are its key in the cache; slots are read only
+In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Invariant:
+a plan depends on expressions alone, which are its key in the cache; slots are read only
 while it runs; a failure leaves the epoch as it was. A plan that has begun to overwrite memory from before it is finished, and its
 results are handed out, before Ctrl-C goes on.
 """

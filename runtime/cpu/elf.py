@@ -1,7 +1,7 @@
 """Linking ELF object files for x86-64 into memory, without LLVM.
 
 In: an object file as LLVM writes it for a kernel, and the address of every outside symbol. Out: an `Image` of executable
-memory, and where its functions lie. Always true: memory is written before it becomes executable, never after; an object
+memory, and where its functions lie. Invariant: memory is written before it becomes executable, never after; an object
 that asks for anything that is not known here is refused (`UnsupportedObjectError`) before anything of it is loaded.
 
 The forms are those of the System V ABI, AMD64 supplement: sections, symbols, and four relocations.

@@ -1,6 +1,6 @@
 """Explicit kernels that are launched again and again on the CPU: by the native function that runs plans.
 
-In: a kernel with its grid and block; the items of its arguments, launch by launch. Out: it has run to its end. Always true:
+In: a kernel with its grid and block; the items of its arguments, launch by launch. Out: it has run to its end. Invariant:
 its blocks are cut into parts as for a kernel that is launched once; a record is used by one launch at a time.
 """
 

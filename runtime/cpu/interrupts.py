@@ -1,7 +1,7 @@
 """Explicit kernels that Ctrl-C ends: who runs them looks for signals now and then, and jumps out where a handler raises.
 
 In: the fault record of a launch, which the kernel hands over when it asks whether to go on. Out: the handler's exception, in
-the record, and every thread out of the kernel. Always true: signals are looked for by Python's main thread alone, every
+the record, and every thread out of the kernel. Invariant: signals are looked for by Python's main thread alone, every
 `INTERVAL` at most; no thread jumps but from where its kernel asks; what such a kernel had from the C library is not given back.
 """
 

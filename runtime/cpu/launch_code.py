@@ -1,7 +1,7 @@
 """The native function that runs a plan's kernels on the CPU: its code, and what it reads.
 
-In: the words of a record, a table of buffers, the pool of threads. Out: the kernels have run, one after the other. Always
-true: what can raise comes before the first kernel; nobody writes to a record, so that threads share it; Python's lock is let
+In: the words of a record, a table of buffers, the pool of threads. Out: the kernels have run, one after the other. Invariant:
+what can raise comes before the first kernel; nobody writes to a record, so that threads share it; Python's lock is let
 go where the kernels have more to do than taking it back costs.
 """
 

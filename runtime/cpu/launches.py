@@ -1,6 +1,6 @@
 """Launches on the CPU: one kernel at once, or those of a plan by one native call, as often as it is run.
 
-In: kernels, how much each has to do, their arguments. Out: they have run. Always true: a kernel is cut into the same chunks
+In: kernels, how much each has to do, their arguments. Out: they have run. Invariant: a kernel is cut into the same chunks
 either way; nobody waits for the native function to be made who runs a plan once.
 """
 

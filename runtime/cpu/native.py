@@ -1,7 +1,7 @@
 """Native functions of the runtime's own: LLVM text to an address, or to a function that Python calls.
 
 In: text that defines one function and refers to nothing outside. Out: its address; a builtin function, which finds what it
-calls in a table behind it. Always true: the code is kept in the disk cache, so that a process which finds it there does not
+calls in a table behind it. Invariant: the code is kept in the disk cache, so that a process which finds it there does not
 load llvmlite for it.
 """
 

@@ -1,6 +1,6 @@
 """Worker threads that run parts of a kernel side by side: native ones, woken without the interpreter's lock.
 
-In: a kernel's entry, its slots and how far its outermost loop runs. Out: the same, done. Always true: one job at a time is
+In: a kernel's entry, its slots and how far its outermost loop runs. Out: the same, done. Invariant: one job at a time is
 divided among the workers; who comes while another thread's is under way runs its own alone.
 """
 

@@ -1,7 +1,7 @@
 """The code of the worker threads: they wait, take parts of a kernel's work, and never meet the interpreter.
 
 In: the layout below, which `pool` fills in. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`, from the disk cache or made by
-LLVM now. Always true: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
+LLVM now. Invariant: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
 job is closed, and nobody is counted in, when `RUN` returns.
 """
 

@@ -1,6 +1,6 @@
 """Python threads that run NumPy's loops side by side: those release the interpreter's lock.
 
-In: calls that do not depend on one another. Out: all of them are done. Always true: when `run_calls` returns or raises, no
+In: calls that do not depend on one another. Out: all of them are done. Invariant: when `run_calls` returns or raises, no
 call is running, so that the memory that they wrote to may be released.
 """
 

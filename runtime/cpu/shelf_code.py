@@ -1,7 +1,7 @@
 """The native functions that put dead buffers on shelves and take them off again: their code, and what they read.
 
 In: buffers that nobody refers to any more; a record of requests. Out: the same objects, with the memory that they are of, as
-new buffers. Always true: what is on a shelf is no object of Python's until it is taken off; whatever is not as a shelf takes
+new buffers. Invariant: what is on a shelf is no object of Python's until it is taken off; whatever is not as a shelf takes
 it goes the way of `__del__`.
 """
 

@@ -1,6 +1,6 @@
 """Dead buffers of a pool on shelves by size, each with its memory: made again by one native call for all that a plan asks for.
 
-In: the class of a pool's buffers, and which of their attributes have to be what. Out: buffers. Always true: a buffer from here
+In: the class of a pool's buffers, and which of their attributes have to be what. Out: buffers. Invariant: a buffer from here
 dies into a shelf, or where that is not open to it, by its class's ``__del__``; counts of bytes are the pool's own. What native
 code goes to stays for as long as the process: buffers may die after everything else.
 """

@@ -1,7 +1,7 @@
 """Device `simt`: the GPU schedules of fused kernels on the CPU.
 
 In: kernels whose loops were given to the threads of a GPU, compiled for this machine. Out: what the GPU would compute,
-block by block. Memory and explicit kernels are the CPU device's. Always true: a launch has the grid that it has on a GPU;
+block by block. Memory and explicit kernels are the CPU device's. Invariant: a launch has the grid that it has on a GPU;
 a block begins with NaN, or the largest numbers, in its shared memory.
 """
 

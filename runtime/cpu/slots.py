@@ -1,6 +1,6 @@
 """Where objects of classes with slots have their attributes, for native code.
 
-In: a class. Out: offsets in bytes. Always true: found by looking, not by knowing how this version of Python lays objects out.
+In: a class. Out: offsets in bytes. Invariant: found by looking, not by knowing how this version of Python lays objects out.
 """
 
 from __future__ import annotations

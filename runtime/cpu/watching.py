@@ -1,6 +1,6 @@
 """The log of watched kernels: what `watch` writes, and who reads it.
 
-In: events of one launch, each some 64-bit words. Out: rows of numbers, in the order in which they came. Always true: one
+In: events of one launch, each some 64-bit words. Out: rows of numbers, in the order in which they came. Invariant: one
 launch is watched at a time; an error of the reader is raised where the launch was made, and nothing is read after it.
 """
 

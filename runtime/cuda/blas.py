@@ -1,6 +1,6 @@
 """Products of matrices by cuBLAS, where it is installed.
 
-In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream. Always true:
+In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream. Invariant:
 full precision of the dtype (float16 sums in float32; no TensorFloat-32); what cuBLAS cannot take is refused, not copied.
 """
 

@@ -35,7 +35,7 @@ Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class CudaDevice(GpuServices):
-    """A GPU. Everything goes to one stream in order, but what a person gives a stream of theirs; `download` and
+    """A GPU. Everything goes to one stream in order, but what a user gives a stream of theirs; `download` and
     `synchronize` wait for it.
 
     Parameters

@@ -1,6 +1,6 @@
 """Calls of the CUDA driver: every return code checked, the context current around each call.
 
-In: a table of driver functions (cuda.bindings.driver; in tests a stand-in). Always true: a failed call raises; an error
+In: a table of driver functions (cuda.bindings.driver; in tests a stand-in). Invariant: a failed call raises; an error
 that leaves the context unusable marks the device lost, and later calls raise the same short error.
 """
 

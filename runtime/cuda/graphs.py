@@ -1,6 +1,6 @@
 """CUDA graphs of records that run again and again.
 
-In: a record that has run often enough. Out: a graph that starts all its kernels by one call of the driver. Always true: a
+In: a record that has run often enough. Out: a graph that starts all its kernels by one call of the driver. Invariant: a
 graph holds no memory; its kernels get new arguments before a replay where they changed; it stays with its record.
 """
 

@@ -1,6 +1,6 @@
 """The native function that runs a record: its code, and how Python calls it.
 
-In: a record's address, a table of buffers, a stream. Out: launches, and the driver's error code. Always true: what can raise
+In: a record's address, a table of buffers, a stream. Out: launches, and the driver's error code. Invariant: what can raise
 comes before the first launch; Python's lock is let go while the driver works, which may wait for the GPU.
 """
 

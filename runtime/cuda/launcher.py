@@ -1,6 +1,6 @@
 """Launches of one device: prepared ones in one native call, and how a failing one is told.
 
-In: kernels with grids and arguments. Out: launches in the right stream. Always true: the native function and the driver's
+In: kernels with grids and arguments. Out: launches in the right stream. Invariant: the native function and the driver's
 table do the same; the table is used where the function cannot be made. What fails names the kernel and the user's line.
 """
 

@@ -2,7 +2,7 @@
 
 In: a device, its driver and the order of its streams. Out: `MemoryPool` and its `Block`s, which come back by themselves when
 they die. Short ones of the device's own stream are taken and come back without a lock: each step that others could come
-between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need too. Always true: a block is handed out again only to a stream that comes behind everything that may still use it;
+between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need too. Invariant: a block is handed out again only to a stream that comes behind everything that may still use it;
 what is kept, and what is held in all, stay under their bounds; giving back never raises and never waits.
 """
 

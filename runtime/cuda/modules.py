@@ -1,6 +1,6 @@
 """Kernels on a GPU: their modules loaded, and unloaded when nothing can run in them any more.
 
-In: object code. Out: `CudaFunction`s. Always true: what a GPU can run is loaded, as machine code where nvJitLink is there and
+In: object code. Out: `CudaFunction`s. Invariant: what a GPU can run is loaded, as machine code where nvJitLink is there and
 the driver takes it, else by the driver's own compiler, whose log is in the error; a destructor unloads nothing by itself,
 since the driver waits for everything then.
 """
@@ -35,7 +35,7 @@ class CudaFunction:
     origin : (code, int) or None
         Where the user wrote it, of explicit kernels.
     schedule : BlockSchedule
-        Of fused kernels; explicit ones are launched as the person says.
+        Of fused kernels; explicit ones are launched as the user says.
     cooperative : bool
         Whether all its blocks run at the same time.
     by_value : tuple of int

@@ -1,6 +1,6 @@
 """Copies from one GPU to another.
 
-In: the drivers and stream orders of two devices. Out: a copy that both devices' streams are ordered around. Always true: the
+In: the drivers and stream orders of two devices. Out: a copy that both devices' streams are ordered around. Invariant: the
 copy starts behind what the source's stream was given, nothing that the source is given later overwrites what is still
 copied, and neither host thread waits. Where the GPUs can reach each other's memory it goes from one to the other.
 """

@@ -1,6 +1,6 @@
 """Launches as words: what the native launcher reads, and CUDA graphs take.
 
-In: kernels with their grids and arguments, and which arguments change from run to run. Out: records. Always true: a record
+In: kernels with their grids and arguments, and which arguments change from run to run. Out: records. Invariant: a record
 is 64-bit words at one place; nobody else uses it while it runs.
 """
 

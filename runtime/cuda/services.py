@@ -1,6 +1,6 @@
 """What a GPU offers beside memory and kernels: facts, host memory, sharing between processes, occupancy.
 
-In: the driver of a device. Out: the `Services` of `CudaDevice`. Always true: memory made here goes back to the driver
+In: the driver of a device. Out: the `Services` of `CudaDevice`. Invariant: memory made here goes back to the driver
 when its last user dies, never earlier.
 """
 
@@ -76,7 +76,7 @@ class GpuServices:
     _order: Order
     _staging: Staging
     _stream: Any
-    streaming = False  # whether a person ever made a stream: until then nobody has to claim memory
+    streaming = False  # whether a user ever made a stream: until then nobody has to claim memory
 
     def __repr__(self) -> str:
         return f"<device {self.name}>"

@@ -1,6 +1,6 @@
 """Transfers between the host's ordinary memory and a GPU, through pinned memory.
 
-In: host arrays, addresses, a stream. Out: copies. Always true: an upload returns when the host's array may change again,
+In: host arrays, addresses, a stream. Out: copies. Invariant: an upload returns when the host's array may change again,
 though the copy to the device may still wait behind the stream's earlier work; a download returns when the elements are
 there; while the GPU moves one piece the host copies the other. Ctrl-C works in both.
 """

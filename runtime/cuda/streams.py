@@ -1,8 +1,8 @@
-"""Streams and events of a GPU, and the order between a person's streams and the device's own.
+"""Streams and events of a GPU, and the order between a user's streams and the device's own.
 
-In: a device's driver. Out: `CudaStream`, `CudaEvent`, `Order`. Always true: a person's stream waits for what the device's
+In: a device's driver. Out: `CudaStream`, `CudaEvent`, `Order`. Invariant: a user's stream waits for what the device's
 own stream was given before; the device's own stream waits for every open stream before its next work; two of a
-person's streams wait for each other where events say so, or where one uses memory that the other wrote (`Order.claim`).
+user's streams wait for each other where events say so, or where one uses memory that the other wrote (`Order.claim`).
 """
 
 from __future__ import annotations

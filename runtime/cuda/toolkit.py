@@ -1,6 +1,6 @@
 """Where parts of CUDA's toolkit lie on this machine.
 
-In: the environment. Out: folders, commands, libdevice. Always true: the order is pip's wheels, the conda environment,
+In: the environment. Out: folders, commands, libdevice. Invariant: the order is pip's wheels, the conda environment,
 CUDA_HOME (or CUDA_PATH), then the places where installers put it; the first one that has the part is taken.
 """
 

@@ -1,6 +1,6 @@
 """The functions of `weft` under NumPy's names, for type checkers and editors; everything else of NumPy's is found as it runs.
 
-No module of the running program: `weft.dsl.script.numpy_face` has the functions. Always true: it names what there is, with the same
+No module of the running program: `weft.dsl.script.numpy_face` has the functions. Invariant: it names what there is, with the same
 parameters (``python -m tests.dsl.declarations`` writes it).
 """
 

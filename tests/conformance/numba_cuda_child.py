@@ -1,7 +1,7 @@
 """One file of numba-cuda's tests in this process, with ``numba.cuda`` being `weft.cuda`.
 
 ``python -m tests.conformance.numba_cuda_child FOLDER cudapy/test_atomics``, the names of tests to leave out as JSON on the
-standard input. Prints what begins and ends as lines of JSON behind a byte 1. Always true: nothing of numba-cuda is
+standard input. Prints what begins and ends as lines of JSON behind a byte 1. Invariant: nothing of numba-cuda is
 loaded except its tests; its internal modules are stand-ins, and a test that uses one is not run.
 """
 

@@ -1,7 +1,7 @@
 """Tests on a GPU in a process of their own: one that loses the device, hangs or dies fails alone.
 
 In: the tests marked ``gpu`` that this pytest would run. Out: their reports, and with ``--out`` a folder with what was seen and
-on which machine. Always true: this process calls no driver; the next test behind one that took the process with it, or lost
+on which machine. Invariant: this process calls no driver; the next test behind one that took the process with it, or lost
 the device, has a new process; where several in a row end so, the rest fails at once.
 """
 

@@ -1,7 +1,7 @@
 """The slow reference interpreter: runs a kernel one operation at a time with NumPy's scalars.
 
 In: a kernel and one argument a parameter: a 1-D array or an (array, start) pair for a pointer, a number else. Out:
-the arrays, written in place. Always true: no access leaves its array unnoticed; at the threaded level the
+the arrays, written in place. Invariant: no access leaves its array unnoticed; at the threaded level the
 threads of a block are switched where they meet only, and a barrier that not all threads reach is an error.
 """
 

@@ -1,6 +1,6 @@
 """What the reference interpreter does with memory: pointers are pairs of a 1-D array and an element's number.
 
-Always true: no access leaves its array unnoticed; uninitialised shared and local memory holds garbage.
+Invariant: no access leaves its array unnoticed; uninitialised shared and local memory holds garbage.
 """
 
 from __future__ import annotations

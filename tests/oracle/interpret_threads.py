@@ -1,7 +1,7 @@
 """How the reference interpreter's threads meet: barriers, shuffles, votes.
 
 In: the threads of one block, or of a whole grid where its blocks wait for one another. A thread is a generator that
-stops with the operation that it waits at and its operands, and is sent the operation's results. Always true: threads
+stops with the operation that it waits at and its operands, and is sent the operation's results. Invariant: threads
 are switched where they meet and nowhere else; those that ended keep nobody waiting; a meeting that can never be
 complete is an error.
 """

@@ -1,7 +1,7 @@
 """The stand-in as a driver: its memory, its kernels, its calls as cuda.bindings would show them.
 
-In: calls of the native functions. Out: what a test asks: the calls so far, what is still held, what was done wrong. Always
-true: device memory is host memory, so that what is copied there can be looked at; an access outside it is an illegal
+In: calls of the native functions. Out: what a test asks: the calls so far, what is still held, what was done wrong. Invariant:
+device memory is host memory, so that what is copied there can be looked at; an access outside it is an illegal
 address (700), as on a GPU.
 """
 

@@ -1,6 +1,6 @@
 """The driver's functions as native code: each notes its call, fails if it is told to, and does a little.
 
-In: the table of signatures. Out: addresses of functions compiled in this process. Always true: a call is noted with
+In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is noted with
 its arguments before anything else happens; what is hot (launches, contexts, events) never enters Python.
 """
 

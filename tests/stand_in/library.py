@@ -1,6 +1,6 @@
 """A shared library called libcuda.so.1 that asks the stand-in for every function: for cuda.bindings itself.
 
-In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Always true: neither a compiler nor a linker is
+In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker is
 used; the file holds two jumps, through a word that is set once it is loaded. Once loaded it stays: use it in a process of its
 own.
 """

@@ -1,6 +1,6 @@
 """Streams that put off their work as long as they may.
 
-In: work given to streams, events, waits. Out: the work done, in an order that the driver could have chosen. Always true:
+In: work given to streams, events, waits. Out: the work done, in an order that the driver could have chosen. Invariant:
 nothing runs before somebody waits for it, so that an order which was not asked for shows as a wrong result.
 """
 

@@ -1,7 +1,7 @@
 """A stand-in that runs what is launched: GPU schedules in host code behind the driver's functions.
 
-In: launches and copies in streams, graphs. Out: results, so that whole programs run on a CUDA device without a GPU. Always
-true: arguments are read when the driver would read them; work waits until somebody waits for it (`Queues`); a kernel whose
+In: launches and copies in streams, graphs. Out: results, so that whole programs run on a CUDA device without a GPU. Invariant:
+arguments are read when the driver would read them; work waits until somebody waits for it (`Queues`); a kernel whose
 pointers lead to memory that was given back is an illegal address.
 """
 

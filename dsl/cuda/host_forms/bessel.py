@@ -1,6 +1,6 @@
 """Bessel functions of whole order, in the kernel language.
 
-In and out: float64, the order int32. Always true: the error of J0, J1, Y0 and Y1 is within 1e-15 of the amplitude, which is
+In and out: float64, the order int32. Invariant: the error of J0, J1, Y0 and Y1 is within 1e-15 of the amplitude, which is
 sqrt(2 / (pi*x)) and at most 1 for J, or the value itself where that is more: small against the waves, not against a value near
 a zero. Jn and Yn follow from them by their recurrences.
 

@@ -1,6 +1,6 @@
 """Conversions between floats and integers, and the parts of a float, in the kernel language. Everything is exact.
 
-In and out: the dtypes of libdevice, whose unsigned results are held in signed integers of the same bits. Always true: an
+In and out: the dtypes of libdevice, whose unsigned results are held in signed integers of the same bits. Invariant: an
 integer out of range saturates. NaN becomes 0 from float32 to 32 bits, otherwise the integer with only the top bit set, as the
 PTX manual has it for `cvt`.
 """

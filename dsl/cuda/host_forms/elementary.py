@@ -1,6 +1,6 @@
 """Powers, roots, lengths and circles, in the kernel language.
 
-In and out: float32 or float64. Always true: what stands in a docstring as "units" bounds the error in units in the last
+In and out: float32 or float64. Invariant: what stands in a docstring as "units" bounds the error in units in the last
 place of the result, where the rows of the op table underneath keep within one.
 """
 

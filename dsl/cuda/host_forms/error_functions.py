@@ -1,6 +1,6 @@
 """The error function's inverses, its scaled form, and the normal distribution, in the kernel language.
 
-In and out: float64. Always true: each stands on the rows `erf` and `erfc`, which keep within a unit in the last place.
+In and out: float64. Invariant: each stands on the rows `erf` and `erfc`, which keep within a unit in the last place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays inside kernels: elements, views, records.
 
 In: an `Array` and what stands in its brackets. Out: an element (a `Scalar` or `Record`) or another `Array` over the same
-memory. Always true: index arithmetic is done in the kernel's index dtype; lengths that are known stay known.
+memory. Invariant: index arithmetic is done in the kernel's index dtype; lengths that are known stay known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The state of one compilation, and what everything in it is made of: numbers, variables, errors.
 
-In: values of the kernel language. Out: kernel IR appended to a builder. Always true: a variable has one kind in a run;
+In: values of the kernel language. Out: kernel IR appended to a builder. Invariant: a variable has one kind in a run;
 where an assignment widens it after it was used, the run ends (`Restart`) and the next one begins with the wider kind,
 so that runs repeat until all kinds hold.
 """

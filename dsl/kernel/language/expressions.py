@@ -1,6 +1,6 @@
 """Expressions of the kernel language.
 
-In: a frame and a node of its function's syntax tree. Out: the value it stands for. Always true: operands are evaluated
+In: a frame and a node of its function's syntax tree. Out: the value it stands for. Invariant: operands are evaluated
 in Python's order, `and`, `or` and conditional expressions only as far as Python does; an error carries the node's place.
 """
 

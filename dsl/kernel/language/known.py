@@ -1,6 +1,6 @@
 """What is known when a kernel is compiled: Python's own objects, read and computed with.
 
-In: values that are constants. Out: Python's objects, or constants again. Always true: what Python refuses to do with
+In: values that are constants. Out: Python's objects, or constants again. Invariant: what Python refuses to do with
 them is an error of the kernel at its line, and numbers stay of a size that can be computed with.
 """
 

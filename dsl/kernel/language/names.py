@@ -1,7 +1,7 @@
 """The names of the CUDA model: what a kernel sees as ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` ...
 
 Owns one table, path -> parameters and meaning, and the objects made from it. The compiler knows the objects by identity
-and their path; where a kernel runs as plain Python they ask the simulated thread that `running` holds. Always true:
+and their path; where a kernel runs as plain Python they ask the simulated thread that `running` holds. Invariant:
 each path has one object, each object its `path`; outside kernels they say so and do nothing.
 """
 

@@ -1,6 +1,6 @@
 """What a kernel finds by name outside itself: numbers, tuples, functions, arrays.
 
-In: a Python object. Out: a value. Always true: host arrays are taken as they are when the kernel is compiled; weft arrays
+In: a Python object. Out: a value. Invariant: host arrays are taken as they are when the kernel is compiled; weft arrays
 are passed at each launch.
 """
 

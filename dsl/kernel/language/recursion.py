@@ -1,6 +1,6 @@
 """Functions that call themselves: functions of the kernel instead of code in place.
 
-Always true: the result's kind is found over several runs; until it is known, the statements that need it are left out.
+Invariant: the result's kind is found over several runs; until it is known, the statements that need it are left out.
 """
 
 from __future__ import annotations

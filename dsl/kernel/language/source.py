@@ -1,6 +1,6 @@
 """The source of a Python function as a syntax tree, and places in it.
 
-In: a function, also a lambda, a nested one or one of a notebook. Out: `Source`. Always true: line and column numbers
+In: a function, also a lambda, a nested one or one of a notebook. Out: `Source`. Invariant: line and column numbers
 are those of the user's file.
 """
 

@@ -1,6 +1,6 @@
 """One specialisation of a kernel: from a Python function and descriptors of its arguments to kernel IR.
 
-In: the function, one descriptor a parameter, the target. Out: `Specialisation`. Always true: compiling ends, since kinds of
+In: the function, one descriptor a parameter, the target. Out: `Specialisation`. Invariant: compiling ends, since kinds of
 variables only widen from run to run.
 """
 

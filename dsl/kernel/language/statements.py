@@ -1,6 +1,6 @@
 """Statements of the kernel language, and functions compiled in place.
 
-In: a frame and statements of its function. Out: kernel IR. Always true: what follows a statement that never goes on is
+In: a frame and statements of its function. Out: kernel IR. Invariant: what follows a statement that never goes on is
 not compiled; a condition known when compiling leaves one branch only.
 """
 

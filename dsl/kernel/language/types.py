@@ -1,7 +1,7 @@
 """The types of kernel arguments and values, and signatures made of them.
 
 In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects that the compiler
-specialises on. Always true: types are immutable and compare by structure; what `repr` shows of a type reads back
+specialises on. Invariant: types are immutable and compare by structure; what `repr` shows of a type reads back
 as that type where `parse_type` knows its form.
 """
 

@@ -1,7 +1,7 @@
 """Which assignments belong together: a Python name is one variable for each web of definitions that meet.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name the number of its variable, so
-that a name used for one thing here and another there has two types. Always true: two definitions that can reach one
+that a name used for one thing here and another there has two types. Invariant: two definitions that can reach one
 reading are one variable; a name that an inner function uses is one variable everywhere.
 """
 

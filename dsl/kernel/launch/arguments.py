@@ -1,7 +1,7 @@
 """Arguments of kernels: what they are to the compiler, and the 64-bit items that a launch passes.
 
 In: a Python object, or a type of a signature. Out: a descriptor, hashable and the same for all arguments that one
-specialisation serves; from it the kernel's parameters, and for an object the items of the launch. Always true: a
+specialisation serves; from it the kernel's parameters, and for an object the items of the launch. Invariant: a
 descriptor says all that the code depends on.
 """
 

@@ -1,6 +1,6 @@
 """Kernels as Python objects: specialised by the types of their arguments, launched with brackets.
 
-In: a Python function, grid and block, arguments. Out: a launch on the device of the arguments. Always true: what is
+In: a Python function, grid and block, arguments. Out: a launch on the device of the arguments. Invariant: what is
 wrong with a launch is said before it; arrays that a kernel writes to are its own, what was recorded before sees the old
 values.
 """

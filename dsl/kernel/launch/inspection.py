@@ -1,6 +1,6 @@
 """What can be asked of a kernel: its code in every stage, its resources, its signatures.
 
-Always true: no GPU is needed. The GPU's code is made for the device's architecture, or another one that is named; what
+Invariant: no GPU is needed. The GPU's code is made for the device's architecture, or another one that is named; what
 the assembler knows (registers, memory) needs nvJitLink.
 """
 

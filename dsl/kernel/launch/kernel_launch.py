@@ -1,6 +1,6 @@
 """One launch of a kernel: its arguments as 64-bit items, copies of host arrays, and what the kernel reports.
 
-Always true: arrays that the kernel writes to are its own, so that what was recorded before sees the old values; a host
+Invariant: arrays that the kernel writes to are its own, so that what was recorded before sees the old values; a host
 array without a hint is copied both ways, on the CPU it is used where it lies.
 """
 

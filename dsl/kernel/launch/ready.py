@@ -1,6 +1,6 @@
 """Launches that came before: the same kernel, grid and block, with arguments of the same types and shapes.
 
-In: the arguments of a launch. Out: its 64-bit items, where only addresses and numbers are new. Always true: what a
+In: the arguments of a launch. Out: its 64-bit items, where only addresses and numbers are new. Invariant: what a
 specialisation depends on is in the signature, so that a launch found by it is specialised alike; arguments that are not
 whole arrays, views of them or plain numbers have no signature, and are launched the long way.
 """

@@ -1,6 +1,6 @@
 """Conversions between bfloat16 and other numbers, in the kernel language, under Numba CUDA's names.
 
-In: numbers of any dtype, cast to the one that a name begins with. Out: numbers of the other. Always true: a number is
+In: numbers of any dtype, cast to the one that a name begins with. Out: numbers of the other. Invariant: a number is
 rounded once, in the direction that the name ends with (``rn`` to nearest, ``rz`` to zero, ``rd`` down, ``ru`` up); integers
 saturate, and NaN becomes 0. Loads ml_dtypes, whose dtype this is.
 """

@@ -1,7 +1,7 @@
 """Functions of parts of arrays: `weft.guvectorize`, a kernel with a thread for each element of the outer axes.
 
 In: a Python function of arrays and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: recorded inputs evaluated, one launch,
-new arrays (or those given). Always true: core axes come last; the others broadcast.
+new arrays (or those given). Invariant: core axes come last; the others broadcast.
 """
 
 from __future__ import annotations

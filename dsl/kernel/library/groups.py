@@ -1,7 +1,7 @@
 """Cooperative groups: the objects that ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` give.
 
 In: nothing but the intrinsics. Out: plain bundles of numbers with methods, written in the kernel language itself, so
-that the same lines run as Python and compile. Always true: a thread's rank and a lane's bit count from the group's
+that the same lines run as Python and compile. Invariant: a thread's rank and a lane's bit count from the group's
 own start.
 """
 

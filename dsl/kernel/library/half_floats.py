@@ -1,6 +1,6 @@
 """Functions of 16-bit floats, in the kernel language.
 
-In: float16 numbers, or bfloat16 numbers in their 16 bits (uint16). Out: the same kind. Always true: a result is rounded
+In: float16 numbers, or bfloat16 numbers in their 16 bits (uint16). Out: the same kind. Invariant: a result is rounded
 once from float32 or float64 where that is said, and once from a float32 result of the table's accuracy elsewhere.
 """
 

@@ -1,7 +1,7 @@
 """Functions that kernels find in libraries: what they take and give, and what computes them on each target.
 
 In: a row of a table (libdevice's, float16's, bfloat16's). Out: an object that is called on numbers as plain Python and
-that the compiler lowers. Always true: the host form is a row of the op table or a function in the kernel language
+that the compiler lowers. Invariant: the host form is a row of the op table or a function in the kernel language
 that takes and gives the declared dtypes; with a symbol, a GPU calls libdevice's function instead.
 """
 

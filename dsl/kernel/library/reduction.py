@@ -1,6 +1,6 @@
-"""Folding an array with a person's function: `weft.reduce`.
+"""Folding an array with a user's function: `weft.reduce`.
 
-Always true: the order of the fold depends on the array's length alone, so the same bits come out each time. The function
+Invariant: the order of the fold depends on the array's length alone, so the same bits come out each time. The function
 has to be associative and commutative.
 """
 

@@ -2,7 +2,7 @@
 
 Owns the 40 classes, 10 number types with 1 to 4 lanes, made from one table. In and out: plain values, so that they work
 on the host and in kernels that run as Python; the compiler knows the classes and reads their `dtype` and `lanes`.
-Always true: a component has its vector's dtype, whatever was assigned.
+Invariant: a component has its vector's dtype, whatever was assigned.
 """
 
 from __future__ import annotations

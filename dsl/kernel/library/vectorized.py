@@ -1,7 +1,7 @@
 """Functions of numbers inside lazy expressions: `weft.vectorize`.
 
 In: a Python function of numbers, arrays. Out: recorded arrays; the function is a row of the op table like any other, and
-is fused with what is around it. Always true: a row's name says all that its code depends on.
+is fused with what is around it. Invariant: a row's name says all that its code depends on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scalars as compiled kernels convert them, for kernels that run as plain Python.
 
-In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Always true: integers wrap, a float
+In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, a float
 out of an integer's range saturates and NaN gives 0, the same as a `cast` of the kernel IR.
 """
 

@@ -1,7 +1,7 @@
 """Kernels as plain Python: what ``WEFT_KERNEL_PYTHON=1`` runs, for pdb and as the oracle of compiled kernels.
 
 In: the kernel's Python function, grid, block, bytes of dynamic shared memory, arguments. Out: its effects on the
-arrays. Always true: the same program gives the same turns of threads each time; an error says its block and thread.
+arrays. Invariant: the same program gives the same turns of threads each time; an error says its block and thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arrays of kernels that run as plain Python: NumPy's, with the conversions that kernels make.
 
-In: NumPy arrays. Out: views of them. Always true: what is written into an element is converted as compiled kernels
+In: NumPy arrays. Out: views of them. Invariant: what is written into an element is converted as compiled kernels
 convert (integers wrap, floats saturate), records have their fields as attributes too.
 """
 

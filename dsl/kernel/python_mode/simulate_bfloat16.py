@@ -1,7 +1,7 @@
 """Numbers of dtype bfloat16 in kernels that run as plain Python.
 
 ml_dtypes' own numbers make float32 beside a Python float; in kernels, as among NumPy's own floats, they stay what they
-are. Always true: a `Brain` holds one of ml_dtypes' numbers, and every operation on it is NumPy's on that.
+are. Invariant: a `Brain` holds one of ml_dtypes' numbers, and every operation on it is NumPy's on that.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and do not
 raise, number types convert as kernels do (integers wrap, floats saturate), and NumPy's and weft's functions of numbers
-give scalars. Always true: the code object is the user's own, so breakpoints hold; a function that reaches no such name is
+give scalars. Invariant: the code object is the user's own, so breakpoints hold; a function that reaches no such name is
 returned as it is.
 """
 

@@ -1,6 +1,6 @@
 """What each intrinsic does where a kernel runs as plain Python.
 
-Owns one table, path -> function of the simulated thread and the arguments. Always true: every path of `names.TABLE`
+Owns one table, path -> function of the simulated thread and the arguments. Invariant: every path of `names.TABLE`
 has its row; results are what CUDA gives, or NumPy's error where CUDA would be undefined; numbers that CUDA has no dtype
 for (positions, counts) are Python's own, hence weak; masks are uint32.
 """

@@ -1,7 +1,7 @@
 """Threads of a kernel that runs as plain Python: who runs, who waits, who meets whom.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
-thread. Always true: exactly one simulated thread runs at a time, in an order that depends on the program alone. A
+thread. Invariant: exactly one simulated thread runs at a time, in an order that depends on the program alone. A
 thread that never waits runs in the calling OS thread; one that waits keeps its stack asleep, and the others go on
 in another OS thread. Nothing here knows what an intrinsic does.
 """

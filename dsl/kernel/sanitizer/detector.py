@@ -11,7 +11,7 @@ does not depend on which comes last), and nothing orders them:
 
 A reading is as good as atomic where the next that its thread does there is a compare and swap, which notices a change.
 
-Always true: an access that is ordered behind all others at its place stands for them; memory that is read before any thread
+Invariant: an access that is ordered behind all others at its place stands for them; memory that is read before any thread
 writes it is told of at the end (of the block where it is shared memory), since the writer may be a thread that comes late,
 and then it is a race.
 """

@@ -1,6 +1,6 @@
 """What the compiler does for the sanitizer: every access and meeting of threads is preceded by a `watch`.
 
-In: accesses and indices as they are compiled. Out: `watch` operations, and a `Site` for each. Always true: an index is
+In: accesses and indices as they are compiled. Out: `watch` operations, and a `Site` for each. Invariant: an index is
 looked at before the address is made of it, and an address before it is used, so that a thread ends instead of reaching
 outside.
 """

@@ -5,7 +5,7 @@ In: a launch made inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. 
 reads of memory that nobody has written (shared, local, and device arrays made by ``device_array`` or ``empty``), races
 between threads of a block and between blocks, and barriers that not all threads of a block come to.
 
-Always true: what runs is the same kernel, compiled for the CPU with 64-bit indices; one block runs after the other, unless the
+Invariant: what runs is the same kernel, compiled for the CPU with 64-bit indices; one block runs after the other, unless the
 grid meets. Arrays of other devices are copied there and back. An access takes one to two microseconds, and what is remembered
 of an element that was touched some 300 bytes. A thread that is stopped inside a function that calls itself goes on behind the
 call; elsewhere it ends. Constant memory is watched for bounds only.

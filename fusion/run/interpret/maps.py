@@ -19,7 +19,7 @@ from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.run.primitives import primitive, substitute
 from weft.runtime import BLOCK_BYTES, run_calls
 
-# Bytes of a block: a dozen registers stay in a core's second cache, and NumPy's loops release the interpreter's lock for long
+# Bytes of a block: a dozen registers stay in a core's L2 cache, and NumPy's loops release the interpreter's lock for long
 # enough.
 BLOCK = 1 << 18
 

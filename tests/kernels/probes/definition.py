@@ -1,6 +1,6 @@
 """What a language probe is: one construct in one small kernel, and how its right result is found.
 
-Always true: `Probe.oracle` works on copies of the arguments and leaves the right result in their arrays. Where nothing else
+Invariant: `Probe.oracle` works on copies of the arguments and leaves the right result in their arrays. Where nothing else
 is said it is the kernel itself, run as the plain Python function that it is.
 """
 

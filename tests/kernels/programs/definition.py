@@ -1,6 +1,6 @@
 """The usual programs in the CUDA model, each in several sizes and launches.
 
-Always true: every program is free of races, reads nothing that was not written, and its result does not depend on the order of
+Invariant: every program is free of races, reads nothing that was not written, and its result does not depend on the order of
 its threads, so that its oracle is exact (whole numbers where sums are taken in another order).
 """
 

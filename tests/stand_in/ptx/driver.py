@@ -1,6 +1,6 @@
 """A stand-in that runs PTX: all that a CUDA device does, from its own text to results, without a GPU.
 
-In: modules as text, launches. Out: results, and in `memory.wrong` what a GPU would have stopped at. Always true: machine code is
+In: modules as text, launches. Out: results, and in `memory.wrong` what a GPU would have stopped at. Invariant: machine code is
 refused as a driver refuses a newer toolkit's, so that text comes; a kernel gets its parameters as bytes, where its text says
 that they lie.
 """

@@ -1,6 +1,6 @@
 """What each instruction of PTX does, as steps of a program.
 
-In: a `Function`. Out: a `Program`. Source: NVIDIA, Parallel Thread Execution ISA 9.0, chapter 9. Always true: an instruction, a
+In: a `Function`. Out: a `Program`. Source: NVIDIA, Parallel Thread Execution ISA 9.0, chapter 9. Invariant: an instruction, a
 type or a modifier that is not known is an error when the module is made ready, not a wrong result.
 """
 

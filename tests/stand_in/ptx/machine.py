@@ -1,6 +1,6 @@
 """A GPU that runs PTX, one instruction after another, for all threads that are at it at once.
 
-In: a function of a `Module`, a launch, memory. Out: the memory changed, or a `Fault`. Always true: threads go where their own
+In: a function of a `Module`, a launch, memory. Out: the memory changed, or a `Fault`. Invariant: threads go where their own
 branches lead, warps not in step; a barrier holds a block's threads until all have come, an instruction of a warp its lanes; an access outside a
 block of memory, or at an address that is not a multiple of its length, is a fault; what nobody wrote to registers, to shared
 and to local memory is rubbish. Order: the threads that are furthest behind go first, but others now and then, so that those

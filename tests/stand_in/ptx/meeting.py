@@ -1,6 +1,6 @@
 """Instructions by which threads meet: memory, atomics, barriers, the lanes of a warp.
 
-In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Always true: atomics of
+In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant: atomics of
 threads that are at it together come in an order that nobody may count on.
 """
 

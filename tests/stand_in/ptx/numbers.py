@@ -1,6 +1,6 @@
 """Arithmetic as PTX defines it, on arrays: what NumPy has no function for.
 
-In: arrays of one type. Out: arrays. Always true: rounded once, unless the instruction is an approximation; those are off by a
+In: arrays of one type. Out: arrays. Invariant: rounded once, unless the instruction is an approximation; those are off by a
 unit in the last place here and there, as a GPU's are, and the same input gives the same result.
 """
 

@@ -1,6 +1,6 @@
 """What an instruction reads and writes: registers, numbers, addresses, variables.
 
-In: an `Instruction`. Out: functions of a `Grid` and its lanes. Always true: a type or a name that is not known is an error.
+In: an `Instruction`. Out: functions of a `Grid` and its lanes. Invariant: a type or a name that is not known is an error.
 """
 
 from __future__ import annotations

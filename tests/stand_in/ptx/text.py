@@ -1,6 +1,6 @@
 """PTX as it is written: a module's variables and functions, their instructions taken apart.
 
-In: the text that LLVM made. Out: `Module`s. Always true: nothing is left out silently; a statement that is not understood is a
+In: the text that LLVM made. Out: `Module`s. Invariant: nothing is left out silently; a statement that is not understood is a
 `ValueError` with its text.
 """
 

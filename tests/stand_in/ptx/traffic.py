@@ -1,7 +1,7 @@
 """What a launch asks of memory: sectors of 32 bytes a warp's access touches, and how often shared memory's banks are gone through.
 
 In: accesses, a warp's lanes together. Out: counts. Source: NVIDIA, CUDA C++ Best Practices Guide 13.0, sections 9.2.1 and
-9.2.3.1. Always true: what one access of a warp asks for twice counts once; a cache is not thought of.
+9.2.3.1. Invariant: what one access of a warp asks for twice counts once; a cache is not thought of.
 """
 
 from __future__ import annotations
