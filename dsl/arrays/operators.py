@@ -26,6 +26,7 @@ from weft.dsl.arrays.again import (
     remember,
 )
 from weft.dsl.arrays.array import (
+    LOOKS,
     Array,
     Part,
     ReadOnly,
@@ -45,7 +46,7 @@ from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.functions.own_names import OWN
-from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, number_of_scalar, way_of
+from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 from weft.runtime import IMMEDIATE
@@ -250,6 +251,15 @@ def _short_power(base: Array, exponent: Any) -> str | None:
     # (a bool array's square is int8, a bool scalar's is int64)
     whole = {"square": "iu" if isinstance(base, Scalar) else "biu", "positive": "iu"}.get(name, "")
     return name if kind in whole and type(exponent) is int else None
+
+
+def number_of_scalar(scalar: Scalar) -> Any:
+    """Return the value of a 0-d result as NumPy's scalar, once it is there; else None."""
+    values = values_of(scalar) if IMMEDIATE[0] else None
+    if values is None:
+        return None
+    LOOKS[0] += 1
+    return values[()]
 
 
 def power(base: Array, exponent: Any) -> Any:

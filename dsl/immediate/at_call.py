@@ -28,6 +28,7 @@ from weft.dsl.immediate.small_work import (
     WHOLE,
     is_little,
     limit_of,
+    most_bools,
     most_picked,
     reduce_whole,
     stays_small,
@@ -83,11 +84,6 @@ class Way(NamedTuple):
     most_bools: int = 1
 
 
-# Operations whose results are bools where their operands are, and how many bools NumPy goes through as fast as one float64.
-_LOGIC = frozenset("bitwise_and bitwise_or bitwise_xor invert logical_and logical_not logical_or logical_xor".split())
-_LOGIC_BOOLS = 8
-
-
 @cache
 def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
     """Return how `op` is done at the call, as NumPy's `operator` or its ufunc."""
@@ -96,8 +92,8 @@ def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
-    bools = _LOGIC_BOOLS if op.name in _LOGIC else 1
-    return Way(function, types, _loops_of(op.name), op if function is not None else None, op.arity, table, bools)  # type: ignore[arg-type]
+    own = op if function is not None else None
+    return Way(function, types, _loops_of(op.name), own, op.arity, table, most_bools(op.name))  # type: ignore[arg-type]
 
 
 @cache
@@ -256,15 +252,6 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
     function(*given, out=values)
     keep_written(target, values)
     return True
-
-
-def number_of_scalar(scalar: Scalar) -> Any:
-    """Return the value of a 0-d result as NumPy's scalar, once it is there; else None."""
-    values = values_of(scalar) if IMMEDIATE[0] else None
-    if values is None:
-        return None
-    LOOKS[0] += 1
-    return values[()]
 
 
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:

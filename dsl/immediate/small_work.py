@@ -25,6 +25,16 @@ def is_few(size: int) -> bool:
     return size * size <= IMMEDIATE[0]
 
 
+def most_bools(op: str) -> int:
+    """Return how many bools are as little work for an op as one element."""
+    return _LOGIC_BOOLS if op in _LOGIC else 1
+
+
+# Operations whose results are bools where their operands are, and how many bools NumPy goes through as fast as one float64.
+_LOGIC = frozenset("bitwise_and bitwise_or bitwise_xor invert logical_and logical_not logical_or logical_xor".split())
+_LOGIC_BOOLS = 8
+
+
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return how many elements a function's arguments may have for it to be little work."""
     if name in GROWING:
