@@ -32,7 +32,7 @@ from weft.fusion.graph.expr import (
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.record.collecting import keep_apart
-from weft.fusion.record.evaluate import evaluate, realise, release_memory, was_alone
+from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory, was_alone
 from weft.fusion.record.exclusive import exclusive, flush
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
@@ -97,6 +97,7 @@ __all__ = [
     "end_small_run",
     "entries_of",
     "evaluate",
+    "fill_memory",
     "exclusive",
     "explain_storages",
     "flush",

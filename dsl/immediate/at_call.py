@@ -33,7 +33,7 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     stays_small,
 )
-from weft.fusion import Storage, constant_value, end_small_run, evaluate, recording
+from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.fusion.run.expanded_rows import ExpandedRow
 from weft.fusion.run.primitives import primitive, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
@@ -458,7 +458,8 @@ def put(array: Array, key: Any, value: Any) -> bool:
         key = key if _is_basic(key) else take_host(key, [], limit)
         if key is MISSED or _picked(array.shape, key) > limit:
             return False
-        values = _fill(array)
+        fill_memory(array._storage)
+        values = values_of(array)
     storage = array._storage
     if values is None and storage.epoch is not recording.epoch and storage.device.name == "cpu" and not recording.held:
         realise(storage)  # (nothing that is recorded now fuses with it)
@@ -532,26 +533,6 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
     return int(np.ndarray(shape, "V0")[key].size)
 
 
-def _fill(array: Array) -> np.ndarray | None:
-    """Give memory to a new array, all elements of it alike, that nobody has written to yet. Returns its elements.
-
-    Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
-    """
-    storage, node = array._storage, array._storage.expr
-    if not array.size or node is None:
-        return None
-    buffer = storage.device.allocate(node.nbytes)
-    buffer.origin = node.location
-    if storage.expr is not node:
-        return None  # another thread has written to it
-    storage.buffer = buffer
-    storage.expr = storage.epoch = None
-    values = values_of(array)
-    if values is not None and node.kind == "constant":
-        values.fill(constant_value(node))
-    return values
-
-
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     """Set the elements in host memory that a mask of the array's shape takes; whether that could be done.
 
@@ -567,8 +548,8 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     if not _casts(value if kind in NUMBERS else value.dtype, array.dtype):
         return False
     values = values_of(array)
-    if values is None and array._view is None and _is_uniform(array._storage):
-        values = _fill(array)
+    if values is None and array._view is None and fill_memory(array._storage):
+        values = values_of(array)
     if values is None:
         return False
     evaluate([each._storage for each in (mask, value) if type(each) is Array and each._home is None])

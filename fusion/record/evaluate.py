@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.fusion.graph.expr import Location
+from weft.fusion.graph.expr import Location, constant_value
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
@@ -45,7 +45,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
     """
     if len(storages) == 1:
         epoch = storages[0].epoch
-        if epoch is not None and storages[0].buffer is None:
+        if epoch is not None and storages[0].buffer is None and not fill_memory(storages[0]):
             evaluate_epoch(epoch, storages, aside)
         return
     asked = [s for s in storages if s.buffer is None and s.epoch is not None]
@@ -59,6 +59,27 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
         if len(own) == len(asked):
             return
         asked = [s for s in asked if s.buffer is None and s.epoch is not epoch and s.epoch is not None]
+
+
+def fill_memory(storage: Storage) -> bool:
+    """Give memory to host values that are all alike, without a plan; whether that is what they are.
+
+    Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
+    """
+    node, epoch, device = storage.expr, storage.epoch, storage.device
+    if node is None or node.kind not in ("constant", "empty") or device.name != "cpu" or not node.size:
+        return False
+    buffer = device.allocate(node.nbytes)
+    buffer.origin = node.location
+    if node.kind == "constant":
+        device.lend(buffer, node.dtype, node.shape).fill(constant_value(node))  # type: ignore[attr-defined]
+    if storage.expr is not node:
+        return False  # another thread has written to it
+    storage.buffer = buffer
+    storage.expr = storage.epoch = None
+    if epoch is not None and epoch is recording.epoch:
+        epoch.drop_unheld(len(epoch.pending) - 1)  # (it would keep the memory)
+    return True
 
 
 def realise(storage: Storage) -> Buffer:

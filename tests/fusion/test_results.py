@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -106,3 +107,26 @@ def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
     epoch.slots[epoch.slots.index(other._storage.buffer)] = x._storage.buffer  # two slots for one storage
     with pytest.raises(RuntimeError, match="does not hold"):
         wf.evaluate(y)
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_values_that_are_all_alike_get_memory_without_a_plan(before: int) -> None:
+    """And the recording keeps neither them nor their memory."""
+    whole = wf.asarray(np.arange(50_000))
+    wf.evaluate(whole)
+    pending = [whole * k for k in range(before)]
+    wf.reset_statistics()
+    for array, wanted in ((wf.isnan(whole), np.zeros(50_000, bool)), (wf.full((3, 4), 2.5), np.full((3, 4), 2.5))):
+        wf.evaluate(array)
+        assert wf.statistics()["plans"] == 0
+        np.testing.assert_array_equal(np.asarray(array), wanted, strict=True)
+        array += array
+        np.testing.assert_array_equal(np.asarray(array), wanted + wanted, strict=True)
+        wf.reset_statistics()
+    zeros = wf.zeros(50_000)
+    wf.evaluate(zeros)
+    held = ref(zeros._storage)
+    del zeros
+    assert held() is None
+    for k, each in enumerate(pending):
+        np.testing.assert_array_equal(np.asarray(each), np.arange(50_000) * k)
