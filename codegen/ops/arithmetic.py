@@ -299,7 +299,6 @@ ROWS = (
         on_pairs=pair_functions.power,
         cost=40,
         ulp=4,
-        domain="positive",
         dunder="pow",
         aliases=("pow",),
     ),
@@ -312,7 +311,6 @@ ROWS = (
         on_pairs=pair_functions.power,
         cost=40,
         ulp=4,
-        domain="positive",
     ),
     OpDef(
         "negative",

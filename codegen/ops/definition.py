@@ -43,8 +43,6 @@ class OpDef:
         Rough instructions an element.
     ulp : float
         Bound on the error in units in the last place of the result; 0: bit-identical to NumPy.
-    domain : str
-        Real inputs with a finite result, for tests: "real", "positive", "unit", "atleast1" ...
     dunder : str
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
@@ -64,7 +62,6 @@ class OpDef:
     identity: Any = None
     cost: int = 1
     ulp: float = 0.0
-    domain: str = "real"
     dunder: str = ""
     aliases: tuple[str, ...] = ()
     body: Any = None

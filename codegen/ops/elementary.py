@@ -21,7 +21,6 @@ def _math(
     *,
     cost: int = 20,
     ulp: float = 4,
-    domain: str = "real",
     aliases: tuple[str, ...] = (),
 ) -> OpDef:
     """A row of the C library that NumPy has as well."""
@@ -35,12 +34,11 @@ def _math(
         on_pairs=getattr(pair_functions, name, None),
         cost=cost,
         ulp=ulp,
-        domain=domain,
         aliases=aliases,
     )
 
 
-def _special(name: str, c_name: str, doc: str, reference: Any, *, domain: str = "real") -> OpDef:
+def _special(name: str, c_name: str, doc: str, reference: Any) -> OpDef:
     """A row of the C library that NumPy lacks."""
     return OpDef(
         name,
@@ -51,7 +49,6 @@ def _special(name: str, c_name: str, doc: str, reference: Any, *, domain: str = 
         lowering={"f": f"math {c_name}"},
         cost=40,
         ulp=8,
-        domain=domain,
     )
 
 
@@ -89,6 +86,23 @@ def _sinc(b: KernelBuilder, x: Value) -> Value:
     return select(b, none, one(b, y), b.op("divide", b.op("sin", safe), safe))
 
 
+def _gamma(x: float) -> float:
+    """`math.gamma`, with C's results at poles and where it overflows."""
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.copysign(math.inf, x)
+    except ValueError:
+        return math.nan if x else math.copysign(math.inf, x)
+
+
+def _lgamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (OverflowError, ValueError):
+        return math.inf
+
+
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
     """x * 2**n in three steps, so that no factor overflows and a subnormal result is rounded once."""
     n = b.cast(exponent, np.int64)
@@ -116,29 +130,28 @@ ROWS = (
         lowering={"f": "intrinsic llvm.sqrt"},
         on_pairs=pair_functions.sqrt,
         cost=8,
-        domain="positive",
     ),
     _math("cbrt", "cbrt", "Cube root.", ulp=4),
     _math("exp", "exp", "e to the power of the number."),
     _math("exp2", "exp2", "2 to the power of the number."),
     _math("expm1", "expm1", "exp(x) - 1 without loss near 0."),
-    _math("log", "log", "Natural logarithm.", domain="positive"),
-    _math("log2", "log2", "Logarithm to base 2.", domain="positive"),
-    _math("log10", "log10", "Logarithm to base 10.", domain="positive"),
-    _math("log1p", "log1p", "log(1 + x) without loss near 0.", domain="positive"),
+    _math("log", "log", "Natural logarithm."),
+    _math("log2", "log2", "Logarithm to base 2."),
+    _math("log10", "log10", "Logarithm to base 10."),
+    _math("log1p", "log1p", "log(1 + x) without loss near 0."),
     _math("sin", "sin", "Sine of an angle in radians."),
     _math("cos", "cos", "Cosine of an angle in radians."),
     _math("tan", "tan", "Tangent of an angle in radians."),
-    _math("arcsin", "asin", "Angle in radians with that sine.", domain="unit", aliases=("asin",)),
-    _math("arccos", "acos", "Angle in radians with that cosine.", domain="unit", aliases=("acos",)),
+    _math("arcsin", "asin", "Angle in radians with that sine.", aliases=("asin",)),
+    _math("arccos", "acos", "Angle in radians with that cosine.", aliases=("acos",)),
     _math("arctan", "atan", "Angle in radians with that tangent.", aliases=("atan",)),
     _math("arctan2", "atan2", "Angle in radians of the point (second, first).", aliases=("atan2",)),
     _math("sinh", "sinh", "Hyperbolic sine."),
     _math("cosh", "cosh", "Hyperbolic cosine."),
     _math("tanh", "tanh", "Hyperbolic tangent."),
     _math("arcsinh", "asinh", "Inverse hyperbolic sine.", aliases=("asinh",)),
-    _math("arccosh", "acosh", "Inverse hyperbolic cosine.", domain="atleast1", aliases=("acosh",)),
-    _math("arctanh", "atanh", "Inverse hyperbolic tangent.", domain="unit", aliases=("atanh",)),
+    _math("arccosh", "acosh", "Inverse hyperbolic cosine.", aliases=("acosh",)),
+    _math("arctanh", "atanh", "Inverse hyperbolic tangent.", aliases=("atanh",)),
     _math("hypot", "hypot", "Length of the hypotenuse."),
     _math("nextafter", "nextafter", "Next float from the first towards the second.", ulp=0),
     OpDef("deg2rad", 1, "Degrees in radians.", "deg2rad", expand=_scale(math.pi / 180), ulp=1, aliases=("radians",)),
@@ -176,8 +189,8 @@ ROWS = (
     ),
     _special("erf", "erf", "Error function.", math.erf),
     _special("erfc", "erfc", "1 - erf(x) without loss.", math.erfc),
-    _special("gamma", "tgamma", "Gamma function.", lambda x: math.gamma(x) if x > 0 else math.nan, domain="positive"),
-    _special("lgamma", "lgamma", "Logarithm of the magnitude of the gamma function.", math.lgamma, domain="positive"),
+    _special("gamma", "tgamma", "Gamma function.", _gamma),
+    _special("lgamma", "lgamma", "Logarithm of the magnitude of the gamma function.", _lgamma),
     OpDef(
         "real",
         1,

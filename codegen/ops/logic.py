@@ -63,18 +63,19 @@ def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
 
 
 def _shift(name: str) -> Any:
+    """A shift by any count: from the width on all bits leave."""
+
     def expand(b: KernelBuilder, x: Value, count: Value) -> Value:
         assert isinstance(x.type, np.dtype)
         width = x.type.itemsize * 8
         unsigned = np.dtype(f"u{x.type.itemsize}")
         fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
-        safe = select(b, fits, count, zero(b, count))
         if name == "_shift_right" and _kind(x) == "i":
-            far = select(b, test(b, "less", x, zero(b, x)), b.constant(-1, x.type), zero(b, x))
-        else:
-            far = zero(b, x)
-        primitive = "_shift_right_logical" if name == "_shift_right" and _kind(x) == "u" else name
-        return select(b, fits, b.op(primitive, x, safe), far)
+            return b.op(name, x, select(b, fits, count, b.constant(width - 1, count.type)))
+        # the operand is chosen, not the result: LLVM takes a choice of results for PTX's own clamp, which reads 32 bits of the count
+        primitive = "_shift_right_logical" if name == "_shift_right" else name
+        kept = b.op("bitwise_and", count, b.constant(width - 1, count.type))
+        return b.op(primitive, select(b, fits, x, zero(b, x)), kept)
 
     return expand
 
@@ -130,15 +131,14 @@ def _bits(name: str) -> dict[str, str]:
     return dict.fromkeys("biu", f"instruction {name}")
 
 
-def _logical_right(x: Any, y: Any) -> Any:
-    unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    return np.right_shift(x.view(unsigned) if x.ndim else unsigned.type(x.astype(unsigned)), y.astype(unsigned)).astype(
-        x.dtype
-    )
+def _as_if(kind: str, function: Any) -> Any:
+    """A reference that takes the bits of integers for signed ("i") or unsigned ("u") ones."""
 
+    def reference(*operands: Any) -> Any:
+        dtype = operands[0].dtype
+        return function(*(x.astype(f"{kind}{dtype.itemsize}") for x in operands)).astype(dtype)
 
-def _where_reference(condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, x, y)
+    return reference
 
 
 ROWS = (
@@ -299,7 +299,7 @@ ROWS = (
         1,
         "Number of 1 bits.",
         loops=tuple(f"{c}->{c}" for c in INTEGERS),
-        reference=np.bitwise_count,
+        reference=_as_if("u", np.bitwise_count),
         lowering=dict.fromkeys("iu", "intrinsic llvm.ctpop"),
     ),
     OpDef(
@@ -315,7 +315,7 @@ ROWS = (
         2,
         "Arithmetic shift by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=np.right_shift,
+        reference=_as_if("i", np.right_shift),
         lowering=dict.fromkeys("iu", "instruction ashr"),
     ),
     OpDef(
@@ -323,7 +323,7 @@ ROWS = (
         2,
         "Logical shift by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=_logical_right,
+        reference=_as_if("u", np.right_shift),
         lowering=dict.fromkeys("iu", "instruction lshr"),
     ),
     OpDef(
@@ -379,7 +379,7 @@ ROWS = (
         3,
         "The second where the first holds, else the third.",
         loops=tuple(f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
-        reference=_where_reference,
+        reference=np.where,
         lowering={"b": "select"},
         on_pairs=pairs.where,
     ),

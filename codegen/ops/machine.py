@@ -46,10 +46,12 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
-    """sin(pi x), or one of the functions so many quarter turns on: the rest of x after halves is exact."""
+    """sin(pi x), or one of the functions so many quarter turns on: the rest of x after whole turns, then halves, is exact."""
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
+        whole = b.op("rint", b.op("multiply", x, half))  # turns
+        x = b.op("subtract", x, b.op("add", whole, whole))
         halves = b.op("rint", b.op("add", x, x))
         angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
         place = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
@@ -167,7 +169,6 @@ ROWS = (
         expand=_rsqrt,
         cost=16,
         ulp=1,
-        domain="positive",
     ),
     OpDef(
         "exp10",

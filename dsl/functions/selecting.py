@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import is_bfloat16
+from weft.codegen import find_op, is_bfloat16, resolve_dtypes
 from weft.dsl.arrays.again import apply
 from weft.dsl.arrays.array import Array, as_operand, expr_of, start
 from weft.dsl.arrays.axes import normalize_axis
@@ -31,6 +31,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if test.dtype.kind != "b":
         test = test != 0
     return apply("where", test, x, y)
+
+
+_WEAK = {bool, int, float, complex}
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:
@@ -67,6 +70,10 @@ def clip(
     start()
     if low is None and high is None and out is None:
         return result.copy()
+    if low is not None and high is not None and not {type(low), type(high)} <= _WEAK:
+        # NumPy promotes all three together: with a float16 bound, uint8 and 3.5 are float16
+        kinds = [type(x) if type(x) in _WEAK else as_array(x).dtype for x in (low, high)]
+        result = result.astype(resolve_dtypes(find_op("clip"), (result.dtype, *kinds))[1], copy=False)
     low, high = _within(low, result.dtype), _within(high, result.dtype)
     if low is not None:
         result = UFUNCS["maximum"](result, low)

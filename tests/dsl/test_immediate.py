@@ -24,7 +24,7 @@ from weft.runtime import override
 IMMEDIATE = 16384
 
 
-NAMES = [row.name for row in OPS.values() if row.ufunc and not row.name.startswith("_") and row.name != "power"]
+NAMES = [row.name for row in OPS.values() if not row.name.startswith("_") and row.name != "power"]
 
 
 @pytest.mark.parametrize("native", [False, True])
@@ -43,7 +43,7 @@ def test_bits_are_those_of_kernels(name: str, native: bool) -> None:
         with np.errstate(all="ignore"):
             found = [getattr(wf, name)(*operands) for _ in range(2)]
         assert all(same(each, wanted) for each in found), code
-        if code in "ilfd":
+        if code in "ilfd" and find_op(name).ufunc:  # (loops of others are compiled once they pay)
             assert wf.statistics()["plans"] == before, code
 
 

@@ -22,10 +22,7 @@ BOOLS = [False, True]
 ROWS = [
     row.name
     for row in OPS.values()
-    if row.arity <= 2
-    and row.ufunc
-    and not row.name.startswith("_")
-    and row.name not in ("real", "imag", "conjugate", "power")
+    if row.arity <= 2 and not row.name.startswith("_") and row.name not in ("real", "imag", "conjugate", "power")
 ]
 
 

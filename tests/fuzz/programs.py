@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from weft.codegen import OPS, dtype_kind, is_bfloat16
+from weft.codegen import OPS, dtype_kind, is_bfloat16, resolve_dtypes
+from weft.dsl.arrays.array import Scalar
 from weft.runtime import SimtDevice, get_device
 from weft.runtime import device as on_device
 
@@ -32,7 +33,7 @@ EXACT = tuple(
     row.name
     for row in OPS.values()
     if row.ulp == 0
-    and row.ufunc
+    and not row.name.startswith("_")
     and row.name
     not in (
         "spacing",
@@ -45,10 +46,35 @@ EXACT = tuple(
         "bitwise_count",
         "reciprocal",
         "hypot",
+        "fma",
+        *("real", "imag"),  # (views in NumPy)
     )
 )
-INEXACT = ("exp", "sin", "tanh", "log1p", "arctan2", "cbrt", "power", "hypot")
+INEXACT = (
+    *("exp", "sin", "tanh", "log1p", "arctan2", "cbrt", "power", "hypot"),
+    *("sinc", "fma", "erf", "erfc", "gamma", "lgamma", "rsqrt", "exp10", "sinpi", "cospi"),
+)
 REDUCTIONS = ("sum", "max", "min", "any", "all", "argmax", "argmin", "mean", "prod")
+
+
+class WithRows:
+    """NumPy, with the rows of the table that it lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        row = OPS.get(name)
+        if row is None or row.reference is None or hasattr(np, name):
+            return getattr(np, name)
+        reference = row.reference
+
+        def compute(*operands: Any) -> Any:
+            kinds = tuple(x.dtype if isinstance(x, (np.ndarray, np.generic)) else type(x) for x in operands)
+            loop, result = resolve_dtypes(row, kinds)
+            return reference(*map(np.asarray, operands, loop)).astype(result)[()]
+
+        return compute
+
+
+NUMPY = WithRows()
 
 
 class Generator:
@@ -115,7 +141,7 @@ class Generator:
         number = self.random.choice(["2", "3.5", "-1", "0.25", "7", "True", "0"])
         if choice < 4:
             row = OPS[self.random.choice(EXACT)]
-            operands = [a, self.random.choice([b, number])][: row.arity]
+            operands = [a, self.random.choice([b, number]), self.pick()][: row.arity]
             # the magnitude of a complex number is a hypotenuse, which is not exact
             inexact = row.name in ("absolute", "sign") and dtype_kind(self.values[a].dtype) == "c"
             return f"xp.{row.name}({', '.join(operands)})", inexact
@@ -126,7 +152,7 @@ class Generator:
             row = OPS[self.random.choice(INEXACT)]
             if row.name == "power" and "bfloat16" in (self.values[a].dtype.name, self.values[b].dtype.name):
                 row = OPS["hypot"]  # NaN ** 0 is NaN for ml_dtypes
-            return f"xp.{row.name}({', '.join([a, b][: row.arity])})", True
+            return f"xp.{row.name}({', '.join([a, b, self.pick()][: row.arity])})", True
         if choice == 6:
             axis = self.random.choice(["None", *map(str, range(-len(shape), len(shape)))])
             name = self.random.choice(REDUCTIONS)
@@ -209,11 +235,13 @@ class Generator:
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")
-                    exec(line, {"xp": np}, trial)
+                    exec(line, {"xp": NUMPY}, trial)
                 good = all(self._acceptable(v) for v in trial.values()) and np.size(trial[target]) < self.most
                 if "[" in line.split("=")[0] and dtype_kind(trial[target].dtype) in "iub":
                     source = line.rpartition("= ")[2]
-                    good = good and dtype_kind(np.asarray(eval(source, {"xp": np}, dict(self.values))).dtype) in "iub"
+                    good = (
+                        good and dtype_kind(np.asarray(eval(source, {"xp": NUMPY}, dict(self.values))).dtype) in "iub"
+                    )
             except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, np.exceptions.AxisError):
                 good = False
             if not good:
@@ -255,8 +283,9 @@ def run_program(
         values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
         for line in lines:
             exec(line, {"xp": wf}, values)
-            # (results of small work are scalars, which in-place statements cannot change)
+            # (0-d results are scalars, which in-place statements cannot change)
             values = {k: wf.asarray(v) if isinstance(v, np.generic) else v for k, v in values.items()}
+            values = {k: v.reshape(1)[..., 0] if isinstance(v, Scalar) else v for k, v in values.items()}
             if every:
                 wf.evaluate(*[v for v in values.values() if isinstance(v, wf.Array)])
         return {name: np.array(value) for name, value in values.items()}
@@ -280,7 +309,7 @@ def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.nd
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for line in lines:
-            exec(line, {"xp": np}, values)
+            exec(line, {"xp": NUMPY}, values)
             # NumPy's 0-d results are scalars, which in-place statements cannot change
             values = {k: v if isinstance(v, np.ndarray) else np.asarray(v) for k, v in values.items()}
     return {name: np.asarray(value) for name, value in values.items()}

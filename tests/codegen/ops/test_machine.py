@@ -1,4 +1,4 @@
-"""Rows that NumPy has no function for, on the CPU against their references, and in PTX."""
+"""Rows that NumPy has no function for: known values, and in PTX. (Against their references: test_rows.py.)"""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.codegen import find_op
 
 BITS = ("clz", "ffs", "brev")
 FLOATS = ("rsqrt", "exp10", "sinpi", "cospi")
-
-
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
-@pytest.mark.parametrize("name", BITS)
-def test_bits(name: str, dtype: str) -> None:
-    limits = np.iinfo(dtype)
-    values = np.array([0, 1, 2, 3, 5, 64, 100, limits.max, limits.min, limits.max - 1], dtype)
-    found = np.asarray(getattr(wf, name)(wf.asarray(values)))
-    assert found.dtype == values.dtype
-    np.testing.assert_array_equal(found, find_op(name).reference(values))  # type: ignore[misc]
 
 
 def test_known_bits() -> None:
@@ -31,24 +20,10 @@ def test_known_bits() -> None:
     assert list(wf.brev(x)) == [0, -(2**31), 0x30000000, -1]
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("name", FLOATS)
-def test_floats(name: str, dtype: str) -> None:
-    row = find_op(name)
-    values = np.linspace(0.01, 3.7, 301).astype(dtype)
-    if name != "rsqrt":
-        values = np.concatenate([values, -values])
-    found = np.asarray(getattr(wf, name)(wf.asarray(values)))
-    wanted = row.reference(values)  # type: ignore[misc]
-    assert found.dtype == wanted.dtype == values.dtype
-    eps = np.finfo(dtype).eps
-    np.testing.assert_allclose(found, wanted, rtol=row.ulp * eps, atol=0)
-
-
 def test_half_turns_are_exact() -> None:
-    x = np.array([0.0, 0.5, 1.0, 1.5, 2.0, -0.5, 1e6, 2.0**60, 1e6 + 0.5])
-    assert list(np.asarray(wf.sinpi(wf.asarray(x)))) == [0, 1, 0, -1, 0, -1, 0, 0, 1]
-    assert list(np.asarray(wf.cospi(wf.asarray(x)))) == [1, 0, -1, 0, 1, 0, 1, 1, 0]
+    x = np.array([0.0, 0.5, 1.0, 1.5, 2.0, -0.5, 1e6, 2.0**60, 1e6 + 0.5, 1.7e308])
+    assert list(np.asarray(wf.sinpi(wf.asarray(x)))) == [0, 1, 0, -1, 0, -1, 0, 0, 1, 0]
+    assert list(np.asarray(wf.cospi(wf.asarray(x)))) == [1, 0, -1, 0, 1, 0, 1, 1, 0, 1]
     assert math.isnan(wf.sinpi(wf.asarray(np.array([np.inf])))[0])
 
 

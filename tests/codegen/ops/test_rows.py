@@ -1,0 +1,216 @@
+"""Every row of the op table against its reference: all its loops, edge values and random ones, on every target and tier."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
+from weft.codegen import OPS, KernelBuilder, NoLoopError, OpDef, Value, is_supported, resolve_dtypes
+from weft.codegen.ops import table
+from weft.dsl.arrays.array import expr_of, record
+from weft.dsl.arrays.ufunc import UFunc
+from weft.fusion import map_
+from weft.runtime import override
+
+WAYS = ("compiled", "interpreted", "immediate", "simt", "ptx")
+FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 100.0, np.inf, -np.inf, np.nan)
+RANDOM = 64
+
+
+def divisible(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (y != 0) & ~((x == np.iinfo(x.dtype).min) & (y.astype(float) == -1))
+
+
+def shiftable(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (y >= 0) & (y < 8 * x.itemsize)
+
+
+def as_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NumPy raises for negative exponents of integers; an error of the logarithm is as many times that of the power."""
+    return (y >= 0) | (y.dtype.kind != "i") if y.dtype.kind != "c" else np.abs(y) < 4
+
+
+# Operands that a row is for, where it is not for all.
+DOMAINS: dict[str, Any] = {
+    **dict.fromkeys(("_truncate_divide", "_truncate_remainder"), divisible),
+    **dict.fromkeys(("_shift_left", "_shift_right", "_shift_right_logical"), shiftable),
+    **dict.fromkeys(("power", "float_power"), as_exponent),
+    "reciprocal": lambda x: (x != 0) | (x.dtype.kind not in "iu"),  # (else NumPy's own depends on the machine)
+}
+# Rows whose results are differences of what is near 1: within their bound of that.
+CANCELLING = {"sinc", "lgamma", "logaddexp", "logaddexp2"}
+# Of zeros of both signs NumPy gives either, by the dtype and the machine.
+EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
+
+
+def loops_of(row: OpDef) -> list[tuple[np.dtype, ...]]:
+    """The dtypes of operands that a row computes in."""
+    found: list[tuple[np.dtype, ...]] = []
+    for text in getattr(np, row.ufunc).types if row.ufunc else row.loops:
+        if set(text) & set("OgGmMSUV"):
+            continue
+        loop = tuple(map(np.dtype, text.split("->")[0]))
+        try:
+            fits = all(map(is_supported, loop)) and resolve_dtypes(row, loop)[0] == loop
+        except (TypeError, NoLoopError):
+            continue
+        if fits and loop not in found:
+            found.append(loop)
+    return found
+
+
+def edges_of(dtype: np.dtype) -> np.ndarray:
+    match dtype.kind:
+        case "b":
+            return np.array([False, True])
+        case "i" | "u":
+            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+            return np.unique(
+                np.array([least, least + 1, *(-7, -1)[: 2 * (least < 0)], 0, 1, 5, 64, most - 1, most], dtype)
+            )
+        case "c":
+            parts = np.array(FLOATS)
+            return (parts[:, None] + 1j * parts).ravel().astype(dtype)
+    limits = np.finfo(dtype)
+    return np.array([*FLOATS, limits.tiny, limits.smallest_subnormal, limits.max, -limits.max]).astype(dtype)
+
+
+def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
+    if dtype.kind == "b":
+        return source.random(RANDOM) < 0.5
+    if dtype.kind in "iu":
+        return source.integers(*((0, 100) if dtype.kind == "u" else (-50, 50)), RANDOM).astype(dtype)
+    found = source.standard_normal(RANDOM) * 2.0 ** source.integers(-8, 6, RANDOM)
+    return (found + 1j * source.permutation(found) if dtype.kind == "c" else found).astype(dtype)
+
+
+def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
+    """All combinations of edge values, then random ones."""
+    source = np.random.default_rng(3)
+    edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
+    whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T
+    found = [np.concatenate([e[k], random_of(kind, source)]) for e, k, kind in zip(edges, whole, loop, strict=True)]
+    if loop[0].kind == "c" and (row.ulp or row.name == "float_power"):
+        found = [x[np.isfinite(found).all(axis=0)] for x in found]  # (the edges are in test_complex_functions.py)
+    if row.name in DOMAINS:
+        inside = DOMAINS[row.name](*found)
+        found = [x[inside] for x in found]
+    return found
+
+
+def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """What the reference gives, in a wider type where the row is not exact."""
+    reference = getattr(np, row.ufunc) if row.ufunc else row.reference
+    if row.ulp and dtype.kind == "f":
+        wider = np.longdouble if row.ufunc else np.float32  # (in which halves are computed)
+        operands = [x.astype(np.result_type(x, wider)) if x.dtype.kind == "f" else x for x in operands]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return np.asarray(reference(*operands)).astype(dtype)
+
+
+@contextmanager
+def way_of(name: str) -> Iterator[None]:
+    """Arrays made inside are computed in that way."""
+    if name in ("simt", "ptx"):
+        device = make_ptx_device(PtxStandIn(1 << 28)) if name == "ptx" else name
+        with wf.device(device):
+            yield
+        return
+    chosen = {"interpreted": {"interpret": "always"}, "immediate": {"immediate": 1 << 20}}.get(name, {})
+    with override(**chosen):
+        yield
+
+
+def compute(row: OpDef, operands: list[np.ndarray]) -> Any:
+    arrays = [wf.asarray(x) for x in operands]
+    if row.name.startswith("_"):
+        return record(map_(row.name, [expr_of(x) for x in arrays]))
+    function = getattr(wf, row.name) if hasattr(wf, row.name) else UFunc(row)
+    return function(*arrays)
+
+
+def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which results are not the reference's, within the row's bound; of complex numbers within it of the magnitude."""
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape, (found.dtype, wanted.dtype)
+    if wanted.dtype.kind not in "fc":
+        return found != wanted
+    ulp, scale = row.ulp, np.where(row.name in CANCELLING, 1, 0)
+    if operands[-1].dtype.kind == "c" and row.name not in ("where", "clip"):
+        # (NumPy's own log1p loses what is small beside 1)
+        ulp, scale = max(ulp, 128 if "power" in row.name else 4), np.abs(wanted) + (row.name == "log1p")
+    same = np.ones(wanted.shape, bool)
+    with np.errstate(all="ignore"):
+        for x, y in [(found.real, wanted.real), (found.imag, wanted.imag)][: 1 + (wanted.dtype.kind == "c")]:
+            equal = (x == y) & ((np.signbit(x) == np.signbit(y)) | (row.name in EXTREMES))
+            allowed = ulp * np.spacing(np.maximum(np.abs(y), scale.astype(y.dtype))).astype(float)
+            near = np.abs(x.astype(np.longdouble) - y.astype(np.longdouble)) <= np.where(ulp, allowed, -1)
+            same &= equal | near | (np.isnan(x) & np.isnan(y))
+    return ~same
+
+
+def check_row(row: OpDef, way: str) -> None:
+    loops = loops_of(row)
+    assert loops, "a row that computes nothing"
+    with way_of(way):
+        given = []
+        for loop in loops:
+            operands = operands_of(row, loop)
+            given.append((loop, operands, compute(row, operands)))
+        wf.evaluate(*[array for *_, array in given if isinstance(array, wf.Array)])
+        wrong = []
+        for loop, operands, array in given:
+            found = np.asarray(array)
+            wanted = wanted_of(row, operands, found.dtype)
+            for k in np.flatnonzero(differences(row, operands, found, wanted))[:4]:
+                wrong.append(f"{row.name}({', '.join(repr(x[k]) for x in operands)}) = {found[k]!r}, not {wanted[k]!r}")
+        assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("row", OPS.values(), ids=lambda row: row.name)
+def test_every_row_is_its_reference(row: OpDef, way: str) -> None:
+    if row.name.startswith("_") and row.name in DOMAINS and way in ("interpreted", "immediate"):
+        pytest.skip("only kernels use it, behind a guard")
+    check_row(row, way)
+
+
+@contextmanager
+def one_more(row: OpDef) -> Iterator[OpDef]:
+    """The table with one more row."""
+    try:
+        yield table.add_row(row)
+    finally:
+        del OPS[row.name], table._ALIASES[row.name]
+
+
+def expit_row(name: str, sign: float) -> OpDef:
+    """1 / (1 + exp(-x)), if the sign is -1, as CONTRIBUTING tells to write it."""
+
+    def expand(b: KernelBuilder, x: Value) -> Value:
+        one = b.constant(1, x.type)
+        grown = b.op("exp", b.op("multiply", b.constant(sign, x.type), x))
+        return b.op("divide", one, b.op("add", one, grown))
+
+    def reference(x: Any) -> Any:
+        return 1 / (1 + np.exp(-np.asarray(x, np.float64)))
+
+    return OpDef(
+        name, 1, "Logistic function.", loops=("e->e", "f->f", "d->d"), reference=reference, expand=expand, ulp=8
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_new_row_is_tested_and_a_wrong_one_caught(way: str) -> None:
+    with one_more(expit_row("expit", -1.0)) as row:
+        check_row(row, way)
+    with one_more(expit_row("wrong_expit", 1.0)) as row, pytest.raises(AssertionError, match="wrong_expit"):
+        check_row(row, way)
