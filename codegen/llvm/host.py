@@ -20,7 +20,8 @@ from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.ops import find_op
-from weft.codegen.passes import launch_data, run_passes
+from weft.codegen.passes.map_axes import launch_data
+from weft.codegen.pipeline import run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
 

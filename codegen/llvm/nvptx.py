@@ -22,7 +22,8 @@ from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_text import suffix, wide, with_float_flags
 from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
-from weft.codegen.passes import launch_data, map_axes, run_passes
+from weft.codegen.passes.map_axes import launch_data, map_axes
+from weft.codegen.pipeline import run_passes
 from weft.codegen.target import CUDA_TRIPLE, Target
 from weft.runtime import REGISTER_AIMS, CompileError, ObjectCode
 

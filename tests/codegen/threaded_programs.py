@@ -25,7 +25,10 @@ from tests.oracle.interpret import interpret_kernel
 from tests.oracle.parse import parse_kernel
 from weft.codegen import Kernel, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Pointer
-from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
+from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.expand_complex import expand_complex
+from weft.codegen.passes.expand_ops import expand_ops
+from weft.codegen.passes.map_axes import map_axes
 from weft.dsl.immediate import host_values
 from weft.fusion import Storage
 from weft.runtime.cpu.device import CpuDevice

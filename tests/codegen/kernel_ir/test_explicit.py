@@ -16,7 +16,7 @@ from tests.oracle.interpret import DivergenceError, interpret_kernel
 from tests.oracle.parse import parse_kernel
 from weft.codegen import Kernel, KernelError, Target, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Pointer
-from weft.codegen.passes import run_passes
+from weft.codegen.pipeline import run_passes
 
 OLD_GPU = Target("sm_75", "cuda", "nvptx64-nvidia-cuda", "sm_75")
 

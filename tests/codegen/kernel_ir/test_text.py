@@ -9,7 +9,9 @@ from tests.codegen import kernels
 from tests.oracle.parse import ParseError, parse_kernel, read_constant
 from weft.codegen import Kernel, KernelBuilder, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.text import show_constant
-from weft.codegen.passes import choose_lanes, expand_complex, map_axes
+from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.expand_complex import expand_complex
+from weft.codegen.passes.map_axes import map_axes
 
 LINE = """\
 kernel line index=int32 level=logical (

@@ -11,7 +11,10 @@ from tests.codegen import kernels
 from tests.oracle.parse import parse_kernel
 from weft.codegen import Kernel, KernelBuilder, KernelError, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
-from weft.codegen.passes import choose_lanes, expand_complex, expand_ops, map_axes
+from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.expand_complex import expand_complex
+from weft.codegen.passes.expand_ops import expand_ops
+from weft.codegen.passes.map_axes import map_axes
 
 EVERY = [
     kernels.line(np.float16),

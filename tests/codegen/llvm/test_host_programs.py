@@ -15,7 +15,7 @@ from tests.codegen.llvm.grids import run
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Pointer, resolve_target
 from weft.codegen.llvm import host_threads
-from weft.codegen.passes import run_passes
+from weft.codegen.pipeline import run_passes
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -10,7 +10,7 @@ from tests.codegen.kernels import HOST, numbers
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation
-from weft.codegen.passes import choose_lanes
+from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.target import Target
 
 

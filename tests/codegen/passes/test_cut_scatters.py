@@ -9,7 +9,7 @@ import weft as wf
 from tests.codegen.kernels import HOST
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, verify_kernel
-from weft.codegen.passes import choose_lanes
+from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatters
 
 

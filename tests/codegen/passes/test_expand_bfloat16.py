@@ -20,8 +20,8 @@ from weft.codegen import (
     verify_kernel,
 )
 from weft.codegen.ops import find_op
-from weft.codegen.passes import run_passes
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
+from weft.codegen.pipeline import run_passes
 from weft.runtime import assemble
 
 ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -16,7 +16,7 @@ from tests.codegen.llvm.grids import load, run
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation
-from weft.codegen.passes import expand_division
+from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.rewrite import Rewriter
 
 # Quotients or roots that a turn of the loop does. More with one divisor than otherwise share a branch take another way.

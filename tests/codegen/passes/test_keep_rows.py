@@ -13,9 +13,10 @@ from tests.codegen.kernels import HOST
 from tests.oracle.interpret import interpret_kernel
 from tests.oracle.parse import parse_kernel
 from weft.codegen import Kernel, Pointer, host_target, verify_kernel
-from weft.codegen.passes import choose_lanes, fetch_rows, keep_rows
+from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.describe_shapes import describe_shapes
-from weft.codegen.passes.keep_rows import ROOM
+from weft.codegen.passes.fetch_rows import fetch_rows
+from weft.codegen.passes.keep_rows import ROOM, keep_rows
 from weft.fusion.plan import resized
 from weft.fusion.run import execute
 

@@ -12,7 +12,8 @@ from tests.codegen import kernels
 from tests.codegen.kernels import GPU, HOST, numbers
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, describe_shapes, print_kernel, verify_kernel
-from weft.codegen.passes import expand_complex, map_axes
+from weft.codegen.passes.expand_complex import expand_complex
+from weft.codegen.passes.map_axes import map_axes
 
 LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 

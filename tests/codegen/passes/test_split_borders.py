@@ -12,7 +12,8 @@ from tests.codegen.kernels import HOST
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation, program_order
-from weft.codegen.passes import choose_lanes, split_borders
+from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.split_borders import split_borders
 
 
 def rolled() -> Kernel:

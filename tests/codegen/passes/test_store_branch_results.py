@@ -12,8 +12,8 @@ from tests.codegen.kernels import GPU, numbers
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import MEETINGS
-from weft.codegen.passes import map_axes
 from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.map_axes import map_axes
 from weft.codegen.passes.split_at_meetings import split_at_meetings
 from weft.codegen.passes.store_branch_results import store_branch_results
 

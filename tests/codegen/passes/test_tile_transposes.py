@@ -11,9 +11,9 @@ import weft as wf
 from tests.codegen.kernels import HOST
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, verify_kernel
-from weft.codegen.passes import choose_lanes, tile_transposes
+from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.index_steps import index_steps
-from weft.codegen.passes.tile_transposes import ROOM, tile_size
+from weft.codegen.passes.tile_transposes import ROOM, tile_size, tile_transposes
 
 
 def sum_with_transposed(dtype: type = np.float32, *, alone: bool = True, square: bool = False) -> Kernel:

@@ -17,8 +17,10 @@ from weft.codegen import (
     resolve_target,
     verify_kernel,
 )
-from weft.codegen.passes import choose_lanes, launch_data, run_passes, unroll_folds
-from weft.codegen.passes.unroll_folds import SHORT, SHORT_ON_GPU
+from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.map_axes import launch_data
+from weft.codegen.passes.unroll_folds import SHORT, SHORT_ON_GPU, unroll_folds
+from weft.codegen.pipeline import run_passes
 
 
 def sums(name: str = "add") -> Kernel:

@@ -1,0 +1,177 @@
+"""The passes of each target, in the order in which they run.
+
+In: a kernel, fused (logical) or written by a user (threaded). Out: a kernel that the emitter of the target takes.
+Invariant: what runs is what `PIPELINES` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.codegen.kernel_ir.operation import Kernel
+from weft.codegen.passes.choose_lanes import choose_lanes
+from weft.codegen.passes.cut_scatters import cut_scatters, settle_scatters
+from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
+from weft.codegen.passes.expand_complex import expand_complex
+from weft.codegen.passes.expand_division import expand_division
+from weft.codegen.passes.expand_ops import expand_ops
+from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
+from weft.codegen.passes.fetch_rows import fetch_rows
+from weft.codegen.passes.inline_rows import inline_rows
+from weft.codegen.passes.keep_rows import keep_rows
+from weft.codegen.passes.map_axes import map_axes
+from weft.codegen.passes.split_borders import split_borders
+from weft.codegen.passes.tile_transposes import tile_transposes
+from weft.codegen.passes.unroll_folds import unroll_folds
+from weft.codegen.passes.watch_schedule import watch_schedule
+from weft.codegen.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of a pipeline: its function's name, one sentence, and how it is called.
+
+    A pass that is `fused` is left out for kernels that a user wrote, which have their threads already.
+    """
+
+    name: str
+    sentence: str
+    run: Callable[[Kernel, Target], Kernel]
+    fused: bool = True
+
+
+def _expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
+    expanded = expand_warp_reduce(kernel, target)
+    return kernel if expanded is kernel else expand_ops(expanded, target.has_extremes)
+
+
+def _expand_division(kernel: Kernel, target: Target) -> Kernel:
+    return kernel if kernel.attributes.get("fast") else expand_division(kernel)
+
+
+def _watch_schedule(kernel: Kernel, target: Target) -> Kernel:
+    return watch_schedule(kernel) if target.watched else kernel
+
+
+PREPARE = (
+    Pass(
+        "inline_rows",
+        "Put user functions without branches in place of their calls.",
+        lambda kernel, target: inline_rows(kernel, straight=True),
+    ),
+    Pass(
+        "expand_bfloat16",
+        "Compute bfloat16 in float32, so that no later pass meets it.",
+        lambda kernel, target: expand_bfloat16(kernel),
+    ),
+    Pass(
+        "unroll_folds",
+        "Write out reductions over a few elements.",
+        lambda kernel, target: unroll_folds(kernel),
+    ),
+)
+LOOPS = (
+    Pass(
+        "cut_scatters",
+        "Cut a loop that scatters into blocks: compute their values in vectors, then write them in order.",
+        lambda kernel, target: cut_scatters(kernel),
+    ),
+    Pass(
+        "choose_lanes",
+        "Mark the loop that runs in vectors.",
+        choose_lanes,
+    ),
+    Pass(
+        "settle_scatters",
+        "Run these blocks in order, now that vector lanes are chosen.",
+        lambda kernel, target: settle_scatters(kernel),
+    ),
+    Pass(
+        "keep_rows",
+        "Keep values that several loops over one row compute alike.",
+        lambda kernel, target: keep_rows(kernel),
+    ),
+    Pass(
+        "fetch_rows",
+        "Prefetch the next row while one is computed.",
+        lambda kernel, target: fetch_rows(kernel),
+    ),
+    Pass(
+        "tile_transposes",
+        "Tile loops over the rows of one operand and the columns of another.",
+        lambda kernel, target: tile_transposes(kernel),
+    ),
+    Pass(
+        "split_borders",
+        "Split loops where a condition changes, so that the inner part has no branch.",
+        lambda kernel, target: split_borders(kernel),
+    ),
+)
+THREADS = (
+    Pass(
+        "map_axes",
+        "Give loops to the threads of a GPU by the schedule that fits.",
+        lambda kernel, target: map_axes(kernel, target.scheduled_for),
+    ),
+)
+EXPAND = (
+    Pass(
+        "inline_rows",
+        "Put the other user functions in place of their calls.",
+        lambda kernel, target: inline_rows(kernel, straight=False),
+    ),
+    Pass(
+        "expand_bfloat16",
+        "Compute bfloat16 in float32 where a user wrote it.",
+        lambda kernel, target: expand_bfloat16(kernel),
+        fused=False,
+    ),
+    Pass(
+        "expand_complex",
+        "Replace complex values by pairs of floats.",
+        lambda kernel, target: expand_complex(kernel),
+        fused=False,
+    ),
+    Pass(
+        "expand_ops",
+        "Replace composite ops by ops that have a lowering.",
+        lambda kernel, target: expand_ops(kernel, target.has_extremes),
+        fused=False,
+    ),
+)
+INSTRUCTIONS = (
+    # after `expand_ops`, by which float16 is reduced in float32
+    Pass(
+        "expand_warp_reduce",
+        "Replace reductions over a warp by shuffles, and expand the ops of these.",
+        _expand_warp_reduce,
+        fused=False,
+    ),
+    Pass(
+        "expand_division",
+        "Write division and square roots of floats out, correctly rounded; fast mathematics keeps its approximations.",
+        _expand_division,
+        fused=False,
+    ),
+)
+WATCH = (Pass("watch_schedule", "Report each access and barrier of a fused kernel to the sanitizer.", _watch_schedule),)
+
+PIPELINES: dict[str, tuple[Pass, ...]] = {
+    "host": (*PREPARE, *LOOPS, *EXPAND),
+    "cuda": (*PREPARE, *THREADS, *EXPAND, *INSTRUCTIONS),
+    "simt": (*PREPARE, *THREADS, *EXPAND, *WATCH),  # a GPU's schedule, run by the host
+}
+
+
+def find_passes(kernel: Kernel, target: Target) -> list[Pass]:
+    """The passes that run on a kernel for a target."""
+    kind = target.kind if target.kind == "cuda" else "simt" if target.scheduled_for.kind == "cuda" else "host"
+    return [each for each in PIPELINES[kind] if kernel.level == "logical" or not each.fused]
+
+
+def run_passes(kernel: Kernel, target: Target) -> Kernel:
+    """Make a kernel ready for the emitter of `target`."""
+    for each in find_passes(kernel, target):
+        kernel = each.run(kernel, target)
+    return kernel

@@ -1,0 +1,44 @@
+"""The list of passes is what runs, and names every pass there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.codegen import kernels
+from weft import codegen
+from weft.codegen import KernelBuilder, resolve_target, verify_kernel
+from weft.codegen.pipeline import PIPELINES, find_passes, run_passes
+
+# Files of passes that are no pass of a pipeline: what builds kernels calls them, or they are what passes share.
+OTHERS = set(
+    "describe_shapes find_common_loops find_uniform flatten_branches fold_identities forward_variables index_steps join_kernels "
+    "known_multiples mark_addresses rewrite split_at_meetings store_branch_results thread_steps".split()
+)
+
+
+def test_each_pass_is_listed_with_a_sentence() -> None:
+    files = {p.stem for p in (Path(codegen.__file__).parent / "passes").glob("*.py")} - {"__init__"}
+    listed = [each for passes in PIPELINES.values() for each in passes]
+    assert {each.name for each in listed} - {"settle_scatters"} == files - OTHERS
+    assert all(each.sentence.endswith(".") and each.sentence[0].isupper() for each in listed)
+
+
+def test_kernels_of_users_are_expanded_only() -> None:
+    b = KernelBuilder("own", level="threaded")
+    kernel = b.finish()
+    names = [each.name for each in find_passes(kernel, kernels.GPU)]
+    assert names == ["expand_bfloat16", "expand_complex", "expand_ops", "expand_warp_reduce", "expand_division"]
+    assert [each.name for each in find_passes(kernel, kernels.HOST)] == names[:3]
+
+
+@pytest.mark.parametrize("name", ["host", "sm_90", "simt:sm_90", "simt:sm_90:watched"])
+def test_every_pass_leaves_a_valid_kernel(name: str) -> None:
+    target = resolve_target(name)
+    for kernel in (kernels.line("f8"), kernels.line("c8"), kernels.rows("f4", ("add", "argmin")), kernels.scan("i8")):
+        expected = run_passes(kernel, target)
+        for each in find_passes(kernel, target):
+            kernel = each.run(kernel, target)
+            verify_kernel(kernel)
+        assert codegen.print_kernel(kernel) == codegen.print_kernel(expected)
