@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
 
 # Functions that make the same elements as weft's.
-ALIKE = frozenset({"zeros", "ones", "empty", "full"})
+ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange"})
 
 
 _CODES = "?bBhHiIlLqQefdgFDGSUV"
@@ -43,9 +43,9 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 def take(result: Any) -> Any:
     """Return a large new NumPy array, one of a sequence too, as a weft array; anything else as it is."""
     if type(result) is np.ndarray:
-        if is_few(result.size) or not is_supported(result.dtype):
+        if is_few(size := result.size):
             return result
-        home = default_device()
-        small = result.size <= IMMEDIATE[0] and home.small_on_host and result.base is None
-        return hand_out(result, home) if small else convert(result)
+        if size <= IMMEDIATE[0] and result.base is None and (home := default_device()).small_on_host:
+            return hand_out(result, home)
+        return convert(result) if is_supported(result.dtype) else result
     return keep_few(result)

@@ -40,8 +40,10 @@ _OBJECTS: dict[str, Any] = {
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": take,
 }
-# ... without names (of devices) where NumPy makes larger arrays too; floats are no lengths there
-_UNNAMED = {kind: True for kind in (*_OBJECTS["plain.lengths"], float, np.float64) if kind is not str}
+# ... without names (of devices) where NumPy makes larger arrays too; floats are values there, but for the ends of ranges
+_UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
+_VALUED = {**_UNNAMED, float: True, np.float64: True}
+_RANGE = 2
 _WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike")
 # Functions that do what the method of their name does, with the same arguments: small weft arrays come to it fastest.
 _METHODS = {
@@ -74,10 +76,10 @@ def make_native(wrapped: Callable[..., Any], own: Callable[..., Any], slow: Call
     if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
         own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
-    alike = kind is Kind.CREATE and name in ALIKE
-    given = {**_OBJECTS, "plain.lengths": _UNNAMED} if alike else _OBJECTS
+    alike = (_RANGE if name == "arange" else 1) if kind is Kind.CREATE and name in ALIKE else 0
+    given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}
     objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
-    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), int(alike)]
+    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), alike]
     return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
 
 
@@ -101,7 +103,8 @@ _AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8
 _MOST = 1 << 31  # lengths whose squares fit into a word
 
 
-# few: whether the square of an array's elements is within the limit. judge: whether an argument is small; lengths multiply.
+# few: whether the square of an array's elements is within the limit. judge: whether an argument is small; lengths multiply, and a range
+# has no more elements than its ends say.
 _HELPERS = f"""
 define internal i64 @size(ptr %array) alwaysinline {{
 enter:
@@ -171,10 +174,14 @@ multiply:
   %zero = icmp eq i64 %value, 0
   %at.least = select i1 %zero, i64 1, i64 %value
   %before = load i64, ptr %product
-  %after = mul i64 %before, %at.least
+  %area = mul i64 %before, %at.least
+  %further = icmp ugt i64 %before, %at.least
+  %furthest = select i1 %further, i64 %before, i64 %at.least
+  %alike = word alike
+  %is.range = icmp eq ptr %alike, inttoptr (i64 {_RANGE} to ptr)
+  %after = select i1 %is.range, i64 %furthest, i64 %area
   store i64 %after, ptr %product
   %few = call i1 @few(i64 %after, i64 %limit)
-  %alike = word alike
   %can.grow = icmp ne ptr %alike, null
   %little = icmp sle i64 %after, %limit
   %grows = and i1 %can.grow, %little

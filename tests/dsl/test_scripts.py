@@ -304,6 +304,26 @@ def test_new_arrays_of_some_elements_are_made_in_native_code() -> None:
         called.clear()
 
 
+def test_ranges_of_some_elements_are_made_in_native_code() -> None:
+    """However far their ends multiplied would reach; ends that are floats, negative or far away are Python's."""
+    called: list[str] = []
+
+    def slow(*given: Any, **options: Any) -> None:
+        called.append("slow")
+
+    make = native_script.make_native(np.arange, slow, slow, script_function.Kind.CREATE)
+    for given in ((IMMEDIATE,), (1000, IMMEDIATE), (IMMEDIATE - 1000, IMMEDIATE, 2), (0, 1000, 1), (9000, 200)):
+        for options in ({}, {"dtype": np.float32}):
+            found, wanted = make(*given, **options), np.arange(*given, **options)  # type: ignore[arg-type]
+            assert type(found) is (Array if wanted.size > FEW else np.ndarray)
+            assert found.dtype == wanted.dtype and np.array_equal(np.asarray(found), wanted)
+    assert not called
+    for given in ((IMMEDIATE + 1,), (0, 1e9), (1e9,), (-5, 1000), (1000, 0, -1), (np.int64(1000),), (10**30,)):
+        make(*given)
+    make(1000, device="cpu")
+    assert called == ["slow"] * 8
+
+
 def test_scripts_import_the_namespace(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
