@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.fusion.graph.expr import Location, constant_value
+from weft.fusion.graph.expr import Expr, Location, constant_value
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
@@ -128,7 +129,10 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                         s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch
                     ]
                     asked = set(storages)
-                    wanted = tuple([k for k, s in enumerate(live) if s in asked])
+                    others = not (elsewhere or aside)
+                    wanted = tuple(
+                        [k for k, s in enumerate(live) if s in asked or (others and _is_in_place(s.expr, epoch))]
+                    )
             elif len(live) == 1:
                 _note_alone(epoch.first)
             if not live or wanted == ():
@@ -182,6 +186,20 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             del held
             if elsewhere:
                 epoch.let_go()
+
+
+def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
+    """Whether a value replaces one in memory that nobody else has: it needs no memory of its own, and would be a plan of its own
+    where what follows is recorded anew."""
+    for node in version.operands if version is not None else ():
+        if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
+            if getrefcount(epoch.slots[node.attrs[0]]) <= _UNSHARED:
+                return True
+    return False
+
+
+# References to a buffer that a slot alone holds, as `_is_in_place` sees them.
+_UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
 def _note_alone(where: Location | None) -> None:

@@ -70,6 +70,30 @@ def test_what_goes_on_from_an_update_is_evaluated_with_it() -> None:
     assert first == theirs[7, 5] and np.array_equal(mine, wanted) and np.array_equal(e, theirs)
 
 
+def test_what_takes_the_place_of_memory_is_evaluated_with_a_number() -> None:
+    def descend(x: Any, r: Any, p: Any, ap: Any, steps: int) -> list[float]:
+        found = []
+        for _ in range(steps):
+            x += 0.5 * p
+            r -= 0.25 * ap
+            found.append(float((r * r).sum()))
+            p = r + 0.125 * p
+        return found
+
+    given = [A.astype(np.float64) + k for k in range(4)]
+    x, r, p, ap = wf.evaluate(*[wf.asarray(each) for each in given])
+    other = x * 2  # (x is not alone with its memory)
+    descend(x, r, p, ap, 2)
+    wf.evaluate(x, other)
+    found = descend(x, r, p, ap, 3)
+    assert x._storage.buffer is not None  # (pending, it would be a plan of its own later)
+    wanted = [each.copy() for each in given]
+    descend(*wanted, 2)
+    assert found == pytest.approx(descend(*wanted, 3), rel=1e-12)
+    np.testing.assert_array_equal(x, wanted[0])
+    np.testing.assert_array_equal(other, given[0] * 2)
+
+
 def test_parts_that_write_as_much_as_there_is_share_a_kernel() -> None:
     def apply(u: Any, east: Any, north: Any, diagonal: Any) -> Any:
         found = diagonal * u
