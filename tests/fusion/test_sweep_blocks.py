@@ -182,7 +182,8 @@ def test_a_third_size_compiles_nothing() -> None:
 def test_plans_are_found_again_at_other_lengths() -> None:
     def run(rows: int, columns: int) -> int:
         _check(_leaning, (rows, columns), 1, "f4", "simt")
-        return len(resized._known[next(reversed(resized._known))].templates)
+        # (plans for the very sizes that came are kept beside those for any)
+        return sum(record.exact is None for record in resized._known[next(reversed(resized._known))].templates)
 
     for lengths in (50, 60), (52, 66):
         run(*lengths)

@@ -11,7 +11,7 @@ import pytest
 import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
-from weft.fusion.plan import sweep_blocks, time_steps
+from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.run import execute
 from weft.runtime import override
 
@@ -132,6 +132,7 @@ def test_time_steps_together_read_and_write_once(measured: Any, monkeypatch: pyt
     monkeypatch.setattr(sweep_blocks, "TILES", {1: ((256,),)})
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))
     execute._plans.clear()
+    resized._known.clear()
     together, (found,) = measured(jacobi, x)
     assert np.array_equal(found, wanted)
     # four parts of 64 rows and 240 columns: twelve rows more, in which rings are filled, and 16 columns
