@@ -27,6 +27,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 12)
     monkeypatch.setattr(sweep_blocks, "TILES", {1: ((64,),), 2: ((16, 16),)})
     execute._plans.clear()
+    resized._known.clear()
     yield
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import weft as wf
 from tests.fusion import test_sweep_blocks, test_time_steps
-from weft.fusion.plan import sweep_blocks, time_steps
+from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.run import execute
 
 pytestmark = pytest.mark.gpu
@@ -39,6 +39,7 @@ def test_same_bits_as_step_by_step(
     monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 8)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))
     execute._plans.clear()
+    resized._known.clear()
     found = program(*(wf.asarray(x) for x in given))
     found, wanted = (x if isinstance(x, tuple) else (x,) for x in (found, wanted))
     assert "steps in one sweep" in str(wf.explain(*found))
