@@ -19,6 +19,7 @@ from weft.codegen.ops import (
     OPS,
     NoLoopError,
     OpDef,
+    accumulators,
     add_function_row,
     find_op,
     fold,
@@ -34,7 +35,17 @@ if TYPE_CHECKING:
     from weft.codegen.host_target import exceeds_caches, host_has_masks, is_host_described, order_target
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder
-    from weft.codegen.kernel_ir.operation import Function, Kernel, Parameter, Pointer, Type, Value
+    from weft.codegen.kernel_ir.operation import (
+        STRUCTURAL,
+        Block,
+        Function,
+        Kernel,
+        Operation,
+        Parameter,
+        Pointer,
+        Type,
+        Value,
+    )
     from weft.codegen.kernel_ir.text import print_kernel
     from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
     from weft.codegen.obtain import Tally, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
@@ -57,7 +68,7 @@ __getattr__ = lazy_names(
         "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described order_target",
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
-        "weft.codegen.kernel_ir.operation": "Function Kernel Parameter Pointer Type Value",
+        "weft.codegen.kernel_ir.operation": "STRUCTURAL Block Function Kernel Operation Parameter Pointer Type Value",
         "weft.codegen.kernel_ir.text": "print_kernel",
         "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
         "weft.codegen.obtain": "Tally find_function is_loaded kernel_digest obtain_code obtain_function",
@@ -82,18 +93,22 @@ __all__ = [
     "OPS",
     "NoLoopError",
     "SHARED_ROW",
+    "STRUCTURAL",
     "SWEEP_THREADS",
+    "Block",
     "Function",
     "Kernel",
     "KernelBuilder",
     "KernelError",
     "OpDef",
+    "Operation",
     "Parameter",
     "Pointer",
     "Tally",
     "Target",
     "Type",
     "Value",
+    "accumulators",
     "add_function_row",
     "bfloat16",
     "can_join",

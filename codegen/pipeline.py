@@ -51,7 +51,7 @@ def _expand_division(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _watch_schedule(kernel: Kernel, target: Target) -> Kernel:
-    return watch_schedule(kernel) if target.watched else kernel
+    return watch_schedule(kernel) if target.watched and "scheme" in kernel.attributes else kernel
 
 
 PREPARE = (
@@ -155,7 +155,14 @@ INSTRUCTIONS = (
         fused=False,
     ),
 )
-WATCH = (Pass("watch_schedule", "Report each access and barrier of a fused kernel to the sanitizer.", _watch_schedule),)
+WATCH = (
+    Pass(
+        "watch_schedule",
+        "Report each access and barrier of a kernel with a schedule to the sanitizer.",
+        _watch_schedule,
+        fused=False,
+    ),
+)
 
 PIPELINES: dict[str, tuple[Pass, ...]] = {
     "host": (*PREPARE, *LOOPS, *EXPAND),

@@ -60,19 +60,40 @@ if TYPE_CHECKING:
         show_plans,
         show_seconds,
     )
+    from weft.fusion.graph.fold_order import CHUNK as FOLD_CHUNK
     from weft.fusion.graph.ranges import range_of
     from weft.fusion.graph.symbolic import Program, as_symbol, entries_of, take_apart
+    from weft.fusion.run.expanded_rows import PRICE as COMPILE_PRICE
+    from weft.fusion.run.expanded_rows import ExpandedRow, try_compiling
+    from weft.fusion.run.masked_copy_kernel import compile_masked_copy
+    from weft.fusion.run.primitives import NeedsKernelError, is_ready, primitive, reduce_values, uses_numpy
+    from weft.fusion.run.tiers import is_optimizers
 
 __getattr__ = lazy_names(
     globals(),
     {
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
+        "weft.fusion.graph.fold_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "Program as_symbol entries_of take_apart",
+        "weft.fusion.run.expanded_rows": "COMPILE_PRICE=PRICE ExpandedRow try_compiling",
+        "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
+        "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values uses_numpy",
+        "weft.fusion.run.tiers": "is_optimizers",
     },
 )
 
 __all__ = [
+    "uses_numpy",
+    "try_compiling",
+    "reduce_values",
+    "primitive",
+    "is_ready",
+    "is_optimizers",
+    "NeedsKernelError",
+    "ExpandedRow",
+    "FOLD_CHUNK",
+    "COMPILE_PRICE",
     "INTERNED",
     "Epoch",
     "Explanation",
@@ -86,6 +107,7 @@ __all__ = [
     "broadcast_shapes",
     "broadcast_to",
     "cast",
+    "compile_masked_copy",
     "constant",
     "constant_value",
     "contiguous_strides",

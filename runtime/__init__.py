@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, Requests
+from weft.runtime.device import Buffer, Device, Requests, set_judge, set_target_resolver
 from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
 from weft.runtime.errors import (
     CacheWarning,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
+    from weft.runtime.launches import Launch, Prepared
     from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
     from weft.runtime.null import NullDevice
 
@@ -56,6 +57,7 @@ __getattr__ = lazy_names(
         "weft.runtime.bandwidth": "copy_bandwidth",
         "weft.runtime.cache": "DiskCache disk_cache key_material",
         "weft.runtime.code_cache": "CodeCache",
+        "weft.runtime.launches": "Launch Prepared",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
@@ -73,27 +75,6 @@ __getattr__ = lazy_names(
         "weft.runtime.cuda.toolkit": "find_libdevice find_tool",
     },
 )
-
-# Set by code generation, which is a layer above: from a target's name to the target.
-resolve_target: Any = None
-
-
-def set_target_resolver(resolver: Any) -> None:
-    """Tell devices how a target is found by its name."""
-    global resolve_target
-    resolve_target = resolver
-
-
-# Set by the sanitizer: from a watched kernel to who judges what its threads do.
-judge: Any = None
-
-
-def set_judge(judged: Any) -> None:
-    """Tell device `simt` who judges watched kernels: a function of a `HostFunction` that gives a context manager, whose
-    ``with`` gives a reader of events and raises at its end what they amount to."""
-    global judge
-    judge = judged
-
 
 __all__ = [
     "BLOCK_BYTES",
@@ -116,6 +97,7 @@ __all__ = [
     "DiskCache",
     "KernelFault",
     "MissingAssemblerError",
+    "Launch",
     "LaunchNote",
     "Listener",
     "Listening",
@@ -127,6 +109,7 @@ __all__ = [
     "OutOfMemoryError",
     "OptimizerWarning",
     "PerformanceWarning",
+    "Prepared",
     "Probe",
     "REGISTER_AIMS",
     "Requests",
@@ -163,7 +146,6 @@ __all__ = [
     "put_call",
     "put_operators",
     "python_function",
-    "resolve_target",
     "run_calls",
     "select_device",
     "set_default_device",

@@ -159,3 +159,22 @@ class Device(Services, Protocol):
     def synchronize(self) -> None:
         """Wait until everything started here has ended; errors of those launches come out here."""
         ...
+
+
+class Registered:
+    """The functions that devices call. Code generation and the sanitizer set them when they are imported."""
+
+    # from a target's name, and for a GPU the newest PTX that its driver reads, to the target
+    resolve_target: Any = None
+    # from a `HostFunction` to a context manager that gives a reader of its events, and at its end raises what they amount to
+    judge: Any = None
+
+
+def set_target_resolver(resolver: Any) -> None:
+    """Tell devices how a target is found by its name."""
+    Registered.resolve_target = staticmethod(resolver)
+
+
+def set_judge(judge: Any) -> None:
+    """Tell device `simt` who judges watched kernels."""
+    Registered.judge = staticmethod(judge)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from weft.runtime.device import Device
 from weft.runtime.errors import DeviceNotFoundError
@@ -41,19 +43,23 @@ def get_device(name: str | Device) -> Device:
     return found
 
 
-def _make(name: str) -> Device:
-    import weft.runtime as face
+def _made(what: str, *given: Any) -> Any:
+    """Call a function or class of a module that is loaded for it: a process loads its own devices only."""
+    module, _, name = what.rpartition(".")
+    return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
+
+def _make(name: str) -> Device:
     if name == "cpu":
-        return face.CpuDevice()
+        return _made("cpu.device.CpuDevice")
     if name == "null" or name.startswith("null:"):
-        return face.NullDevice(name)
+        return _made("null.NullDevice", name)
     if name == "simt" or name.startswith("simt:"):
-        return face.SimtDevice(name)
+        return _made("cpu.simt.SimtDevice", name)
     if name.startswith("cuda:") and name[5:].isdigit():
-        result = face.probe()
+        result = _made("cuda.probe.probe")
         if result.status == "ok" and int(name[5:]) < len(result.devices):
-            return face.CudaDevice(int(name[5:]))
+            return _made("cuda.device.CudaDevice", int(name[5:]))
         reason = result.message if result.status != "ok" else f"this machine has {len(result.devices)} GPU(s)"
         raise DeviceNotFoundError(f"no device {name!r}: {reason}{'; ' + result.remedy if result.remedy else ''}")
     raise DeviceNotFoundError(f"no device {name!r}; devices are called cpu, cuda:0, cuda:1, ..., simt, null")
@@ -67,9 +73,7 @@ def devices() -> list[Device]:
     list of Device
         The CPU, then every GPU that the probe found.
     """
-    import weft.runtime as face
-
-    result = face.probe()
+    result = _made("cuda.probe.probe")
     count = len(result.devices) if result.status == "ok" else 0
     return [get_device("cpu"), *(get_device(f"cuda:{k}") for k in range(count))]
 
@@ -89,15 +93,13 @@ def default_device() -> Device:
     if _stack.selected is not None:
         return _stack.selected
     if _chosen is None:
-        import weft.runtime as face
-
         if name := setting("device"):
             try:
                 _chosen = get_device(name)
             except DeviceNotFoundError as error:
                 raise DeviceNotFoundError(f"WEFT_DEVICE={name!r}: {error}") from None
         else:
-            found = face.probe()
+            found = _made("cuda.probe.probe")
             _chosen = get_device(f"cuda:{found.first}" if found.status == "ok" else "cpu")
     return _chosen
 

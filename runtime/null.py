@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.runtime.device import Buffer
+from weft.runtime.device import Buffer, Registered
 from weft.runtime.immediate import Immediate, NoMemory
 from weft.runtime.object_code import ObjectCode
 
@@ -32,9 +32,7 @@ class NullDevice(Immediate):
     def target(self) -> Any:
         """What code is generated for."""
         if self._target is None:
-            import weft.runtime as face
-
-            self._target = face.resolve_target(self.name.partition(":")[2] or "host")
+            self._target = Registered.resolve_target(self.name.partition(":")[2] or "host")
         return self._target
 
     def allocate(self, nbytes: int) -> Buffer:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from functools import cache, partial
-from importlib import import_module
 from itertools import accumulate, pairwise
 from math import prod
 from time import perf_counter
@@ -18,11 +17,13 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as runtime
+from weft import fusion
 from weft.dsl.arrays.array import Array, as_operand, born, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
 from weft.dsl.arrays.selections import SPARSE, elements_of, put_back, take_later
 from weft.dsl.immediate.at_call import put_masked
 from weft.dsl.immediate.host_values import address_of
+from weft.fusion import COMPILE_PRICE as PRICE
 from weft.fusion import (
     Expr,
     Location,
@@ -39,8 +40,8 @@ from weft.fusion import (
     reduce_,
     reshape,
     scan,
+    try_compiling,
 )
-from weft.fusion.run.expanded_rows import PRICE, try_compiling
 from weft.runtime import IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
@@ -164,10 +165,10 @@ class _Copier:
         # (only "clip" writes into memory of this dtype without a copy; no position is out of range)
         values.take(np.flatnonzero(mask), axis=0, out=out, mode="clip")
         self._spent += perf_counter() - begin
-        if self._spent > PRICE and self._kind is not None:
+        kind = self._kind
+        if self._spent > PRICE and kind is not None:
             self._spent = 0.0
-            module = import_module("weft.fusion.run.masked_copy_kernel")
-            self._function = try_compiling(lambda: module.compile_masked_copy(self._kind))
+            self._function = try_compiling(lambda: fusion.compile_masked_copy(kind))
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:

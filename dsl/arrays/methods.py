@@ -44,8 +44,19 @@ from weft.dsl.functions.own_names import find_own
 from weft.dsl.immediate.at_call import at_once, hand_out, seen
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import WHOLE
-from weft.fusion import Expr, Storage, cast, constant, current_epoch, exclusive, map_, pending, realise
-from weft.fusion.run.primitives import is_ready, primitive
+from weft.fusion import (
+    Expr,
+    Storage,
+    cast,
+    constant,
+    current_epoch,
+    exclusive,
+    is_ready,
+    map_,
+    pending,
+    primitive,
+    realise,
+)
 from weft.runtime import IMMEDIATE
 
 

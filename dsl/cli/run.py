@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from weft import fusion
 from weft.dsl.cli.execution import execute, with_arguments
 from weft.runtime import DeviceNotFoundError, set_default_device
 
@@ -23,7 +24,7 @@ def run(script: str, arguments: list[str], compare: bool, explain: bool, device:
             print(f"weft run: {error}", file=sys.stderr)
             return 2
     if explain:
-        import_module("weft.fusion.explain.explanation").show_plans(True)
+        fusion.show_plans(True)
     if not compare:
         with with_arguments(path, arguments):
             return execute(path, True)[0]

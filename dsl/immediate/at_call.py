@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
-from importlib import import_module
 from itertools import count
 from math import prod
 from types import EllipsisType, NoneType
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
 from weft.dsl.functions.products import multiply
@@ -33,9 +33,7 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     stays_small,
 )
-from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
-from weft.fusion.run.expanded_rows import ExpandedRow
-from weft.fusion.run.primitives import primitive, uses_numpy
+from weft.fusion import ExpandedRow, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
 from weft.runtime import IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -157,7 +155,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
-        if not import_module("weft.fusion.run.tiers").is_optimizers(error):
+        if not fusion.is_optimizers(error):
             raise
         return MISSED  # (what cannot be compiled is recorded, and has a net)
     if found is None:

@@ -14,9 +14,8 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, user_location
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import was_alone
-from weft.fusion.graph.fold_order import CHUNK
-from weft.fusion.run.primitives import NeedsKernelError, reduce_values
+from weft.fusion import FOLD_CHUNK as CHUNK
+from weft.fusion import NeedsKernelError, reduce_values, was_alone
 from weft.runtime import IMMEDIATE
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.codegen.ops import find_op, resolve_dtypes
+from weft.codegen import find_op, resolve_dtypes
 from weft.fusion.graph.sizes import Size, convert, to_bytes
 
 Kind = Literal[

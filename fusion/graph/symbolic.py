@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from weft.runtime.undisturbed import undisturbed
+from weft.runtime import undisturbed
 
 # ("symbol", k) | ("number", value) | (row of the op table, operand, ...), operands being numbers of instructions.
 Instruction = tuple[Any, ...]

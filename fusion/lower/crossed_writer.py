@@ -13,8 +13,7 @@ from math import prod
 
 import numpy as np
 
-from weft.codegen import Value, fold, halve
-from weft.codegen.ops import accumulators
+from weft.codegen import Value, accumulators, fold, halve
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop

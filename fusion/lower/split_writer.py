@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value, fold
-from weft.codegen.ops import accumulators
+from weft.codegen import Value, accumulators, fold
 from weft.fusion.graph.expr import Expr
 from weft.fusion.lower.kernel_writer import KernelWriter, across
 from weft.fusion.plan.centred import shift_sums, total_of_squares

@@ -14,8 +14,7 @@ import numpy as np
 
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.plan.arena import Carve, Take
-from weft.runtime import LaunchNote, Requests, kernel_number, show_place
-from weft.runtime.launches import Launch, Prepared
+from weft.runtime import Launch, LaunchNote, Prepared, Requests, kernel_number, show_place
 
 if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop

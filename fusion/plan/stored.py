@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from weft.codegen.ops import find_op
+from weft.codegen import find_op
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.plan.body import window_of

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import weft.runtime as face
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
 from weft.runtime.cpu.launches import Prepared, divide, elements_of, launch, runner
@@ -18,7 +17,7 @@ from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
 from weft.runtime.cpu.shelves import provide
-from weft.runtime.device import Buffer, Requests
+from weft.runtime.device import Buffer, Registered, Requests
 from weft.runtime.immediate import Immediate
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
@@ -37,7 +36,7 @@ class CpuDevice(Immediate):
     @property
     def target(self) -> Any:
         """What code is generated for: this machine."""
-        return face.resolve_target("host")
+        return Registered.resolve_target("host")
 
     def allocate(self, nbytes: int) -> Buffer:
         """Uninitialised memory."""

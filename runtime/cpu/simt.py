@@ -11,10 +11,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-import weft.runtime as face
 from weft.runtime.cpu.device import CpuDevice
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.watching import watching
+from weft.runtime.device import Registered
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import MAX_BLOCKS
 
@@ -46,7 +46,7 @@ class SimtDevice(CpuDevice):
     @property
     def target(self) -> Any:
         """What code is generated for: this machine, with a GPU's schedules."""
-        return face.resolve_target(self.name)
+        return Registered.resolve_target(self.name)
 
     def prepare(self, launches: Sequence[Launch]) -> None:
         """Kernels run one by one: each may be watched."""
@@ -59,5 +59,5 @@ class SimtDevice(CpuDevice):
         if not function.watch:
             self.launch_grid(function, grid, block, 0, slots)
             return
-        with face.judge(function) as reader, watching(function.watch, reader):
+        with Registered.judge(function) as reader, watching(function.watch, reader):
             self.launch_grid(function, grid, block, 0, slots)

@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-import weft.runtime as face
 from weft.runtime.cuda.blas import Blas, Matrices
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import Launcher, Prepared
@@ -22,7 +21,7 @@ from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
-from weft.runtime.device import Buffer, Requests
+from weft.runtime.device import Buffer, Registered, Requests
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
@@ -82,7 +81,7 @@ class CudaDevice(GpuServices):
     def target(self) -> Any:
         """What code is generated for: the newest known architecture whose PTX the device runs and the driver reads."""
         if self._target is None:
-            self._target = face.resolve_target(self.architecture, newest_ptx(self._driver.version))
+            self._target = Registered.resolve_target(self.architecture, newest_ptx(self._driver.version))
         return self._target
 
     # -- memory -------------------------------------------------------------------------------

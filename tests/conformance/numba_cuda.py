@@ -31,7 +31,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     "nocuda/test_cache_version": "file format of Numba's cache",
     "nocuda/test_dummyarray": "an internal class that computes strides",
     "nocuda/test_function_resolution": "Numba's typing templates",
-    "nocuda/test_library_lookup": "Numba's internal search functions (weft's own are in tests/runtime/test_toolkit.py)",
+    "nocuda/test_library_lookup": "Numba's internal search functions (weft's own are in tests/runtime/cuda/test_toolkit.py)",
     "nocuda/test_nvvm": "libNVVM, which weft does not use",
     "cudadrv/test_context_stack": "driver calls made directly",
     "cudadrv/test_cuda_driver": "driver calls made directly, and launches of loaded modules",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion.test_primitives import same_bits
+from tests.fusion.run.test_primitives import same_bits
 from tests.fuzz import graphs, layouts, programs, rows
 from weft.fusion.run import fold_values, judge, tiers
 from weft.fusion.run.interpret import folds, maps

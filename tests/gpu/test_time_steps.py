@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion import test_sweep_blocks, test_time_steps
+from tests.fusion.plan import test_sweep_blocks, test_time_steps
 from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.run import execute
 

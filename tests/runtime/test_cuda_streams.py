@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion.test_arena import PROGRAMS
+from tests.fusion.plan.test_arena import PROGRAMS
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.runtime import CudaError

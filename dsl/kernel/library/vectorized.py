@@ -15,8 +15,12 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import (
+    STRUCTURAL,
+    Block,
+    Function,
     Kernel,
     OpDef,
+    Operation,
     add_function_row,
     dtype_kind,
     find_op,
@@ -24,7 +28,6 @@ from weft.codegen import (
     print_kernel,
     resolve_target,
 )
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Function
 from weft.dsl.arrays.array import as_operand, start
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.kernel.language.device_function import DeviceFunction
@@ -182,8 +185,6 @@ def _takes(kind: Any, dtype: np.dtype) -> bool:
 
 def _only(body: Function, k: int) -> Function:
     """The function with one of its results."""
-    from weft.codegen.kernel_ir.operation import Block, Operation
-
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion import test_time_steps as steps
+from tests.fusion.plan import test_time_steps as steps
 from weft.runtime import disassemble, find_tool
 
 pytest.importorskip("cuda.bindings.nvjitlink")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion import test_time_steps as steps
+from tests.fusion.plan import test_time_steps as steps
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError
 from weft.fusion.plan import resized, sweep_blocks, time_steps

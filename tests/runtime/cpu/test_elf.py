@@ -18,7 +18,7 @@ from weft.runtime.cpu import elf
 from weft.runtime.cpu.loader import load_object
 from weft.runtime.settings import usable_cores
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or sys.platform != "linux", reason="objects of another form are linked by LLVM"
 )

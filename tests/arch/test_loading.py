@@ -1,4 +1,4 @@
-"""The rules of the house: layers, walls, what importing loads, sizes, names."""
+"""What importing loads, the names that faces load lazily, and the links to the folders."""
 
 from __future__ import annotations
 
@@ -9,46 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.arch.rules import LAYERS
+
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ("runtime", "codegen", "fusion", "dsl")  # lowest first
-FILES = [p for layer in LAYERS for p in sorted((ROOT / layer).rglob("*.py"))]
-WALLS = {
-    "llvmlite": ("codegen/llvm/", "runtime/cpu/"),
-    "cuda": ("runtime/cuda/",),
-    "sympy": ("fusion/",),
-}
-
-
-def imports(path: Path) -> list[str]:
-    """Every module that a file imports, inside functions too."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
-    return found
-
-
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_no_import_points_upwards(path: Path) -> None:
-    own = LAYERS.index(path.relative_to(ROOT).parts[0])
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] == "weft" and len(parts) > 1 and parts[1] in LAYERS:
-            assert LAYERS.index(parts[1]) <= own, f"{named(path)} imports {name}"
-        assert parts[0] not in LAYERS, f"{named(path)} imports {name}: the import name is weft.{parts[0]}"
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_third_parties_stay_behind_their_walls(path: Path) -> None:
-    for name in imports(path):
-        places = WALLS.get(name.split(".")[0])
-        assert places is None or named(path).startswith(places), f"{named(path)} imports {name}"
 
 
 def loaded_by(code: str) -> set[str]:
@@ -99,27 +62,6 @@ def test_lazy_names_are_declared_to_type_checkers(face: str) -> None:
     assert listed and listed == declared
     # (a submodule that is imported replaces the package's attribute of its name)
     assert not [name for name in listed if (ROOT / face / f"{name}.py").exists()]
-
-
-def test_environment_is_read_in_the_settings_only() -> None:
-    readers = [named(p) for p in FILES if "os.environ" in p.read_text()]
-    assert readers == ["runtime/settings.py"]
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_sizes(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= 600
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            assert node.end_lineno is not None
-            length = node.end_lineno - node.lineno + 1
-            assert length <= 90, f"{named(path)}: {node.name} has {length} lines"
-
-
-def test_names_say_what_a_file_holds() -> None:
-    forbidden = {"utils.py", "core.py", "base.py", "misc.py", "helpers.py"}
-    assert not [named(p) for p in FILES if p.name in forbidden]
 
 
 def test_links_lead_to_the_folders() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion.test_primitives import same_bits
+from tests.fusion.run.test_primitives import same_bits
 from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
 from weft.codegen import passes
 from weft.codegen.llvm import host

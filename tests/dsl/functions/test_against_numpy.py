@@ -42,7 +42,7 @@ def close(found: Any, wanted: Any, ulp: float) -> None:
 
 @pytest.mark.parametrize("row", [r for r in OPS.values() if r.ufunc], ids=lambda r: r.name)
 def test_rows_compute_with_what_numpy_does(row: Any) -> None:
-    """(What they compute: tests/codegen/ops/test_rows.py.)"""
+    """(What they compute: tests/codegen/ops/test_every_row.py.)"""
     for values in VALUES.values():
         operands = [values] * row.arity
         try:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fusion.test_primitives import same_bits, values
+from tests.fusion.run.test_primitives import same_bits, values
 from weft.fusion.run import fold_values
 from weft.fusion.run.fold_values import NeedsKernelError, reduce_values
 

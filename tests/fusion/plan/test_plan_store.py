@@ -273,7 +273,7 @@ print(wf.statistics()["plans"], sorted(set(sys.modules) & set({planner})))
 def test_a_new_process_loads_no_planner(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("{planner}", repr(PLANNER)))
-    source = str(Path(__file__).resolve().parents[2] / "src")
+    source = str(Path(__file__).resolve().parents[3] / "src")
     environment = {
         **os.environ,
         "PYTHONPATH": source,

@@ -158,7 +158,7 @@ def test_what_cannot_be_made() -> None:
 
 
 def test_sympy_loads_when_it_is_used() -> None:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     code = "import sys, weft; weft.lambdify; print('sympy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(root / "src")}

@@ -1,0 +1,248 @@
+"""The rules of the house as functions from a source tree to the places that break them.
+
+Each rule returns one line a violation, so that tests can show that a deliberate one is caught (`test_rules.py`) and the project
+holds none, or no more than a number that only goes down (`test_project.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+LAYERS = ("runtime", "codegen", "fusion", "dsl")  # lowest first
+WALLS = {
+    "llvmlite": ("codegen/llvm/", "runtime/cpu/"),
+    "cuda": ("runtime/cuda/",),
+    "sympy": ("fusion/graph/symbolic.py",),
+}
+# What faces are made with, before there is a face.
+BEFORE_FACES = {"weft.runtime.lazy_names"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of a file: the module, the name taken from it, and where it stands.
+
+    `hidden`: inside a function. `named`: by ``import_module("...")``. `typing`: for type checkers only.
+    """
+
+    file: str
+    line: int
+    module: str
+    name: str = ""
+    hidden: bool = False
+    named: bool = False
+    typing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.module}{'.' + self.name if self.name else ''}"
+
+
+class Tree:
+    """The layers below a folder, parsed."""
+
+    def __init__(self, root: Path, layers: tuple[str, ...] = LAYERS) -> None:
+        self.root = root
+        self.layers = layers
+        self.paths = [p for layer in layers for p in sorted((root / layer).rglob("*.py"))]
+        self.files = {str(p.relative_to(root)): p for p in self.paths}
+        self.parsed = {name: ast.parse(p.read_text()) for name, p in self.files.items()}
+        self.modules = {module_of(name): name for name in self.files}
+
+    @cached_property
+    def imports(self) -> list[Import]:
+        return [found for name, tree in self.parsed.items() for found in _imports(name, tree)]
+
+    def target(self, found: Import) -> str:
+        """The module that is loaded: a submodule, where the name is one."""
+        inner = f"{found.module}.{found.name}"
+        return inner if inner in self.modules else found.module
+
+
+def module_of(file: str) -> str:
+    return "weft." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
+    def visit(node: ast.AST, hidden: bool, typing: bool) -> Iterator[Import]:
+        hidden = hidden or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        checked = node.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) else ()
+        for child in ast.iter_child_nodes(node):
+            inner = typing or child in checked
+            match child:
+                case ast.Import():
+                    for alias in child.names:
+                        yield Import(file, child.lineno, alias.name, "", hidden, False, inner)
+                case ast.ImportFrom(module=str() as module, level=0):
+                    for alias in child.names:
+                        yield Import(file, child.lineno, module, alias.name, hidden, False, inner)
+                case ast.ImportFrom():
+                    raise SyntaxError(f"{file}:{child.lineno}: a relative import")
+                case ast.Call(
+                    func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                    args=[first, *_],
+                ):
+                    # (of a text with computed parts its beginning)
+                    computed = isinstance(first, ast.JoinedStr)
+                    for text in ast.walk(first):
+                        if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.strip("."):
+                            module, name = text.value.strip("."), "*" if computed else ""
+                            yield Import(file, child.lineno, module, name, hidden, True, inner)
+            yield from visit(child, hidden, inner)
+
+    yield from visit(tree, False, False)
+
+
+def upward(tree: Tree) -> list[str]:
+    """Imports of a layer above, or of a layer by a name that is not weft's."""
+    wrong = []
+    for found in tree.imports:
+        parts = found.module.split(".")
+        if parts == ["weft"]:
+            parts = ["weft", found.name]
+        above = parts[0] == "weft" and parts[1:2] and parts[1] in tree.layers
+        own = tree.layers.index(found.file.split("/")[0])
+        if parts[0] in tree.layers or (above and tree.layers.index(parts[1]) > own):
+            wrong.append(str(found))
+    return wrong
+
+
+def walls(tree: Tree) -> list[str]:
+    """Third parties that are imported outside of their files."""
+    return [
+        str(found)
+        for found in tree.imports
+        if (places := WALLS.get(found.module.split(".")[0])) and not found.file.startswith(places)
+    ]
+
+
+def circles(tree: Tree) -> list[str]:
+    """Groups of files that import one another, in functions and by name too; a package is imported with what is in it."""
+    edges: dict[str, set[str]] = {module: set() for module in tree.modules}
+    for found in tree.imports:
+        own, parts = module_of(found.file), tree.target(found).split(".")
+        for k in range(2, len(parts) + 1):
+            outer = ".".join(parts[:k])
+            # (the packages around a file are there before it is)
+            if (
+                not found.typing
+                and found.name != "*"
+                and outer in edges
+                and (k == len(parts) or not f"{own}.".startswith(f"{outer}."))
+            ):
+                edges[own] |= {outer} - {own}
+    return [" <-> ".join(sorted(group)) for group in _components(edges) if len(group) > 1]
+
+
+def _components(edges: dict[str, set[str]]) -> list[set[str]]:
+    """Strongly connected components, by Kosaraju's algorithm."""
+    back: dict[str, set[str]] = defaultdict(set)
+    for start, ends in edges.items():
+        for end in ends:
+            back[end].add(start)
+    order = _finished(edges, edges)
+    groups, seen = [], set[str]()
+    for start in reversed(order):
+        group = set(_finished(back, [start], seen))
+        groups += [group] if group else []
+    return groups
+
+
+def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
+    """What is reached and not `seen` yet, in the order in which a search in depth leaves it."""
+    seen, left = set() if seen is None else seen, []
+    for start in starts:
+        stack = [(start, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                left.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack += [(node, True), *((end, False) for end in edges.get(node, ()))]
+    return left
+
+
+def faces(tree: Tree) -> list[str]:
+    """Imports from another layer that go past its face."""
+    wrong = []
+    for found in tree.imports:
+        parts = found.module.split(".")
+        deep = parts[0] == "weft" and len(parts) > 2 and parts[1] in tree.layers
+        if deep and parts[1] != found.file.split("/")[0] and found.module not in BEFORE_FACES:
+            wrong.append(str(found))
+    return wrong
+
+
+def hidden(tree: Tree) -> list[str]:
+    """Import statements of the project's own inside functions."""
+    own = {
+        (f.file, f.line): str(f) for f in tree.imports if f.hidden and not f.named and f.module.split(".")[0] == "weft"
+    }
+    return list(own.values())
+
+
+def seams(tree: Tree) -> list[str]:
+    """The project's own modules that are loaded by ``import_module``, when they are first needed."""
+    return [str(f) for f in tree.imports if f.named and f.module.split(".")[0] == "weft"]
+
+
+def long_files(tree: Tree, most: int) -> list[str]:
+    return [name for name, path in tree.files.items() if len(path.read_text().splitlines()) > most]
+
+
+def long_functions(tree: Tree, most: int) -> list[str]:
+    return [
+        f"{name}: {node.name} has {length} lines"
+        for name, parsed in tree.parsed.items()
+        for node in ast.walk(parsed)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > most
+    ]
+
+
+def shared_class_names(tree: Tree) -> list[str]:
+    """Public class names that stand in more than one file."""
+    found = defaultdict(list)
+    for name, parsed in tree.parsed.items():
+        for node in parsed.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(name)
+    return [f"{name}: {', '.join(places)}" for name, places in found.items() if len(places) > 1]
+
+
+def shared_file_names(tree: Tree) -> list[str]:
+    """File names that stand more than once in a layer."""
+    found = defaultdict(list)
+    for name, path in tree.files.items():
+        if path.name != "__init__.py":
+            found[name.split("/")[0], path.name].append(name)
+    return [", ".join(places) for places in found.values() if len(places) > 1]
+
+
+def nameless_files(tree: Tree) -> list[str]:
+    forbidden = {"utils.py", "core.py", "base.py", "misc.py", "helpers.py", "common.py"}
+    return [name for name, path in tree.files.items() if path.name in forbidden]
+
+
+def readers_of_the_environment(tree: Tree) -> list[str]:
+    return [name for name, path in tree.files.items() if "os.environ" in path.read_text()]
+
+
+def misplaced_tests(tree: Tree) -> list[str]:
+    """Test files of a layer whose folder is no folder of it, or not the one of the source file that they are named after."""
+    wrong = []
+    homes = defaultdict(set)
+    for name, path in tree.files.items():
+        homes[name.split("/")[0], path.stem].add(name.rpartition("/")[0])
+    for layer in tree.layers:
+        for path in sorted((tree.root / "tests" / layer).rglob("test_*.py")):
+            folder = str(path.parent.relative_to(tree.root / "tests"))
+            named = homes[layer, path.stem.removeprefix("test_")]
+            if not (tree.root / folder).is_dir() or (named and folder not in named):
+                wrong.append(f"tests/{folder}/{path.name}")
+    return wrong
