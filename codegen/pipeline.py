@@ -80,7 +80,7 @@ LOOPS = (
     Pass(
         "choose_lanes",
         "Mark the loop that runs in vectors.",
-        choose_lanes,
+        lambda kernel, target: choose_lanes(kernel, target),
     ),
     Pass(
         "settle_scatters",

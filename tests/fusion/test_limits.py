@@ -15,6 +15,7 @@ import pytest
 import weft as wf
 from tests.fusion.test_programs import layer_norm, softmax
 from weft.codegen import Pointer
+from weft.codegen.passes.unroll_folds import SHORT
 from weft.fusion import Expr, kernels_of
 from weft.fusion.graph.expr import constant, leaf, map_, reduce_, update, view
 from weft.fusion.plan.grouping import MAX_BUFFERS, MAX_INSTRUCTIONS
@@ -182,7 +183,7 @@ def test_many_sizes_need_few_compilations(name: str, monkeypatch: pytest.MonkeyP
     for shape in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random(shape, np.float32))))
     assert wf.statistics()["plans"] <= 20
-    assert wf.statistics()["compilations"] <= 4
+    assert wf.statistics()["compilations"] <= 4 + SHORT  # (a kernel for each length of few elements)
     wf.reset_statistics()
     monkeypatch.setattr("weft.fusion.plan.resized._known", OrderedDict())
     monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each planned for itself

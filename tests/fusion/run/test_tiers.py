@@ -18,7 +18,7 @@ import pytest
 import weft as wf
 from tests.fusion.run.test_primitives import same_bits
 from tests.fuzz.programs import Abandoned, Generator, differences, run_numpy, run_program
-from weft.codegen import passes
+from weft.codegen import pipeline
 from weft.codegen.llvm import host
 from weft.fusion.lower import kernels
 from weft.fusion.lower import lowering as lower
@@ -112,7 +112,7 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
 # -- the net ------------------------------------------------------------------------------------
 
 PLANNERS = planning, siblings, join_groups, schedule, kernels, lower, resized
-COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), passes, host
+COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), pipeline, host
 
 
 def _steps() -> Iterator[str]:
@@ -149,8 +149,8 @@ def test_whatever_fails_is_interpreted_with_one_warning(name: str) -> None:
 
 def test_the_steps_are_those_of_plans() -> None:
     for name in (
-        "passes.choose_lanes",
-        "passes.split_borders",
+        "pipeline.choose_lanes",
+        "pipeline.split_borders",
         "host._optimised",
         "planning.arrange_memory",
         "LoopEmitter.loop",
