@@ -19,6 +19,8 @@ WALLS = {
     "cuda": ("runtime/cuda/",),
     "sympy": ("fusion/graph/symbolic.py",),
 }
+# Folders of tests of more than one layer, and what tests are made with.
+BESIDE_LAYERS = "arch benchmarks clients conformance docs fuzz golden gpu oracle stand_in".split()
 # What faces are made with, before there is a face.
 BEFORE_FACES = {"weft.runtime.lazy_names"}
 
@@ -235,7 +237,8 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 def misplaced_tests(tree: Tree) -> list[str]:
     """Test files of a layer whose folder is no folder of it, or not the one of the source file that they are named after."""
-    wrong = []
+    beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
+    wrong = [f"tests/{p.name}" for p in sorted((tree.root / "tests").iterdir()) if p.is_dir() and p.name not in beside]
     homes = defaultdict(set)
     for name, path in tree.files.items():
         homes[name.split("/")[0], path.stem].add(name.rpartition("/")[0])

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 import weft
+from tests.dsl.kernel.probes import PROBES, Probe
 from tests.fuzz import children
-from tests.kernels.probes import PROBES, Probe
 from weft import cuda
 from weft.runtime import override
 

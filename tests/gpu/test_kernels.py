@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.kernels.probes import PROBES, Probe, same
-from tests.kernels.programs import PROGRAMS
-from tests.kernels.test_vectorize import X, Y, branches, by_hand, steps
+from tests.dsl.kernel.probes import PROBES, Probe, same
+from tests.dsl.kernel.programs import PROGRAMS
+from tests.dsl.kernel.test_vectorize import X, Y, branches, by_hand, steps
 from weft import cuda
 from weft.runtime import DeviceLostError
 

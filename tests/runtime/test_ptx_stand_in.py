@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.dsl.kernel.programs.cooperating import reduction_with_strides_and_atomics
 from tests.gpu.test_templates import PROGRAMS
-from tests.kernels.programs.cooperating import reduction_with_strides_and_atomics
 from tests.stand_in.driver import Memory
 from tests.stand_in.ptx import numbers
 from tests.stand_in.ptx.driver import PtxStandIn, Started, make_ptx_device

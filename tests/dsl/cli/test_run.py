@@ -1,0 +1,87 @@
+"""The command line on real programs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from weft.dsl.cli import main
+from weft.fusion.run import judge
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+SMALL = {
+    "black_scholes.py": ["1000"],
+    "seawater.py": ["1000"],
+    "heat.py": ["40", "20"],
+    "image_filter.py": [],
+    "pca.py": [],
+    "mandelbrot.py": ["80", "20"],
+    "nbody.py": ["30", "4"],
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_examples_give_numpys_results(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(EXAMPLES / name), "--compare", *SMALL[name]]) == 0
+    text = capsys.readouterr().out
+    assert "NumPy against weft" in text
+    assert re.search(r"printed +(\d+) of \1 lines equal", text) or "numbers differ" in text
+    for name in ("cold", "warm"):
+        assert re.search(
+            rf"^{name}: \d+ plans made and \d+ read, \d+ kernels printed, .* ms outside of plans$", text, re.MULTILINE
+        )
+
+
+def test_errors_name_the_scripts_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text("import numpy as np\nx = np.zeros(3)\nx + np.zeros(4)\n")
+    assert main(["run", str(script)]) == 1
+    assert 'wrong.py", line 3' in capsys.readouterr().err
+
+
+def test_arguments_exit_codes_and_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "beside.py").write_text("import numpy\ndef make():\n    return numpy.ones(3)\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, json\nimport numpy as np\nfrom numpy.linalg import norm\nimport beside\n"
+        "x = beside.make()\nassert type(x) is type(np.zeros(2)) and type(x).__module__.startswith('weft')\n"
+        "print(sys.argv[1:], float(norm(x * 2)) > 3, isinstance(x, np.ndarray), __name__)\nsys.exit(7)\n"
+    )
+    assert main(["run", str(script), "a", "--flag"]) == 7
+    assert capsys.readouterr().out == "['a', '--flag'] True True __main__\n"
+
+
+def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info"]) == 0
+    assert "numpy" in capsys.readouterr().out
+    assert main(["cache", "info"]) == 0
+    assert main(["cache", "clear"]) == 0
+    assert main(["doctor"]) == 0
+    assert "target sm_90" in capsys.readouterr().out
+
+
+def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import numpy as np\nx = np.arange(300_000.0) * 3 - 7\nprint(np.exp(-x / 1e5).sum())\n")
+    before = judge.Tally.compared
+    assert main(["run", "--verify", str(script)]) == 0
+    assert judge.Tally.compared > before
+
+
+def test_a_missing_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "no_such_script.py"]) == 2
+    assert "no_such_script.py" in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--device", "nonsense", str(EXAMPLES / "heat.py")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("weft run: no device 'nonsense'") and "Traceback" not in error
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert re.fullmatch(r"weft \S+\n", capsys.readouterr().out)

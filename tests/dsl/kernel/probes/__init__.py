@@ -1,0 +1,8 @@
+"""Language probes: small kernels of one construct each, with their right results."""
+
+from __future__ import annotations
+
+from tests.dsl.kernel.probes import arrays, control_flow, library, more, threads, values, warps
+from tests.dsl.kernel.probes.definition import PROBES, Probe, same
+
+__all__ = ["PROBES", "Probe", "arrays", "control_flow", "library", "more", "same", "threads", "values", "warps"]

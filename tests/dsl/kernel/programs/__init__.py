@@ -1,0 +1,8 @@
+"""The usual programs of the CUDA model, with their right results."""
+
+from __future__ import annotations
+
+from tests.dsl.kernel.programs import cooperating, elementwise
+from tests.dsl.kernel.programs.definition import PROGRAMS
+
+__all__ = ["PROGRAMS", "cooperating", "elementwise"]

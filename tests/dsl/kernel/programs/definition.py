@@ -1,0 +1,46 @@
+"""The usual programs in the CUDA model, each in several sizes and launches.
+
+Invariant: every program is free of races, reads nothing that was not written, and its result does not depend on the order of
+its threads, so that its oracle is exact (whole numbers where sums are taken in another order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.dsl.kernel.probes.definition import Probe, probe
+
+PROGRAMS: list[Probe] = []
+SOURCE = np.random.default_rng(11)
+
+
+def program(
+    want: Callable[..., Any], *cases: tuple[tuple[Any, ...], tuple[Any, ...]], **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a kernel with its oracle, once for each case: launch and arguments."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        for number, (launch, arguments) in enumerate(cases):
+            name = f"{function.__name__}-{number}"
+            probe(*arguments, launch=launch, want=want, into=PROGRAMS, name=name, **options)(function)
+        return function
+
+    return enter
+
+
+def whole(*shape: int, high: int = 64, dtype: Any = np.float64) -> np.ndarray:
+    """Random whole numbers."""
+    return SOURCE.integers(-high, high, shape).astype(dtype)
+
+
+def zeros(*shape: int, dtype: Any = np.float64) -> np.ndarray:
+    """A result."""
+    return np.zeros(shape, dtype)
+
+
+def blocks(n: int, size: int) -> int:
+    """Blocks of a size for n threads."""
+    return -(-n // size)

@@ -1,0 +1,8 @@
+"""Wrong and unsupported programs, each with the error that it has to end in."""
+
+from __future__ import annotations
+
+from tests.dsl.kernel.refusals import language, types
+from tests.dsl.kernel.refusals.definition import LAUNCH, REFUSALS, SYNTAX, TYPE, Refusal
+
+__all__ = ["LAUNCH", "REFUSALS", "SYNTAX", "TYPE", "Refusal", "language", "types"]

@@ -1,0 +1,393 @@
+"""Programs whose types, counts or launches do not fit."""
+
+# mypy: ignore-errors
+# ruff: noqa
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+
+from tests.dsl.kernel.refusals.definition import LAUNCH, SYNTAX, TYPE, refused
+from weft import cuda
+
+ANY = (SYNTAX, TYPE)
+TABLE = np.arange(4.0)
+MATRIX = np.zeros((3, 4))
+Point = namedtuple("Point", "x y")
+
+
+@refused(TYPE, "ind(ex|ices)|axes", MATRIX)
+def too_many_indices(m):
+    m[0, 1, 2] = 1  # here
+
+
+@refused(TYPE, "array|number|axis", MATRIX)
+def too_few_indices(m):
+    m[0, 0] = m[1] + 1  # here
+
+
+@refused(TYPE, "index|integer")
+def float_index(x):
+    x[0] = x[1.5]  # here
+
+
+@refused(TYPE, "index|integer")
+def float_index_at_run_time(x):
+    x[0] = x[x[0]]  # here
+
+
+@refused(TYPE, "index|str")
+def string_index(x):
+    x[0] = x["a"]  # here
+
+
+@refused(TYPE, "index|out of|range")
+def tuple_index_out_of_range(x):
+    t = (1, 2)
+    x[0] = t[2]  # here
+
+
+@refused(TYPE, "constant|tuple|run time|known")
+def mixed_tuple_at_run_time(x):
+    t = (1, x)
+    x[0] = t[int(x[0])]  # here
+
+
+@refused(TYPE, "read|constant|writ")
+def assignment_to_constant_array(x):
+    TABLE[0] = 1  # here
+    x[0] = TABLE[0]
+
+
+@refused(TYPE, "read|constant|writ")
+def assignment_to_const_memory(x):
+    t = cuda.const.array_like(TABLE)
+    t[1] = 1  # here
+
+
+@refused(TYPE, "tuple")
+def assignment_to_tuple(x):
+    t = (1, 2)
+    t[0] = 3  # here
+
+
+@refused(TYPE, "attribute|field|assign", Point(1, 2), np.zeros(2))
+def assignment_to_field(p, x):
+    p.x = 3  # here
+
+
+@refused(ANY, "threadIdx|attribute|assign")
+def assignment_to_thread_number(x):
+    cuda.threadIdx.x = 3  # here
+
+
+@refused(TYPE, "shape|constant|known")
+def local_shape_from_run_time(x):
+    own = cuda.local.array(int(x[0]), np.float64)  # here
+    own[0] = 1
+
+
+@refused(TYPE, "shape|constant|known")
+def shared_shape_from_run_time(x):
+    own = cuda.shared.array((4, int(x[0])), np.float64)  # here
+    own[0, 0] = 1
+
+
+@refused(TYPE, "shape|negative|positive")
+def negative_shape(x):
+    own = cuda.local.array(-3, np.float64)  # here
+    own[0] = 1
+
+
+@refused(TYPE, "dtype|type")
+def array_without_dtype(x):
+    own = cuda.shared.array(3)  # here
+    own[0] = 1
+
+
+@refused(TYPE, "dtype|object")
+def array_of_objects(x):
+    own = cuda.local.array(3, object)  # here
+    own[0] = 1
+
+
+@refused(TYPE, "variable|type|'v'", np.arange(8.0), 1)
+def array_then_scalar(x, flag):
+    if flag > 0:
+        v = x
+    else:
+        v = 1.0
+    x[0] = v  # the error may name this line or the one of the assignment
+
+
+@refused(TYPE, "variable|type|'t'", np.arange(8.0), 1)
+def tuples_of_unequal_lengths(x, flag):
+    t = (1, 2)
+    if flag > 0:
+        t = (1, 2, 3)  # here
+    x[0] = t[0]
+
+
+@refused(TYPE, "complex|float64")
+def complex_into_float(x):
+    x[0] = 1j  # here
+
+
+@refused(TYPE, "array|number|float64")
+def array_into_element(x):
+    x[0] = x[1:3]  # here
+
+
+@refused(TYPE, "None")
+def none_into_element(x):
+    x[0] = None  # here
+
+
+@refused(TYPE, "None|add")
+def arithmetic_with_none(x):
+    v = None
+    x[0] = v + 1  # here
+
+
+@refused(TYPE, "float|bit|and|shift")
+def bit_operation_on_floats(x):
+    x[0] = x[0] & 3  # here
+
+
+@refused(TYPE, "invert|float")
+def inverted_float(x):
+    x[0] = ~x[0]  # here
+
+
+@refused(TYPE, "complex|order|compar", np.zeros(2, complex))
+def order_of_complex_numbers(z):
+    if z[0] < z[1]:  # here
+        z[0] = 1
+
+
+@refused(TYPE, "negative|power", np.arange(1, 4))
+def integer_to_negative_power(n):
+    n[0] = n[1] ** -2  # here
+
+
+@refused(TYPE, "argument|takes|f\\(")
+def too_many_arguments_inside(x):
+    def f(a, b):
+        return a + b
+
+    x[0] = f(1, 2, 3)  # here
+
+
+@refused(TYPE, "argument|misses|missing")
+def too_few_arguments_inside(x):
+    def f(a, b):
+        return a + b
+
+    x[0] = f(1)  # here
+
+
+@refused(TYPE, "argument|keyword|'c'")
+def unknown_keyword_inside(x):
+    def f(a, b=1):
+        return a + b
+
+    x[0] = f(1, c=3)  # here
+
+
+@refused(TYPE, "sqrt|argument")
+def wrong_count_for_function(x):
+    x[0] = np.sqrt(x[0], x[1], x[2])  # here
+
+
+@refused(TYPE, "grid")
+def grid_without_axes(x):
+    x[0] = cuda.grid()  # here
+
+
+@refused(TYPE, "grid|1, 2|3")
+def grid_of_four_axes(x):
+    i = cuda.grid(4)  # here
+    x[0] = i[0]
+
+
+@refused(TYPE, "atomic|float|integer")
+def atomic_bits_of_floats(x):
+    cuda.atomic.and_(x, 0, 1)  # here
+
+
+@refused(TYPE, "atomic|array")
+def atomic_on_a_number(x):
+    cuda.atomic.add(x[0], 0, 1)  # here
+
+
+@refused(TYPE, "inc|unsigned|uint", np.zeros(2, np.int32))
+def atomic_increment_of_signed(n):
+    cuda.atomic.inc(n, 0, 1)  # here
+
+
+@refused(TYPE, "int8|atomic", np.zeros(2, np.int8))
+def atomic_of_small_integers(n):
+    cuda.atomic.add(n, 0, 1)  # here
+
+
+@refused(TYPE, "len|number|float64")
+def length_of_number(x):
+    x[0] = len(x[0])  # here
+
+
+@refused(TYPE, "gone through|iter|range|number")
+def loop_over_number(x):
+    for v in x[0]:  # here
+        x[1] = v
+
+
+@refused(TYPE, "range|integer")
+def range_of_float(x):
+    for i in range(x[0]):  # here
+        x[i] = 1
+
+
+@refused(TYPE, "call|float64|function")
+def calling_a_number(x):
+    f = x[0]
+    x[0] = f(1)  # here
+
+
+@refused(TYPE, "min|argument|empty|at least")
+def least_of_nothing(x):
+    x[0] = min(())  # here
+
+
+@refused(TYPE, "field|'b'|mass", np.zeros(2, [("mass", np.float64)]))
+def unknown_field(r):
+    r[0].mass = r[0].b  # here
+
+
+# -- arguments and launches -----------------------------------------------------------------------
+
+
+@refused(TYPE, "argument|takes|parameter", np.zeros(2), 1, 2)
+def too_many_arguments(x):
+    x[0] = 1
+
+
+@refused(TYPE, "argument|missing|misses|parameter", np.zeros(2))
+def too_few_arguments(x, y):
+    x[0] = y
+
+
+@refused(TYPE, "argument|keyword|factor", np.zeros(2), factor=3)
+def unknown_keyword(x):
+    x[0] = 1
+
+
+@refused(TYPE, "str", "text")
+def string_argument(x):
+    cuda.syncthreads()
+
+
+@refused(TYPE, "dict", {"a": 1})
+def dict_argument(x):
+    cuda.syncthreads()
+
+
+@refused(TYPE, "list", [1.0, 2.0])
+def list_argument(x):
+    x[0] = 1
+
+
+@refused(TYPE, "object", np.array([None, 1], dtype=object))
+def object_array_argument(x):
+    cuda.syncthreads()
+
+
+@refused(TYPE, "datetime64", np.array(["2020-01-01"], dtype="M8[D]"))
+def dates_argument(x):
+    cuda.syncthreads()
+
+
+@refused(TYPE, "float128|longdouble", np.zeros(2, np.longdouble))
+def long_double_argument(x):
+    cuda.syncthreads()
+
+
+@refused(TYPE, "str|<U", np.array(["a", "b"]))
+def text_array_argument(x):
+    cuda.syncthreads()
+
+
+class Thing:
+    """An object that no kernel can read."""
+
+
+@refused(TYPE, "Thing", Thing())
+def object_argument(thing):
+    cuda.syncthreads()
+
+
+@refused(LAUNCH, "2048.*1024|1024.*2048", launch=(1, 2048))
+def block_too_large(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "1024", launch=(1, (64, 32, 2)))
+def block_too_large_over_axes(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "64|z", launch=(1, (1, 1, 128)))
+def block_too_deep(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "block|0|thread", launch=(1, 0))
+def empty_block(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "grid|-1|block", launch=(-1, 32))
+def negative_grid(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "65535|65,535|grid", launch=((1, 70000), 1))
+def grid_too_high(x):
+    x[0] = 1
+
+
+@refused((LAUNCH, TYPE), "3|axes|dimension", launch=((1, 1, 1, 1), 32))
+def grid_of_four_numbers(x):
+    x[0] = 1
+
+
+@refused((LAUNCH, TYPE), "integer|int|float", launch=(1, 2.5))
+def block_of_a_float(x):
+    x[0] = 1
+
+
+@refused((LAUNCH, TYPE), "integer|int|str", launch=("1", 32))
+def grid_of_a_string(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "shared", launch=(1, 32, 0, 1 << 20))
+def too_much_dynamic_shared_memory(x):
+    x[0] = 1
+
+
+@refused(LAUNCH, "shared", launch=(1, 32, 0, -1))
+def negative_shared_memory(x):
+    x[0] = 1
+
+
+@refused((LAUNCH, TYPE, SYNTAX), "shared")
+def too_much_shared_memory(x):
+    big = cuda.shared.array((1000, 1000), np.float64)
+    big[0, 0] = 1
+
+
+@refused((LAUNCH, TYPE), "stream", launch=(1, 32, "stream"))
+def stream_that_is_none(x):
+    x[0] = 1

@@ -1,8 +1,0 @@
-"""Language probes: small kernels of one construct each, with their right results."""
-
-from __future__ import annotations
-
-from tests.kernels.probes import arrays, control_flow, library, more, threads, values, warps
-from tests.kernels.probes.definition import PROBES, Probe, same
-
-__all__ = ["PROBES", "Probe", "arrays", "control_flow", "library", "more", "same", "threads", "values", "warps"]

@@ -1,8 +1,0 @@
-"""The usual programs of the CUDA model, with their right results."""
-
-from __future__ import annotations
-
-from tests.kernels.programs import cooperating, elementwise
-from tests.kernels.programs.definition import PROGRAMS
-
-__all__ = ["PROGRAMS", "cooperating", "elementwise"]

@@ -1,8 +1,0 @@
-"""Wrong and unsupported programs, each with the error that it has to end in."""
-
-from __future__ import annotations
-
-from tests.kernels.refusals import language, types
-from tests.kernels.refusals.definition import LAUNCH, REFUSALS, SYNTAX, TYPE, Refusal
-
-__all__ = ["LAUNCH", "REFUSALS", "SYNTAX", "TYPE", "Refusal", "language", "types"]
