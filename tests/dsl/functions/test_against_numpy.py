@@ -255,3 +255,12 @@ def test_rows_are_sorted_on_several_threads() -> None:
                 for kind in (None, "stable"):
                     found = wf.sort(wf.asarray(x)[..., ::2], axis=axis, kind=kind)
                     np.testing.assert_array_equal(np.asarray(found), np.sort(x[..., ::2], axis=axis), strict=True)
+
+
+def test_the_bounds_of_clip_are_promoted_together() -> None:
+    """With a float16 bound uint8 and 3.5 are float16: bound by bound they were float64."""
+    x, high = np.array([1, 9], np.uint8), np.array(4, np.float16)
+    found = wf.clip(wf.asarray(x), 3.5, wf.asarray(high))
+    np.testing.assert_array_equal(np.asarray(found), np.clip(x, 3.5, high), strict=True)
+    found = wf.clip(wf.asarray(x), np.int16([2, 3]), 4.5)
+    np.testing.assert_array_equal(np.asarray(found), np.clip(x, np.int16([2, 3]), 4.5), strict=True)
