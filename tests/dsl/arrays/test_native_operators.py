@@ -250,7 +250,8 @@ def test_nothing_is_left_behind() -> None:
         storages = sum(type(thing) is Storage for thing in gc.get_objects())
         return [storages, len(INTERNED), *map(sys.getrefcount, (x._storage, y._storage, Array, Scalar, go.__code__))]
 
-    go()
+    for _ in range(2):  # (what takes the place of memory is recorded at other positions once that memory is unshared)
+        go()
     before = referred()
     go()
     assert referred() == before
