@@ -24,7 +24,7 @@ from benchmarks.worker import Worker, WorkerError
 NUMPY, WEFT, EMPTY_CACHE = "NumPy", "weft", "weft, empty cache"
 FILLED = 0.02  # seconds that a turn lasts at least, by calls one after another
 MOST_TIMES = 50
-PAUSE = 0.04  # before a turn: threads of other sides have gone to sleep (OpenBLAS's watch for work for 2**26 cycles)
+PAUSE = 0.15  # before a turn: threads of other sides have gone to sleep (OpenBLAS's watch for work for 0.1 s, on a core each)
 FILLING_CALLS = 3  # by which a process fills the cache for the next one
 FIRST_CALLS = 3  # of weft in the second process, each reported
 # Seconds of calls before the first turn: what is interpreted at first, plan after plan, has earned its compilation by then.
