@@ -27,25 +27,12 @@ NAME = "weft_record_again"
 SLICE = 16  # ... a slice its three parts, one after the other
 ITEMS = tuple.__basicsize__  # ... a tuple its items
 MOST = 48  # parts of a key
-_FUNCTIONS = (
-    "PyEval_GetFrame",
-    "PyFrame_GetCode",
-    "PyFrame_GetLasti",
-    "PyObject_Vectorcall",
-    "PyFloat_AsDouble",
-    "PyList_Size",
-    "PyList_Append",
-    "PyTuple_New",
-    "PyTuple_SetItem",
-    "PyTuple_Pack",
-    "PyTuple_Size",
-    "PyLong_FromVoidPtr",
-    "PyDict_GetItemWithError",
-    "PyDict_SetItem",
-    "PyNumber_Add",
-    "PyDict_Size",
-    "PyType_GenericAlloc",
-    "Py_IncRef",
+_FUNCTIONS = tuple(
+    (
+        "PyEval_GetFrame PyFrame_GetCode PyFrame_GetLasti PyObject_Vectorcall PyFloat_AsDouble PyList_Size "
+        "PyList_Append PyTuple_New PyTuple_SetItem PyTuple_Pack PyTuple_Size PyLong_FromVoidPtr PyDict_GetItemWithError "
+        "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef"
+    ).split()
 )
 # Objects that all of them know; behind them their own: the row (None: a ufunc's own), the way it takes its operands, what is
 # done with what is found, the Python function.
@@ -420,6 +407,7 @@ class _Operator(ObjectText):
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         t.label("found.element")
+        self._unless_on_host(self._field(self._first, "Array._storage"), "element.recorded")
         for k, value in enumerate((self._first, self._node)):
             t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
         read = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['element']}, ptr {self._given}, i64 2, ptr null")
@@ -482,10 +470,7 @@ class _Operator(ObjectText):
         t.do(f"br label %{name}.found")
         t.label(f"{name}.bind")
         # (small arrays of a GPU in host memory: small work on them is done at the call, else kernels take them by value)
-        host = self._field(storage, "Storage.host")
-        elsewhere = [t.new(f"icmp {test}") for test in (f"eq ptr {host}, null", f"eq ptr {host}, {known['None']}")]
-        t.branch(f"or i1 {', '.join(elsewhere)}", f"{name}.memory", "slow")
-        t.label(f"{name}.memory")
+        self._unless_on_host(storage, f"{name}.memory")
         self._bind(name, storage, epoch)
         t.label(f"{name}.call")
         self._release()
@@ -560,6 +545,13 @@ class _Operator(ObjectText):
         self._exchange(storage, {"Storage.expr": self._share(leaf), "Storage.epoch": epoch})
         self._release()
         t.do(f"br label %{name}.found")
+
+    def _unless_on_host(self, storage: str, there: str) -> None:
+        """On to `there`, or to Python where a small array of a GPU is kept in host memory."""
+        t, host = self._t, self._field(storage, "Storage.host")
+        tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
+        t.branch(f"or i1 {', '.join(tests)}", there, "slow")
+        t.label(there)
 
     def _release(self) -> None:
         """What binding held."""

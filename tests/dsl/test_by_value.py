@@ -53,6 +53,10 @@ def test_a_loop_over_small_things_moves_nothing(device: Any, native: bool) -> No
 
 
 def check_a_loop() -> None:
+    with on_device("cpu"), override(immediate=0):  # (that an element of so long an array is recorded is remembered)
+        there = wf.arange(6.0)
+        there[0] = 5
+        assert there[0] == 5
     a, large = np.arange(6.0), wf.asarray(np.ones((6, 5000)))
 
     def run(small: Any) -> Any:
