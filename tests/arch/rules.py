@@ -238,7 +238,11 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 def misplaced_tests(tree: Tree) -> list[str]:
     """Test files of a layer whose folder is no folder of it, or not the one of the source file that they are named after."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
-    wrong = [f"tests/{p.name}" for p in sorted((tree.root / "tests").iterdir()) if p.name not in beside and any(p.glob("*.py"))]
+    wrong = [
+        f"tests/{p.name}"
+        for p in sorted((tree.root / "tests").iterdir())
+        if p.name not in beside and any(p.glob("*.py"))
+    ]
     homes = defaultdict(set)
     for name, path in tree.files.items():
         homes[name.split("/")[0], path.stem].add(name.rpartition("/")[0])
