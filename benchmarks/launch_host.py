@@ -105,7 +105,7 @@ def _prepared() -> dict[str, Callable[[], Any]]:
     """The kernels of cached plans, each of three arguments of which two are arrays: launched, and as a graph."""
     from weft.runtime import ObjectCode, get_device
     from weft.runtime.cuda.graphs import MOST_BYTES
-    from weft.runtime.cuda.launcher import Prepared
+    from weft.runtime.cuda.launcher import CudaLaunches
     from weft.runtime.cuda.records import Start
 
     device: Any = get_device("cuda:0")
@@ -123,7 +123,7 @@ def _prepared() -> dict[str, Callable[[], Any]]:
             ]
             if way == "as a graph" and count < 3:
                 continue
-            prepared = Prepared(device._launcher, starts)
+            prepared = CudaLaunches(device._launcher, starts)
             for _ in range(4):
                 prepared.run(table)
             found[f"cached plan of {count} kernels, {way}"] = lambda prepared=prepared: prepared.run(table)  # type: ignore[misc]

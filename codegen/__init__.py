@@ -47,8 +47,8 @@ if TYPE_CHECKING:
         Value,
     )
     from weft.codegen.kernel_ir.text import print_kernel
-    from weft.codegen.kernel_ir.verify import KernelError, verify_kernel
-    from weft.codegen.obtain import Tally, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
+    from weft.codegen.kernel_ir.verify import InvalidKernelError, verify_kernel
+    from weft.codegen.obtain import CompileCounts, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
     from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
@@ -70,8 +70,8 @@ __getattr__ = lazy_names(
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
         "weft.codegen.kernel_ir.operation": "STRUCTURAL Block Function Kernel Operation Parameter Pointer Type Value",
         "weft.codegen.kernel_ir.text": "print_kernel",
-        "weft.codegen.kernel_ir.verify": "KernelError verify_kernel",
-        "weft.codegen.obtain": "Tally find_function is_loaded kernel_digest obtain_code obtain_function",
+        "weft.codegen.kernel_ir.verify": "InvalidKernelError verify_kernel",
+        "weft.codegen.obtain": "CompileCounts find_function is_loaded kernel_digest obtain_code obtain_function",
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
@@ -99,12 +99,12 @@ __all__ = [
     "Function",
     "Kernel",
     "KernelBuilder",
-    "KernelError",
+    "InvalidKernelError",
     "OpDef",
     "Operation",
     "Parameter",
     "Pointer",
-    "Tally",
+    "CompileCounts",
     "Target",
     "Type",
     "Value",

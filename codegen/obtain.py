@@ -19,7 +19,7 @@ from weft.runtime import CodeCache, Device, SettingError, building, disk_cache, 
 _functions = CodeCache()
 
 
-class Tally:
+class CompileCounts:
     """Kernels compiled in this process: those that no cache had."""
 
     compiled = 0
@@ -91,7 +91,7 @@ def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
     key = _key(target, text)
     code = cache.get(key) if cache is not None else None
     if code is None:
-        Tally.compiled += 1
+        CompileCounts.compiled += 1
         with building(kernel.name, target.name, "compile", kernel_number(hashlib.sha256(key).hexdigest())):
             code = compile_kernel(kernel, target)
         if cache is not None:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     )
     from weft.fusion.graph.fold_order import CHUNK as FOLD_CHUNK
     from weft.fusion.graph.ranges import range_of
-    from weft.fusion.graph.symbolic import Program, as_symbol, entries_of, take_apart
+    from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, entries_of, take_apart
     from weft.fusion.run.expanded_rows import PRICE as COMPILE_PRICE
     from weft.fusion.run.expanded_rows import ExpandedRow, try_compiling
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
@@ -75,7 +75,7 @@ __getattr__ = lazy_names(
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
         "weft.fusion.graph.fold_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
-        "weft.fusion.graph.symbolic": "Program as_symbol entries_of take_apart",
+        "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of take_apart",
         "weft.fusion.run.expanded_rows": "COMPILE_PRICE=PRICE ExpandedRow try_compiling",
         "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
         "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values uses_numpy",
@@ -99,7 +99,7 @@ __all__ = [
     "Explanation",
     "Expr",
     "Location",
-    "Program",
+    "SymbolicProgram",
     "Storage",
     "as_symbol",
     "assign",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
-    from weft.runtime.launches import Launch, Prepared
+    from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
     from weft.runtime.null import NullDevice
 
@@ -57,7 +57,7 @@ __getattr__ = lazy_names(
         "weft.runtime.bandwidth": "copy_bandwidth",
         "weft.runtime.cache": "DiskCache disk_cache key_material",
         "weft.runtime.code_cache": "CodeCache",
-        "weft.runtime.launches": "Launch Prepared",
+        "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
@@ -109,7 +109,7 @@ __all__ = [
     "OutOfMemoryError",
     "OptimizerWarning",
     "PerformanceWarning",
-    "Prepared",
+    "PreparedLaunches",
     "Probe",
     "REGISTER_AIMS",
     "Requests",

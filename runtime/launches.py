@@ -1,6 +1,6 @@
 """One kernel of a plan, as a device prepares it: packed ahead but for what changes from run to run.
 
-In: what a plan knows. Out: `Launch`; a device that starts several by one call makes a `Prepared` of them.
+In: what a plan knows. Out: `Launch`; a device that starts several by one call makes a `PreparedLaunches` of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Launch:
     origin: Any
 
 
-class Prepared(Protocol):
+class PreparedLaunches(Protocol):
     """Launches that are started together."""
 
     def run(self, table: list[Any]) -> None:

@@ -24,7 +24,7 @@ from weft.codegen.kernel_ir.operation import (
 ALIGNED = 16  # bytes that what is passed by value begins at a multiple of
 
 
-class Loop:
+class LoopBuilder:
     """A `for` being built: its index, its carried values, and its results once closed."""
 
     __slots__ = ("carried", "index", "results", "yielded")
@@ -40,7 +40,7 @@ class Loop:
         self.yielded = values
 
 
-class Branch:
+class BranchBuilder:
     """An `if` being built: its results, and what the region that is open yields."""
 
     __slots__ = ("results", "yielded")
@@ -81,7 +81,7 @@ class KernelBuilder:
         self.line: int | None = None
         self._count = 0
         self._constants: dict[tuple[int, str, bytes], Value] = {}
-        self._branches: dict[Operation, Branch] = {}
+        self._branches: dict[Operation, BranchBuilder] = {}
 
     # -- values ---------------------------------------------------------------------------
 
@@ -213,13 +213,13 @@ class KernelBuilder:
         combine: tuple[str, ...] = (),
         step_by: Value | None = None,
         **attributes: Any,
-    ) -> Iterator[Loop]:
+    ) -> Iterator[LoopBuilder]:
         """A `for` from `start` (0) to `stop`; its body is what is appended inside the ``with``.
 
         `step_by` is a step that is known when the kernel runs (the attribute ``step`` one that is known before).
         """
         first = start if start is not None else self.constant(0)
-        loop = Loop(self.fresh(self.kernel.index_dtype), tuple(self.fresh(v.type) for v in initial))
+        loop = LoopBuilder(self.fresh(self.kernel.index_dtype), tuple(self.fresh(v.type) for v in initial))
         block = Block((loop.index, *loop.carried))
         self.blocks.append(block)
         try:
@@ -240,13 +240,13 @@ class KernelBuilder:
         )
 
     @contextmanager
-    def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[Branch]:
+    def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[BranchBuilder]:
         """Run what is appended inside the ``with`` where `condition` holds; `else_` right behind it gives the rest.
 
-        With `types` it has results: both regions say theirs through `Branch.yield_`. `likely`: whether the condition mostly
+        With `types` it has results: both regions say theirs through `BranchBuilder.yield_`. `likely`: whether the condition mostly
         holds, where that is known.
         """
-        branch = Branch(tuple(self.fresh(type) for type in types))
+        branch = BranchBuilder(tuple(self.fresh(type) for type in types))
         block, other = Block(), Block()
         attributes: dict[str, Any] = {} if self.line is None else {"line": self.line}
         if likely is not None:
@@ -260,7 +260,7 @@ class KernelBuilder:
         self._branches[operation] = branch
 
     @contextmanager
-    def else_(self) -> Iterator[Branch]:
+    def else_(self) -> Iterator[BranchBuilder]:
         """What runs where the condition of the `if` just closed does not hold."""
         operation = self.block.operations[-1]
         branch = self._branches.pop(operation)

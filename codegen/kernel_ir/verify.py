@@ -1,6 +1,6 @@
 """The verifier: nothing that breaks a rule of kernel IR reaches code generation.
 
-In: a kernel at either level, before or after any pass. Out: nothing, or a `KernelError` that names the kernel, the
+In: a kernel at either level, before or after any pass. Out: nothing, or a `InvalidKernelError` that names the kernel, the
 operation as it stands in the kernel's text, and the rule.
 """
 
@@ -55,7 +55,7 @@ FOLDS = frozenset(
 BOOL = np.dtype(bool)
 
 
-class KernelError(ValueError):
+class InvalidKernelError(ValueError):
     """A kernel breaks a rule; the message names kernel, operation and rule."""
 
 
@@ -114,10 +114,10 @@ class _Verifier:
 
     def fail(self, operation: Operation | None, rule: str) -> NoReturn:
         if operation is None:
-            raise KernelError(f"kernel {self.kernel.name}: {rule}")
+            raise InvalidKernelError(f"kernel {self.kernel.name}: {rule}")
         types = ", ".join(show_type(v.type) for v in operation.operands)
         text = print_operation(self.kernel, operation)
-        raise KernelError(f"kernel {self.kernel.name}: {rule}, in '{text}' on ({types})")
+        raise InvalidKernelError(f"kernel {self.kernel.name}: {rule}, in '{text}' on ({types})")
 
     def require(self, condition: bool, operation: Operation, rule: str) -> None:
         """Fail unless `condition` holds."""

@@ -17,7 +17,7 @@ from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loo
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_meetings import MeetingEmitter
-from weft.codegen.passes.split_at_meetings import Run, Split
+from weft.codegen.passes.split_at_meetings import BarrierSplit, Run
 from weft.codegen.target import Target
 
 
@@ -293,7 +293,7 @@ class SplitEmitter(MeetingEmitter):
             self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
 
-def emit_split(kernel: Kernel, target: Target, split: Split) -> tuple[str, set[str], list[str]]:
+def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
     """LLVM text of a kernel whose threads are loops, the outside symbols it calls, and what its sites are called."""
     dialect = GridDialect(target)
     emitter = SplitEmitter(kernel, dialect, split)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, memory_type
 from weft.codegen.llvm.host_grid import GROUP, GridDialect
-from weft.codegen.passes.split_at_meetings import Branch, Split
+from weft.codegen.passes.split_at_meetings import BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
 NOTE = f", !llvm.access.group {GROUP}"
@@ -27,7 +27,7 @@ class ArrayEmitter(Emitter):
 
     dialect: GridDialect
 
-    def __init__(self, kernel: Kernel, dialect: GridDialect, split: Split) -> None:
+    def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect)
         self.split = split
         self.steps = ThreadSteps(kernel, split.uniform)

@@ -53,7 +53,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 
 @dataclass
-class Split:
+class BarrierSplit:
     """What was decided.
 
     Attributes
@@ -112,7 +112,7 @@ class Split:
         return True
 
 
-def split_at_meetings(kernel: Kernel) -> Split | None:
+def split_at_meetings(kernel: Kernel) -> BarrierSplit | None:
     """The split, or None where the threads of a block may be apart where some meet."""
     uniform = find_uniform(kernel)
     if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
@@ -155,7 +155,7 @@ class _Splitter:
     def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
         self.kernel = kernel
         self.uniform = uniform
-        self.made = Split(uniform)
+        self.made = BarrierSplit(uniform)
         self.around: dict[Operation, tuple[Operation, ...]] = {}  # operations with regions that each stands in
         self.maker: dict[Value, Operation] = {}  # of results and of region parameters
         self.stores: dict[Value, list[Operation]] = {}  # of each `local`
@@ -271,7 +271,7 @@ class _Splitter:
 
     # -- runs -----------------------------------------------------------------------------------
 
-    def split(self) -> Split:
+    def split(self) -> BarrierSplit:
         """Cut into steps, and see what passes from run to run."""
         self.cut(self.kernel.body, False)
         self.find_strict()
@@ -367,7 +367,7 @@ class _Splitter:
 class _Flow:
     """What passes from run to run."""
 
-    def __init__(self, made: Split) -> None:
+    def __init__(self, made: BarrierSplit) -> None:
         self.made = made
         self.roots = made.uniform.roots
         self.home: dict[Value, Run] = {}

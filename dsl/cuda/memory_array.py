@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.dsl.arrays.array import Array, convert
 from weft.dsl.cuda.streams import as_queue
-from weft.dsl.kernel.language.types import ArrayType, Record, Type, from_dtype, layout_of
+from weft.dsl.kernel.language.types import ArrayType, RecordType, Type, from_dtype, layout_of
 from weft.fusion import Storage, exclusive, realise
 from weft.runtime import Buffer, Device
 
@@ -59,7 +59,7 @@ class MemoryArray:
     def kernel_type(self) -> Type:
         """What it is as a kernel's argument."""
         kind = from_dtype(self.dtype)
-        if not self.shape and isinstance(kind, Record):
+        if not self.shape and isinstance(kind, RecordType):
             return kind
         return ArrayType(kind, self.ndim, layout_of(self.shape, self.strides, self.dtype.itemsize))
 

@@ -1,6 +1,6 @@
 """Kernels that sort by radix: one that orders rows within a block, and four that order longer rows tile by tile.
 
-In: how the bits of elements are ordered (`Order`). Out: kernels in the kernel language, made once for each order. Invariant:
+In: how the bits of elements are ordered (`BitOrder`). Out: kernels in the kernel language, made once for each order. Invariant:
 elements that are equal stay in their order; what is moved are the elements' own bits, so that zeros keep their signs and NaNs
 their payloads.
 
@@ -37,7 +37,7 @@ from weft.dsl.kernel.language.names import (
     threadIdx,
 )
 from weft.dsl.kernel.language.specialise import Options
-from weft.dsl.kernel.launch.dispatcher import Kernel
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 
 THREADS = 256
 WARPS = THREADS // 32
@@ -49,7 +49,7 @@ SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
 SPAN = 1 << 16
 
 
-class Order(NamedTuple):
+class BitOrder(NamedTuple):
     """How the bits of elements are ordered.
 
     Attributes
@@ -75,23 +75,23 @@ class Order(NamedTuple):
         return self.word.itemsize
 
 
-def order_of(dtype: np.dtype, descending: bool) -> Order:
+def order_of(dtype: np.dtype, descending: bool) -> BitOrder:
     """How elements of a real dtype are ordered."""
     kind = dtype_kind(dtype)
     word = np.dtype(f"u{dtype.itemsize}")
     infinity = 0
     if kind == "f":
         infinity = 0x7F80 if is_bfloat16(dtype) else int(np.array(np.inf, dtype).view(word))
-    return Order(word, "u" if kind == "b" else kind, infinity, descending)
+    return BitOrder(word, "u" if kind == "b" else kind, infinity, descending)
 
 
-def _kernel(function: Any) -> Kernel:
+def _kernel(function: Any) -> KernelDispatcher:
     # with registers for two blocks on a multiprocessor at least
-    return Kernel(function, options=Options(launch_bounds=(THREADS, 2)))
+    return KernelDispatcher(function, options=Options(launch_bounds=(THREADS, 2)))
 
 
 @cache
-def digit_of(order: Order) -> Any:
+def digit_of(order: BitOrder) -> Any:
     """A device function: the digit of an element's bits that begins at a bit."""
     wide = np.uint64 if order.word.itemsize == 8 else np.uint32
     sign = wide(1 << (8 * order.word.itemsize - 1))
@@ -174,7 +174,7 @@ def place_warps(counters: Any, first: Any) -> None:
 
 
 @cache
-def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> Kernel:
+def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
     """A kernel that orders rows which lie side by side: a block has as many as fit into ``THREADS * items`` elements.
 
     ``(source, out, n, per, turns)``: rows of `n` elements, `per` of them a block; `turns` is the order's, and one more where a
@@ -237,7 +237,7 @@ def make_block_sort(order: Order, items: int, carries: bool, numbered: bool) -> 
 
 
 @cache
-def make_clear() -> Kernel:
+def make_clear() -> KernelDispatcher:
     """``(words,)``: sets them to zero."""
 
     def clear(words: Any) -> None:
@@ -249,7 +249,7 @@ def make_clear() -> Kernel:
 
 
 @cache
-def make_count(order: Order) -> Kernel:
+def make_count(order: BitOrder) -> KernelDispatcher:
     """``(source, counts, chunks)``: adds to ``counts[row, turn * DIGITS + digit]`` how often each digit occurs.
 
     A row has `chunks` blocks, each of which counts `SPAN` elements.
@@ -278,7 +278,7 @@ def make_count(order: Order) -> Kernel:
 
 
 @cache
-def make_find_turns(order: Order) -> Kernel:
+def make_find_turns(order: BitOrder) -> KernelDispatcher:
     """``(counts, moving, n)``: sets ``moving[turn]`` to 1 where the digits of a row of `n` elements differ. A row has a block."""
     turns = order.turns
 
@@ -315,7 +315,7 @@ def note(board: Any, tile: Any, state: Any, count: Any) -> None:
 
 
 @cache
-def parts_of_sweep(order: Order, items: int, numbered: bool) -> tuple[Any, ...]:
+def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
     """Device functions for a thread's part of a sweep: how many turns before and behind one move elements; read a tile's elements;
     rank them in their warp by a digit; find where they came from; exchange them."""
     digit, turns, each = digit_of(order), order.turns, tuple(range(items))
@@ -370,7 +370,7 @@ def parts_of_sweep(order: Order, items: int, numbered: bool) -> tuple[Any, ...]:
 
 
 @cache
-def make_sweep(order: Order, items: int, numbered: bool) -> Kernel:
+def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     """A kernel that orders rows by one digit: a block has a tile of ``THREADS * items`` elements, a row `tiles` of them.
 
     ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: the first turn that moves

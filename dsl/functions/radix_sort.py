@@ -18,7 +18,7 @@ from weft.dsl.functions.radix_kernels import (
     DIGITS,
     SPAN,
     THREADS,
-    Order,
+    BitOrder,
     make_block_sort,
     make_clear,
     make_count,
@@ -32,12 +32,12 @@ from weft.runtime import Buffer, Device
 _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.uint64)
 
 
-def tile_items(order: Order) -> int:
+def tile_items(order: BitOrder) -> int:
     """Elements that a thread of a tile has: as many as fit into the shared memory that a block has anywhere."""
     return 8 if order.word.itemsize == 8 else 16
 
 
-def block_items(order: Order, n: int, numbered: bool) -> int:
+def block_items(order: BitOrder, n: int, numbered: bool) -> int:
     """Elements that a thread has where rows are ordered within blocks; 0 where rows are too long for that.
 
     Those that take along where they came from need registers for it.
@@ -89,7 +89,7 @@ class Rows:
         out: Buffer,
         rows: int,
         n: int,
-        order: Order,
+        order: BitOrder,
         numbered: bool,
     ) -> None:
         self.device = device

@@ -13,7 +13,7 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays, reshape
-from weft.fusion import Program, entries_of, take_apart
+from weft.fusion import SymbolicProgram, entries_of, take_apart
 
 
 class SymbolicFunction:
@@ -30,7 +30,7 @@ class SymbolicFunction:
             for symbol, found in zip(self.symbols, self.entries, strict=True)
             for s in (found[1] if found else [symbol])
         ]
-        self.program: Program = take_apart(flat, expression, self.wrt)
+        self.program: SymbolicProgram = take_apart(flat, expression, self.wrt)
         self.__doc__ = f"{expression} of {', '.join(map(str, self.symbols))}."
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 _LAZY = {
     "DeviceFunction": "language.device_function",
-    "Kernel": "launch.dispatcher",
+    "KernelDispatcher": "launch.dispatcher",
     "compile": "launch.ahead",
     "compile_all": "launch.ahead",
     "compile_for_current_device": "launch.ahead",

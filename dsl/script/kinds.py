@@ -16,7 +16,7 @@ from weft.dsl.immediate.small_work import is_few
 from weft.runtime import IMMEDIATE, default_device
 
 
-class Kind(IntEnum):
+class MemoryEffect(IntEnum):
     """What a function does with memory."""
 
     COMPUTE = 0

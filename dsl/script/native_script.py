@@ -16,7 +16,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.script.kinds import ALIKE, PLAIN, Kind, take
+from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, take
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 
 NAME = "weft_script"
@@ -66,17 +66,19 @@ def is_ready() -> bool:
 
 def check() -> None:
     """Raise CompileError where native code cannot be made."""
-    make_native(len, len, len, Kind.COMPUTE)
+    make_native(len, len, len, MemoryEffect.COMPUTE)
 
 
-def make_native(wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: Kind) -> Any:
+def make_native(
+    wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
+) -> Any:
     """Return the builtin. Raises CompileError where it cannot be made."""
     name = getattr(wrapped, "__name__", "")
     has_method = name in _METHODS and getattr(np, name, None) is wrapped
     if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
         own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
-    alike = (_RANGE if name == "arange" else 1) if kind is Kind.CREATE and name in ALIKE else 0
+    alike = (_RANGE if name == "arange" else 1) if kind is MemoryEffect.CREATE and name in ALIKE else 0
     given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}
     objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), alike]
@@ -242,8 +244,8 @@ _BODY = f"""
   %words = getelementptr i8, ptr %self, i64 {bytes.__basicsize__ - 1}
   %kind = ptrtoint ptr {{kind}} to i64
   %limit = load i64, ptr {{limit}}
-  %creates = icmp eq i64 %kind, {int(Kind.CREATE)}
-  %writes = icmp eq i64 %kind, {int(Kind.WRITE)}
+  %creates = icmp eq i64 %kind, {int(MemoryEffect.CREATE)}
+  %writes = icmp eq i64 %kind, {int(MemoryEffect.WRITE)}
   %on = icmp sgt i64 %limit, 0
   br i1 %on, label %named, label %slow
 named:
@@ -285,10 +287,10 @@ made:
   %is.array = icmp eq ptr %result.type, {{ndarray}}
   br i1 %is.array, label %array, label %return
 array:
-  switch i64 %kind, label %new [ i64 {int(Kind.VIEW)}, label %return i64 {int(Kind.WRITE)}, label %return ]
+  switch i64 %kind, label %new [ i64 {int(MemoryEffect.VIEW)}, label %return i64 {int(MemoryEffect.WRITE)}, label %return ]
 new:
   %size = call i64 @size(ptr %result)
-  %computes = icmp eq i64 %kind, {int(Kind.COMPUTE)}
+  %computes = icmp eq i64 %kind, {int(MemoryEffect.COMPUTE)}
   %within = icmp sle i64 %size, %limit
   %few = call i1 @few(i64 %size, i64 %limit)
   %stays = select i1 %computes, i1 %within, i1 %few

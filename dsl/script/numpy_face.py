@@ -74,7 +74,7 @@ def own_names_of(module: str) -> Mapping[str, Any]:
     return _OWN_IN.get(module, {})
 
 
-class Namespace(types.ModuleType):
+class NumpyModule(types.ModuleType):
     """A module of NumPy's whose functions take and give weft arrays."""
 
     def __init__(self, wrapped: types.ModuleType, own: Mapping[str, Any], plain: Mapping[str, Any]) -> None:
@@ -114,14 +114,14 @@ PLAIN_NAMES = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "ge
 
 
 @cache
-def submodule(name: str) -> Namespace:
+def submodule(name: str) -> NumpyModule:
     """`numpy` or one of its submodules on weft arrays."""
     module = import_module(name)
     own = own_names_of(name)
     plain = (
         vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in PLAIN_NAMES if hasattr(module, n)}
     )
-    return Namespace(module, own, plain)
+    return NumpyModule(module, own, plain)
 
 
 NUMPY = submodule("numpy")

@@ -24,22 +24,22 @@ from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import ENOUGH
 from weft.dsl.immediate.small_work import is_few
-from weft.dsl.script.kinds import ALIKE, NUMBERS, Kind, take
+from weft.dsl.script.kinds import ALIKE, NUMBERS, MemoryEffect, take
 from weft.runtime import IMMEDIATE, CompileError
 
 MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
 
 
 _KINDS = {
-    Kind.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
+    MemoryEffect.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
     "blackman kaiser fromfunction tile repeat pad resize vander tril_indices triu_indices diag_indices mask_indices "
     "fftfreq rfftfreq",
-    Kind.VIEW: "reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis squeeze expand_dims "
+    MemoryEffect.VIEW: "reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis squeeze expand_dims "
     "broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud rot90 diagonal diag real imag split "
     "array_split hsplit vsplit dsplit unstack shape ndim size shares_memory may_share_memory sliding_window_view as_strided "
     "real_if_close require",
-    Kind.WRITE: "copyto put place putmask fill_diagonal put_along_axis at shuffle",
-    Kind.DRAW: "array asarray asanyarray ascontiguousarray asfortranarray copy load loadtxt genfromtxt fromfile fromstring "
+    MemoryEffect.WRITE: "copyto put place putmask fill_diagonal put_along_axis at shuffle",
+    MemoryEffect.DRAW: "array asarray asanyarray ascontiguousarray asfortranarray copy load loadtxt genfromtxt fromfile fromstring "
     "frombuffer fromiter from_dlpack fromregex",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
@@ -84,7 +84,7 @@ def _has_own(values: Iterable[Any]) -> bool:
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate how many elements a function of `Kind.CREATE` makes of numbers; infinity where that is not known."""
+    """Estimate how many elements a function of `MemoryEffect.CREATE` makes of numbers; infinity where that is not known."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -141,12 +141,14 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     """
 
     own: Callable[..., Any]
-    kind: Kind
+    kind: MemoryEffect
 
-    def __new__(cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind | None = None) -> ScriptFunction:
+    def __new__(
+        cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
+    ) -> ScriptFunction:
         """Make the function of a script for NumPy's `wrapped` and weft's `own`."""
         name = getattr(wrapped, "__name__", "function")
-        kind = _KIND_OF.get(name, Kind.COMPUTE) if kind is None else kind
+        kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
         made.wrapped, made.own, made.kind = wrapped, own, kind
         made.__dict__.update(__name__=name, __doc__=wrapped.__doc__, __module__=getattr(wrapped, "__module__", "numpy"))
@@ -191,7 +193,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
     return next((made for made in _made if made.wrapped == wrapped), wrapped)
 
 
-def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind) -> Callable[..., Any]:
+def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
     """Return a function that calls NumPy's `wrapped` where all is small, and weft's `own` elsewhere."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
@@ -203,28 +205,30 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: Kind) -> 
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         given = (*arguments, *options.values())
-        target = options.get("out") if kind is not Kind.WRITE else arguments[0] if arguments else None
+        target = options.get("out") if kind is not MemoryEffect.WRITE else arguments[0] if arguments else None
         if inputs is not None and len(arguments) > inputs:
             target = arguments[inputs]
         if type(target) is tuple and len(target) == 1:
             target = target[0]
         if _has_own(given):
-            return (wrapped if kind is Kind.WRITE and type(target) is np.ndarray else own)(*arguments, **options)
+            return (wrapped if kind is MemoryEffect.WRITE and type(target) is np.ndarray else own)(
+                *arguments, **options
+            )
         if type(target) is np.ndarray:
             return wrapped(*arguments, **options)
-        if kind is Kind.VIEW:
+        if kind is MemoryEffect.VIEW:
             return wrapped(*arguments, **options)
         if name in _SAME and type(arguments[0]) is np.ndarray and arguments[0].size <= IMMEDIATE[0]:
             return wrapped(*arguments, **options)
         if has_foreign(given):
             return take(wrapped(*arguments, **options))
-        if kind is Kind.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
+        if kind is MemoryEffect.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
             if not (made <= IMMEDIATE[0] and name in ALIKE and _are_small(given)) or "device" in options:
                 return own(*arguments, **options)
         if not _are_small(given):
             return own(*arguments, **options)
         found = wrapped(*arguments, **options)
-        if kind is Kind.WRITE or (kind is Kind.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[0]):
+        if kind is MemoryEffect.WRITE or (kind is MemoryEffect.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[0]):
             return found
         return take(found) if type(found) is np.ndarray else found
 

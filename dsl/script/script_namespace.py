@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, call_numpy, keep_few, take_over
-from weft.dsl.script.kinds import Kind
+from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
 from weft.dsl.script.script_function import ScriptFunction
 from weft.runtime import IMMEDIATE
@@ -61,7 +61,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
         return theirs
     ours = own[name] if name in own else WrappedFunction(theirs, keep_few)
     draws = module == "numpy.random" and name != "shuffle"
-    return ScriptFunction(theirs, ours, Kind.DRAW if draws else None)
+    return ScriptFunction(theirs, ours, MemoryEffect.DRAW if draws else None)
 
 
 class Indexed:

@@ -44,7 +44,7 @@ def statistics() -> dict[str, int]:
     return {
         "kernels": s.launches,
         "bytes": s.bytes,
-        "compilations": codegen.Tally.compiled - s.compiled_before,
+        "compilations": codegen.CompileCounts.compiled - s.compiled_before,
         "plans": s.plans,
         "plans_read": s.plans_read,
         "lowered": s.lowered,
@@ -73,4 +73,4 @@ def reset_statistics() -> None:
     """Set every counter to 0."""
     for name in Statistics.__slots__:
         setattr(STATISTICS, name, 0)
-    STATISTICS.compiled_before = codegen.Tally.compiled
+    STATISTICS.compiled_before = codegen.CompileCounts.compiled

@@ -1,6 +1,6 @@
 """sympy expressions taken apart: straight programs of operations, common parts shared, derivatives on request.
 
-In: symbols, expressions. Out: a `Program`, which knows nothing of sympy. sympy is imported here, when it
+In: symbols, expressions. Out: a `SymbolicProgram`, which knows nothing of sympy. sympy is imported here, when it
 is first used. Invariant: an instruction refers to earlier ones only; numbers are Python's, so that they take the
 dtype of the arrays they meet.
 """
@@ -68,7 +68,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(slots=True)
-class Program:
+class SymbolicProgram:
     """Instructions, and which of them are the results; `shape` is that of a matrix or an array of results, or None."""
 
     instructions: list[Instruction] = field(default_factory=list)
@@ -101,7 +101,7 @@ def as_symbol(number: Any) -> Any:
     return import_module("sympy").sympify(number)
 
 
-def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> Program:
+def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> SymbolicProgram:
     """The program of an expression, or of a matrix, an array or a sequence of them.
 
     Parameters
@@ -126,7 +126,7 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
     derivatives = [[_derivative(e, s) for s in wrt] for e in wanted]
     flat = [*wanted, *(d for row in derivatives for d in row)]
     shared, reduced = sympy.cse(flat, symbols=sympy.numbered_symbols("_shared"), order="none")
-    writer = _Writer(sympy, Program(shape=shape))
+    writer = _Writer(sympy, SymbolicProgram(shape=shape))
     for k, symbol in enumerate(symbols):
         writer.known[symbol] = writer.put(("symbol", k))
     for symbol, part in shared:
@@ -177,7 +177,7 @@ def _derivative(expression: Any, symbol: Any) -> Any:
 
 
 class _Writer:
-    def __init__(self, sympy: Any, program: Program) -> None:
+    def __init__(self, sympy: Any, program: SymbolicProgram) -> None:
         self.sympy = sympy
         self.program = program
         self.known: dict[Any, int] = {}

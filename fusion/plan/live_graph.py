@@ -1,8 +1,8 @@
 """Graphs to plan: live versions, in which every value that is in memory already is a leaf.
 
-In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `Graph` of the same versions. Invariant: no
+In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions. Invariant: no
 pass that follows operands reaches what a result was computed from. Only the search for a sum's centre needs to know what a
-result is; `Graph.origins` tells it.
+result is; `LiveGraph.origins` tells it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 
 @dataclass(slots=True)
-class Graph:
+class LiveGraph:
     """Versions to plan.
 
     Attributes
@@ -37,15 +37,15 @@ def fold_of(node: Expr) -> Expr | None:
     return node if node.kind == "reduce" else None
 
 
-def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> Graph:
+def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
     """Return the graph of `versions` that reads `results` (value -> the leaf that holds it) from memory."""
     if not results:
-        return Graph(list(versions))
+        return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
     order = topological(versions, results.__contains__)
     for node in order:
         made[node] = results[node] if node in results else _with_operands(node, made)
-    return Graph([made[version] for version in versions], _find_origins(order, made, results))
+    return LiveGraph([made[version] for version in versions], _find_origins(order, made, results))
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:

@@ -18,7 +18,7 @@ from typing import Any
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.graph.sizes import Computation, Size, Trace
 from weft.fusion.plan.arena import Carve, Take
-from weft.fusion.plan.steps import Call, KernelFacts, KernelLaunch, Plan, Step
+from weft.fusion.plan.steps import HostCall, KernelFacts, KernelLaunch, Plan, Step
 
 # A kernel of a record: the loaded function, and what `KernelLaunch` says of it.
 Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Callable[[], str]]
@@ -66,7 +66,7 @@ class PlanRecord:
                     operands = [(place, nodes[k], window) for place, k, window in step[3]]
                     node = nodes[step[1]]
                     loop = import_module("weft.fusion.plan.numpy_loops").TABLE[node.kind, node.op] if step[4] else None
-                    steps.append(Call(node, step[2], operands, loop))
+                    steps.append(HostCall(node, step[2], operands, loop))
                 case "take":
                     _, place, source, how, n, begin, end = step
                     steps.append(Take(place, source, how, numbers[n], (numbers[begin], numbers[end])))
@@ -184,7 +184,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                     steps.append(_describe_launch(step, len(kernels), origin, at))
                     facts = partial(_known_facts, step.facts)
                     kernels.append((step.function, step.name, step.digest, step.exact, facts, step.text))
-                case Call(node, out, given, loop):
+                case HostCall(node, out, given, loop):
                     operands = [[place, where[child], window] for place, child, window in given]
                     steps.append(["call", where[node], out, operands, loop is not None])
                 case Take(place, source, how, nbytes, except_for):

@@ -18,7 +18,7 @@ from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.sizes import Trace, from_bytes
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store
-from weft.fusion.plan.live_graph import Graph
+from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.plan_records import PlanRecord, record_plan
 from weft.fusion.plan.steps import Plan, Special
 from weft.runtime import Device
@@ -60,7 +60,7 @@ _absent: set[Any] = set()
 _lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
-def find_form(device: str, graph: Graph, wanted: tuple[int, ...] | None) -> Form:
+def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
     """The form of a graph on a device."""
     nodes = topological([*graph.versions, *graph.origins.values()])
     spell = Spelling()
@@ -222,7 +222,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     return at_once and len(form.nodes) <= AT_ONCE
 
 
-def trace_plan(form: Form, device: Device, graph: Graph, make: Callable[[Graph], Plan]) -> Plan | None:
+def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
     """The plan that ``make(graph)`` gives, made with sizes that remember and kept for others of the form.
 
     None where planning does something with a size that cannot be followed.
@@ -242,7 +242,7 @@ def trace_plan(form: Form, device: Device, graph: Graph, make: Callable[[Graph],
         copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
     try:
         origins = {copies[leaf]: copies[origin] for leaf, origin in graph.origins.items()}
-        plan = make(Graph([copies[v] for v in graph.versions], origins))
+        plan = make(LiveGraph([copies[v] for v in graph.versions], origins))
     except (TypeError, ValueError, AttributeError, OverflowError):
         give_up(form)
         return None

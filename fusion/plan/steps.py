@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.plan.arena import Carve, Take
-from weft.runtime import Launch, LaunchNote, Prepared, Requests, kernel_number, show_place
+from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_place
 
 if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop
@@ -88,13 +88,13 @@ class KernelLaunch(Launch):
 class Batch:
     """Kernels that the device starts by one call."""
 
-    prepared: Prepared
+    prepared: PreparedLaunches
     launches: list[KernelLaunch]
     nbytes: int
 
 
 @dataclass(slots=True)
-class Call:
+class HostCall:
     """One host call: of an opaque expression's function, or of NumPy's loop for a lone operation."""
 
     node: Expr
@@ -104,7 +104,7 @@ class Call:
 
 
 Step = (
-    KernelLaunch | Batch | Requests | Call | Take | Carve | tuple[int, int] | int
+    KernelLaunch | Batch | Requests | HostCall | Take | Carve | tuple[int, int] | int
 )  # (place, nbytes) allocates; a place alone is given up
 
 

@@ -64,7 +64,7 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
 
 
 @dataclass(slots=True)
-class Loop:
+class VisitLoop:
     """A loop in a sequence of visits.
 
     Attributes
@@ -82,7 +82,7 @@ class Loop:
     length: int
 
 
-def find_loop(sites: Sequence[Site | None]) -> Loop | None:
+def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
     """Return the loop with the longest iterations whose head was visited at least twice.
 
     Lines of an inner loop are visited sooner again than those of the loop around it, so the distance between two visits tells the
@@ -92,7 +92,7 @@ def find_loop(sites: Sequence[Site | None]) -> Loop | None:
     for k, site in enumerate(sites):
         if site is not None:
             found.setdefault(site, []).append(k)
-    best: Loop | None = None
+    best: VisitLoop | None = None
     for (
         site,
         positions,
@@ -101,7 +101,7 @@ def find_loop(sites: Sequence[Site | None]) -> Loop | None:
             continue
         length = min(after - before for before, after in pairwise(positions))
         if len(sites) - positions[-1] <= 2 * length and (best is None or length > best.length):
-            best = Loop(site, positions, length)
+            best = VisitLoop(site, positions, length)
     return best
 
 
@@ -109,7 +109,7 @@ def find_loop(sites: Sequence[Site | None]) -> Loop | None:
 MANY = 32
 
 
-def is_uneven(loop: Loop, recorded: Sequence[Expr | None], before: int) -> bool:
+def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
     """Whether the last two whole iterations are alike but for the lengths of their arrays.
 
     `before` is the number of operations in the sequence before those `recorded`.

@@ -22,8 +22,8 @@ from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import resized
 from weft.fusion.plan.arena import Carve, Take
-from weft.fusion.plan.live_graph import Graph, make_graph
-from weft.fusion.plan.steps import LARGE, Batch, Call, KernelLaunch, Plan, Step, pack_scalar
+from weft.fusion.plan.live_graph import LiveGraph, make_graph
+from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.host_calls import call_host, call_there
@@ -124,7 +124,7 @@ def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int,
     return None if plan is None else _keep(key, versions, graph, plan)
 
 
-def _keep(key: Any, versions: list[Expr], graph: Graph, plan: Plan) -> Plan:
+def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
     """Let a plan of a graph be found by its key, and name its outputs by the recorded versions."""
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
@@ -292,7 +292,7 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
             _launch(step, table, device)
     elif isinstance(step, int):
         table[step] = None
-    elif isinstance(step, Call):
+    elif isinstance(step, HostCall):
         if hasattr(step.node.attrs[0], "enqueue"):
             call_there(step, table, device)
         elif Listening.listeners:

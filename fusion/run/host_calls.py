@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from weft.fusion.graph.expr import contiguous_strides
-from weft.fusion.plan.steps import Call
+from weft.fusion.plan.steps import HostCall
 from weft.runtime import Device, thread_count
 
 
-def call_there(step: Call, table: list[Any], device: Device) -> None:
+def call_there(step: HostCall, table: list[Any], device: Device) -> None:
     """A call that starts kernels of its own."""
     ((place, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
     step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
 
 
-def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:
+def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
     """A product of matrices by the device's own library, where it has one."""
     multiply = getattr(device, "multiply", None)
     if multiply is None:
@@ -34,7 +34,7 @@ def _multiply_there(step: Call, table: list[Any], device: Device) -> bool:
     return done
 
 
-def call_host(step: Call, table: list[Any], device: Device) -> None:
+def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     """A host function, or the device's own product of matrices."""
     node = step.node
     if node.op == "matmul" and _multiply_there(step, table, device):

@@ -21,7 +21,7 @@ from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
 from weft.runtime import Device, VerificationError, setting
 
 
-class Tally:
+class JudgeCounts:
     """Evaluations since the process began: compared, and those that only a plan has the bits of."""
 
     compared = 0
@@ -44,9 +44,9 @@ class Verdict:
             program.tail = len(program.steps)
             table = interpret(program, epoch)
         except NeedsKernelError:
-            Tally.skipped += 1
+            JudgeCounts.skipped += 1
             return
-        Tally.compared += 1
+        JudgeCounts.compared += 1
         self.found = {k: table[place] for k, place in enumerate(program.handed) if place >= 0}
         if setting("dump"):
             self.inputs = _inputs(graph.versions, epoch)

@@ -23,17 +23,17 @@ from weft.fusion.plan import resized
 from weft.fusion.plan.arena import Take, arrange_memory
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.join_groups import join_groups
-from weft.fusion.plan.live_graph import Graph
+from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.siblings import schedule_versions
-from weft.fusion.plan.steps import Call, KernelLaunch, Plan, Special, Step, pack_scalar
+from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
 from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.task import Task
 from weft.runtime import Device, DeviceMismatchError
 
 
-def make_new(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
+def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
     """Return a new plan of a graph, and keep it for other graphs of its form.
 
     `slots` is the number of slots of the epoch, `wanted` as `make_plan` takes it.
@@ -43,7 +43,7 @@ def make_new(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] |
     # (on a GPU the first sizes are compiled in, and help no others)
     if resized.is_worth_keeping(form, at_once=device.name == "cpu"):
 
-        def make(copy: Graph) -> Plan:
+        def make(copy: LiveGraph) -> Plan:
             return make_plan(device, slots, copy, wanted, may)
 
         plan = resized.trace_plan(form, device, graph, make)
@@ -56,7 +56,7 @@ def make_new(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] |
 
 
 def make_alone(
-    device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, form: resized.Form
+    device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
 ) -> Plan | None:
     """Return a plan for these sizes alone, where their form has not taken many kernels yet."""
     may = resized.may_be_special(form, back=True)
@@ -74,7 +74,7 @@ def _note_new(plan: Plan) -> None:
         announce(plan.schedule)
 
 
-def make_plan(device: Device, slots: int, graph: Graph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
+def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
     """Plan the evaluation of `graph.versions[k]` for k in `wanted` (None: of all), on `device`."""
     versions = graph.versions
     roots = versions if wanted is None else [versions[k] for k in wanted]
@@ -188,7 +188,7 @@ class PlanWriter:
         for child in values:
             window = is_window(child) and child not in self.place_of
             operands.append((self.place(child.operands[0] if window else child), child, window))
-        self.steps.append(Call(node, self.place(node), operands, loop))
+        self.steps.append(HostCall(node, self.place(node), operands, loop))
 
     def _launch(self, function: Any, lowered: Lowered, group: Group) -> None:
         for number, nbytes in lowered.partials:

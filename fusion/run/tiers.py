@@ -18,7 +18,7 @@ from weft.fusion.explain.reports import describe, write_report
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store, resized
-from weft.fusion.plan.live_graph import Graph
+from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.run.primitives import is_ready
@@ -51,7 +51,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 
 @dataclass(slots=True)
-class Form:
+class FormCost:
     """What is known of programs of one form: seconds lost by interpreting them, seconds that compiling is expected to take."""
 
     lost: float = 0.0
@@ -63,7 +63,7 @@ class Form:
 
 
 # Programs of graphs that were interpreted, None where only a plan has the bits, and their forms. Bounded, as are the forms.
-_programs: OrderedDict[Any, tuple[Program | None, Form]] = OrderedDict()
+_programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
@@ -74,11 +74,11 @@ class _Rate:
     loaded = False  # the planner
 
 
-_forms: OrderedDict[int, Form] = OrderedDict()
+_forms: OrderedDict[int, FormCost] = OrderedDict()
 _lock = threading.RLock()
 
 
-def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, bool]:
+def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, bool]:
     """Return what is known of a graph's form, if anything, and whether the graph should be interpreted: no plan was found."""
     how = setting("interpret")
     if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
@@ -108,11 +108,11 @@ def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[Form | None, boo
     return found, due < found.price + _Rate.start
 
 
-def _form_of(key: int) -> Form:
+def _form_of(key: int) -> FormCost:
     with _lock:
         found = _forms.get(key)
         if found is None:
-            found = _forms[key] = Form()
+            found = _forms[key] = FormCost()
             if len(_forms) > FORMS_LIMIT:
                 _forms.popitem(last=False)
         return found
@@ -129,7 +129,7 @@ def note_compiled(form_price: float, seconds: float) -> None:
 def try_interpreting(
     key: Any,
     kind: resized.Form,
-    graph: Graph,
+    graph: LiveGraph,
     epoch: Epoch,
     versions: list[Expr],
     wanted: tuple[int, ...] | None,
@@ -174,7 +174,7 @@ def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -
     return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
 
 
-def _goes_on(form: Form) -> bool:
+def _goes_on(form: FormCost) -> bool:
     """Whether what was interpreted before is interpreted again."""
     if setting("debug") or setting("dump"):
         return False
@@ -182,7 +182,7 @@ def _goes_on(form: Form) -> bool:
 
 
 def _interpret(
-    key: Any, program: Program | None, form: Form, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
+    key: Any, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
     """Run the program of a graph, if there is one, and note what that cost."""
     if program is None:
@@ -201,7 +201,7 @@ def _interpret(
     return True
 
 
-def _keep_program(key: Any, program: Program | None, form: Form) -> None:
+def _keep_program(key: Any, program: Program | None, form: FormCost) -> None:
     with _lock:
         _programs[key] = program, form
         if len(_programs) > PROGRAMS_LIMIT:
@@ -232,7 +232,7 @@ def is_optimizers(error: Exception) -> bool:
 def rescue(
     error: Exception,
     key: Any,
-    graph: Graph,
+    graph: LiveGraph,
     epoch: Epoch,
     versions: list[Expr],
     wanted: tuple[int, ...] | None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
-from weft.runtime.cpu.launches import Prepared, divide, elements_of, launch, runner
+from weft.runtime.cpu.launches import HostLaunches, divide, elements_of, launch, runner
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
@@ -115,9 +115,9 @@ class CpuDevice(Immediate):
         threads = thread_count() if work >= 2 * elements_of(function) else 1
         launch(function, *divide(function, parallel, work, threads), slots)
 
-    def prepare(self, launches: Sequence[Launch]) -> Prepared | None:
+    def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
         """Kernels that are run together, again and again."""
-        return Prepared(self, launches)
+        return HostLaunches(self, launches)
 
     def launch_grid(
         self,

@@ -63,7 +63,7 @@ def launch(
     call(address, 0, extent)
 
 
-class Prepared:
+class HostLaunches:
     """Kernels that are run together, again and again.
 
     The first time they are run one by one: many a plan never comes back.

@@ -32,7 +32,7 @@ COLOUR = 17 * ALIGNMENT  # bytes between the places of two blocks made one after
 _colours = count()
 
 
-class Block(NamedTuple):
+class HostBlock(NamedTuple):
     """One block: what keeps it, where it starts, its bytes."""
 
     raw: object
@@ -72,7 +72,7 @@ class Pool(Counted):
     def __init__(self, name: str = "cpu") -> None:
         super().__init__(KEPT_BYTES)
         self._name = name
-        self._free: dict[int, list[Block]] = {}
+        self._free: dict[int, list[HostBlock]] = {}
         self._lock = threading.RLock()  # collecting garbage inside may give blocks back
         self.limit: int | None = None
         self.shelves: Shelves | None = None
@@ -88,7 +88,7 @@ class Pool(Counted):
                 self.shelves = self.shelves or found
         return self.shelves
 
-    def allocate(self, nbytes: int) -> Block:
+    def allocate(self, nbytes: int) -> HostBlock:
         """A block of at least `nbytes`, to be given back. Raises OutOfMemoryError after the free blocks were given up and
         one retry."""
         size = size_class(nbytes)
@@ -101,7 +101,7 @@ class Pool(Counted):
         self.note_peak()
         return block
 
-    def _new(self, size: int, nbytes: int) -> Block:
+    def _new(self, size: int, nbytes: int) -> HostBlock:
         with self._lock:
             block = self._fresh(size)
             if block is None:
@@ -113,7 +113,7 @@ class Pool(Counted):
             raise out_of_memory(self._name, nbytes, self.held, machine_memory()[1], self.limit)
         return block
 
-    def _fresh(self, size: int) -> Block | None:
+    def _fresh(self, size: int) -> HostBlock | None:
         """A block of the system's memory; None where there is none, or the limit forbids it."""
         if self.limit is not None and self.made + size > self.limit:
             return None
@@ -124,7 +124,7 @@ class Pool(Counted):
         self.counts[MADE] += size
         return block
 
-    def give_back(self, block: Block) -> None:
+    def give_back(self, block: HostBlock) -> None:
         """Keep a block for reuse, or let it go where enough are kept."""
         size = block[2]
         if self.kept + size > self.most_kept:
@@ -153,17 +153,17 @@ class Pool(Counted):
         return given
 
 
-def _from_system(size: int) -> Block:
+def _from_system(size: int) -> HostBlock:
     if size >= HUGE:
         mapped = _mapped(size + HUGE + PAGE)
         # an exported buffer keeps the mapping alive and open
         raw: object = (ctypes.c_char * len(mapped)).from_buffer(mapped)
         address = ctypes.addressof(raw)  # type: ignore[arg-type]
-        return Block((raw, mapped), -(-address // HUGE) * HUGE + _next_colour(), size)
+        return HostBlock((raw, mapped), -(-address // HUGE) * HUGE + _next_colour(), size)
     colour = _next_colour() if size >= COLOURED else 0
     plain = ctypes.create_string_buffer(size + ALIGNMENT + colour)
     address = ctypes.addressof(plain)
-    return Block(plain, -(-address // ALIGNMENT) * ALIGNMENT + colour, size)
+    return HostBlock(plain, -(-address // ALIGNMENT) * ALIGNMENT + colour, size)
 
 
 def _next_colour() -> int:

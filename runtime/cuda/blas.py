@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.streams import Order
+from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.cuda.toolkit import find_library
 from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
 
@@ -67,7 +67,7 @@ class Blas:
         Its functions; found on this machine unless a test brings its own.
     """
 
-    def __init__(self, driver: Driver, order: Order, library: Any = None) -> None:
+    def __init__(self, driver: Driver, order: StreamOrder, library: Any = None) -> None:
         self._driver = driver
         self._order = order
         self._library = library

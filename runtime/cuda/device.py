@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.runtime.cuda.blas import Blas, Matrices
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.launcher import Launcher, Prepared
+from weft.runtime.cuda.launcher import CudaLauncher, CudaLaunches
 from weft.runtime.cuda.linker import newest_ptx
 from weft.runtime.cuda.memory import ASIDE, MemoryPool
 from weft.runtime.cuda.modules import CudaFunction, Modules
@@ -20,7 +20,7 @@ from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
-from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, Order
+from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Registered, Requests
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
@@ -60,11 +60,11 @@ class CudaDevice(GpuServices):
         minor = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._driver.handle)
         self.capability = (int(major), int(minor))
         self._stream = call("cuStreamCreate", NON_BLOCKING)
-        self._order = Order(self._driver, self._stream)
+        self._order = StreamOrder(self._driver, self._stream)
         self.memory = MemoryPool(self, self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
-        self._launcher = Launcher(self._driver, self._order)
+        self._launcher = CudaLauncher(self._driver, self._order)
         self._modules = Modules(self._driver, self.synchronize)
         self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()
         self._boards: WeakKeyDictionary[CudaStream, tuple[Buffer, Iterator[int]]] = WeakKeyDictionary()
@@ -191,13 +191,13 @@ class CudaDevice(GpuServices):
         items = slots.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
-    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+    def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
         """Kernels of a plan that are started together, by one call."""
         return self._launcher.prepare(launches)
 
     def prepare_grid(
         self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
-    ) -> Prepared:
+    ) -> CudaLaunches:
         """An explicit kernel that is started again and again: run with a list of its `count` items and a stream."""
         return self._launcher.prepare_grid(function, grid, block, shared_bytes, count)
 

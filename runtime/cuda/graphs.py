@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Sequence
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.records import Record, Start
+from weft.runtime.cuda.records import LaunchRecord, Start
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError
 from weft.runtime.settings import setting
 
@@ -22,7 +22,7 @@ MOST_BYTES = 32 << 20
 LIMIT = 512
 
 
-class Graph:
+class CudaGraph:
     """A record's kernels, one after the other, ready to start together.
 
     Parameters
@@ -39,7 +39,7 @@ class Graph:
         One a launch.
     """
 
-    def __init__(self, driver: Driver, record: Record, count: int) -> None:
+    def __init__(self, driver: Driver, record: LaunchRecord, count: int) -> None:
         self._driver = driver
         self._graph = self.executable = 0
         self.nodes: list[int] = []
@@ -73,14 +73,14 @@ def pays(starts: Sequence[Start]) -> bool:
     return len(starts) >= LEAST and small and plain
 
 
-def consider(driver: Driver, record: Record, starts: Sequence[Start]) -> bool:
+def consider(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
     """Make the graph of a record that has just run, if it has run often enough; whether to ask again."""
     after = setting("graphs")
     if not after or record.runs < after:
         return bool(after)
     if driver.graphs < LIMIT:
         try:
-            graph = Graph(driver, record, len(starts))
+            graph = CudaGraph(driver, record, len(starts))
         except (CompileError, CudaError, OutOfMemoryError):
             return False  # it goes on being launched
         record.attach(graph, graph.nodes)

@@ -11,7 +11,7 @@ from functools import cache
 from weft.runtime.cpu.native import KIND, Builtin, Text
 from weft.runtime.cpu.shelves import kind_words
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.memory import Block
+from weft.runtime.cuda.memory import PoolBlock
 from weft.runtime.cuda.records import (
     ARGUMENTS,
     CHANGED,
@@ -58,7 +58,7 @@ def native_launcher(driver: Driver) -> Builtin:
         Where the function cannot be made.
     """
     words = [*(driver.entry_point(name) for name in _DRIVER), driver.context]
-    return Builtin(ENTRY, launcher_text(), [*words, *kind_words(Block)])
+    return Builtin(ENTRY, launcher_text(), [*words, *kind_words(PoolBlock)])
 
 
 # -- its code -----------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from typing import Any
 from weft.runtime.cuda import graphs
 from weft.runtime.cuda.driver import STICKY, Driver
 from weft.runtime.cuda.launch_code import native_launcher
-from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, Record, Start, Triple
-from weft.runtime.cuda.streams import CudaStream, Order
+from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, Start, Triple
+from weft.runtime.cuda.streams import CudaStream, StreamOrder
 from weft.runtime.errors import CompileError
 from weft.runtime.launches import Launch
 
@@ -25,7 +25,7 @@ from weft.runtime.launches import Launch
 RECORDS_LIMIT = 64
 
 
-class Prepared:
+class CudaLaunches:
     """Kernels that are started together, again and again.
 
     Parameters
@@ -37,10 +37,10 @@ class Prepared:
 
     __slots__ = ("_asks", "_last", "_launcher", "_spare", "starts")
 
-    def __init__(self, launcher: Launcher, starts: Sequence[Start]) -> None:
+    def __init__(self, launcher: CudaLauncher, starts: Sequence[Start]) -> None:
         self._launcher = launcher
         self.starts = starts
-        self._spare: list[Record] = []  # records that do not run: two threads may be here at the same time
+        self._spare: list[LaunchRecord] = []  # records that do not run: two threads may be here at the same time
         self._last = starts[-1].doing()
         self._asks = graphs.pays(starts)
 
@@ -59,7 +59,7 @@ class Prepared:
         try:
             record = self._spare.pop()
         except IndexError:
-            record = Record(self.starts)
+            record = LaunchRecord(self.starts)
         with launcher.order.lock:
             queue = launcher.order.enter(stream)
             code = launcher.native(record.address, table, int(queue))
@@ -72,7 +72,7 @@ class Prepared:
             self._asks = graphs.consider(driver, record, self.starts)
         self._spare.append(record)
 
-    def _failed(self, record: Record, code: int, table: list[Any], stream: CudaStream | None) -> None:
+    def _failed(self, record: LaunchRecord, code: int, table: list[Any], stream: CudaStream | None) -> None:
         driver, failed = self._launcher.driver, record.words[FAILED]
         if record.graph is not None and failed != ENTERING and code not in STICKY:
             # nothing of this run was started: it goes without the graph
@@ -85,7 +85,7 @@ class Prepared:
         driver.fail(names.get(failed, "cuLaunchKernelEx"), code)
 
 
-class Launcher:
+class CudaLauncher:
     """Starts the kernels of one device.
 
     Parameters
@@ -94,7 +94,7 @@ class Launcher:
     order : Order
     """
 
-    def __init__(self, driver: Driver, order: Order) -> None:
+    def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self.driver = driver
         self.order = order
 
@@ -107,18 +107,18 @@ class Launcher:
             return None
         return self._holds_code.call
 
-    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+    def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
         """Kernels of a plan that are started together, as often as the plan is run."""
         starts = []
         for k in launches:
             schedule = k.function.schedule
             grid, block = (schedule.blocks(k.parallel, k.work), 1, 1), (schedule.threads, 1, 1)
             starts.append(Start(k.function, grid, block, 0, k.slots, k.patches, k.scalars, k.nbytes, k.origin))
-        return Prepared(self, starts)
+        return CudaLaunches(self, starts)
 
-    def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> Prepared:
+    def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
         """A kernel with a grid and `count` arguments: it is run with a table of their items."""
-        found: Prepared | None = function.prepared.get((grid, block, shared_bytes))
+        found: CudaLaunches | None = function.prepared.get((grid, block, shared_bytes))
         if found is None:
             function.allow(shared_bytes)
             if len(function.prepared) >= RECORDS_LIMIT:
@@ -127,7 +127,7 @@ class Launcher:
             # (a proxy: the function keeps what is prepared, not the other way round)
             own = weakref.proxy(function)
             start = Start(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
-            found = function.prepared[grid, block, shared_bytes] = Prepared(self, [start])
+            found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self, [start])
         return found
 
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:

@@ -1,6 +1,6 @@
 """A GPU's memory: stream-ordered blocks, kept for reuse by size.
 
-In: a device, its driver and the order of its streams. Out: `MemoryPool` and its `Block`s, which come back by themselves when
+In: a device, its driver and the order of its streams. Out: `MemoryPool` and its `PoolBlock`s, which come back by themselves when
 they die. Short ones of the device's own stream are taken and come back without a lock: each step that others could come
 between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need too. Invariant: a block is handed out again only to a stream that comes behind everything that may still use it;
 what is kept, and what is held in all, stay under their bounds; giving back never raises and never waits.
@@ -17,7 +17,7 @@ from typing import Any
 from weft.runtime.cpu.shelf_code import KEPT, MADE
 from weft.runtime.cpu.shelves import Counted, Shelves, provide
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
 from weft.runtime.live import out_of_memory
@@ -115,7 +115,7 @@ class CrossedList:
         return found
 
 
-class Block(Buffer):
+class PoolBlock(Buffer):
     """One block of memory; goes back to its pool when it dies.
 
     Attributes
@@ -179,7 +179,7 @@ class MemoryPool(Counted):
         Where most small blocks of the device's own stream wait that are dead, once plans come back.
     """
 
-    def __init__(self, device: Any, driver: Driver, order: Order) -> None:
+    def __init__(self, device: Any, driver: Driver, order: StreamOrder) -> None:
         super().__init__(KEPT_BYTES)
         self.device = device
         self._driver = driver
@@ -213,7 +213,7 @@ class MemoryPool(Counted):
 
     # -- taking -----------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int) -> Block:
+    def allocate(self, nbytes: int) -> PoolBlock:
         """A block of at least `nbytes`, ready in the calling thread's stream.
 
         Raises OutOfMemoryError after the free blocks were given up, everything was waited for, and one retry.
@@ -241,7 +241,7 @@ class MemoryPool(Counted):
         if shelves is not None and size <= SMALL:
             block = shelves.make(size, self, address, size, nbytes, stream)
             return block  # type: ignore[no-any-return]
-        return Block(self, address, size, nbytes, stream)
+        return PoolBlock(self, address, size, nbytes, stream)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
         """A block at each place of the table that is asked for, as `allocate` gives it."""
@@ -254,14 +254,14 @@ class MemoryPool(Counted):
         if self.shelves is None:
             expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
             try:
-                found = Shelves(Block, self, expected)
+                found = Shelves(PoolBlock, self, expected)
             except CompileError:
                 return None
             with self._lock:
                 self.shelves = self.shelves or found
         return self.shelves
 
-    def allocate_beside(self, nbytes: int) -> Block:
+    def allocate_beside(self, nbytes: int) -> PoolBlock:
         """A block of the device's own stream that the stream beside it may write to at once, or soon.
 
         Raises OutOfMemoryError as `allocate` does.
@@ -281,7 +281,7 @@ class MemoryPool(Counted):
                     beside.wait(event)
             address, size = found or self._fresh(beside, size, nbytes)
             self.note_peak()
-        return Block(self, address, size, nbytes, own)
+        return PoolBlock(self, address, size, nbytes, own)
 
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
         found: tuple[int, int] | None = stream.free.take(size)
@@ -325,7 +325,7 @@ class MemoryPool(Counted):
 
     # -- giving back --------------------------------------------------------------------------------
 
-    def give_back(self, block: Block) -> None:
+    def give_back(self, block: PoolBlock) -> None:
         """Keep a block for reuse, or free it where enough are kept."""
         if self._driver.silent:
             return  # memory goes with the process

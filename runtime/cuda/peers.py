@@ -10,7 +10,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary, WeakSet
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.streams import Order
+from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.errors import CudaError
 
 ALREADY_ENABLED = 704
@@ -47,7 +47,7 @@ def _enable(reader: Driver, owner: Driver) -> None:
             raise
 
 
-def copy_from_peer(order: Order, to: int, source_order: Order, source: int, nbytes: int) -> None:
+def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
     """Copy `nbytes` from the device of `source_order` to that of `order`, behind what both streams hold now."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # every thread in the same sequence
     with first.lock, second.lock:

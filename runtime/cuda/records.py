@@ -78,7 +78,7 @@ class Start:
         return Doing(self.function.name, self.origin or self.function.origin)
 
 
-class Record:
+class LaunchRecord:
     """Launches as words that the native function reads.
 
     Attributes

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.memory import Block
+from weft.runtime.cuda.memory import PoolBlock
 from weft.runtime.cuda.staging import Staging
-from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
@@ -73,7 +73,7 @@ class GpuServices:
     name: str
     capability: tuple[int, int]
     _driver: Driver
-    _order: Order
+    _order: StreamOrder
     _staging: Staging
     _stream: Any
     streaming = False  # whether a user ever made a stream: until then nobody has to claim memory
@@ -102,7 +102,7 @@ class GpuServices:
             whole: Any = buffer
             while type(whole) is Buffer:
                 whole = whole._owner  # of which it is a part
-            if isinstance(whole, Block):
+            if isinstance(whole, PoolBlock):
                 self._order.claim(whole, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:

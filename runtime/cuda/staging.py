@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.streams import CudaEvent, CudaStream, Order
+from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.errors import CudaError, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Piece:
 class Staging:
     """The pinned memory of one device, made at the first transfer."""
 
-    def __init__(self, driver: Driver, order: Order) -> None:
+    def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self._driver = driver
         self._order = order
         self._pieces: list[Piece] | None = None

@@ -1,8 +1,8 @@
 """Streams and events of a GPU, and the order between a user's streams and the device's own.
 
-In: a device's driver. Out: `CudaStream`, `CudaEvent`, `Order`. Invariant: a user's stream waits for what the device's
+In: a device's driver. Out: `CudaStream`, `CudaEvent`, `StreamOrder`. Invariant: a user's stream waits for what the device's
 own stream was given before; the device's own stream waits for every open stream before its next work; two of a
-user's streams wait for each other where events say so, or where one uses memory that the other wrote (`Order.claim`).
+user's streams wait for each other where events say so, or where one uses memory that the other wrote (`StreamOrder.claim`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.errors import DeviceMismatchError
 
 if TYPE_CHECKING:
-    from weft.runtime.cuda.memory import Block
+    from weft.runtime.cuda.memory import PoolBlock
 
 NON_BLOCKING = 1
 NO_TIMING = 2
@@ -40,7 +40,7 @@ class CudaEvent:
     timing : bool
     """
 
-    def __init__(self, driver: Driver, order: Order | None, timing: bool = True) -> None:
+    def __init__(self, driver: Driver, order: StreamOrder | None, timing: bool = True) -> None:
         self._driver = driver
         self._order = order
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
@@ -84,7 +84,7 @@ class CudaStream:
         Memory that only this stream used last, where its device has a pool.
     """
 
-    def __init__(self, order: Order, queue: Any, handle: int, owned: bool) -> None:
+    def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool) -> None:
         self._order = order
         self._owned = owned
         self.queue = queue
@@ -173,7 +173,7 @@ class Entered(threading.local):
         self.streams: list[CudaStream] = []
 
 
-class Order:
+class StreamOrder:
     """Which streams have work that the device's own has not waited for, and the other way round.
 
     Attributes
@@ -273,7 +273,7 @@ class Order:
                     del self._open[stream]
                     self.own.turn = next(self._count)
 
-    def claim(self, block: Block, stream: CudaStream | None, written: bool) -> None:
+    def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
         """Before `stream` (None: the calling thread's) reads or writes a block: wait for the work that must precede it."""
         if stream is None:
             stream = self.current

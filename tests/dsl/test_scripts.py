@@ -279,7 +279,7 @@ def test_without_tier_zero_all_arrays_are_wefts(xp: Any) -> None:
 
 def test_python_chooses_as_native_code_does() -> None:
     called: list[str] = []
-    function = choose(np.ones_like, lambda *a, **o: called.append("own"), script_function.Kind.COMPUTE)
+    function = choose(np.ones_like, lambda *a, **o: called.append("own"), script_function.MemoryEffect.COMPUTE)
     function([1, 2]), function(np.ones(FEW)), function(1.5)
     assert not called
     function(np.ones(FEW + 1)), function(wf.ones(3)), function([0] * (FEW + 1)), function([[0] * FEW] * 2)
@@ -293,7 +293,7 @@ def test_new_arrays_of_some_elements_are_made_in_native_code() -> None:
         called.append("slow")
 
     for function, value in ((np.zeros, ()), (np.ones, ()), (np.full, (2.5,))):
-        make = native_script.make_native(function, slow, slow, script_function.Kind.CREATE)
+        make = native_script.make_native(function, slow, slow, script_function.MemoryEffect.CREATE)
         for shape in (IMMEDIATE, (30, 100), FEW + 1):
             found, wanted = make(shape, *value, dtype=np.float32), function(shape, *value, dtype=np.float32)
             assert type(found) is Array and found.dtype == wanted.dtype and np.array_equal(np.asarray(found), wanted)
@@ -311,7 +311,7 @@ def test_ranges_of_some_elements_are_made_in_native_code() -> None:
     def slow(*given: Any, **options: Any) -> None:
         called.append("slow")
 
-    make = native_script.make_native(np.arange, slow, slow, script_function.Kind.CREATE)
+    make = native_script.make_native(np.arange, slow, slow, script_function.MemoryEffect.CREATE)
     for given in ((IMMEDIATE,), (1000, IMMEDIATE), (IMMEDIATE - 1000, IMMEDIATE, 2), (0, 1000, 1), (9000, 200)):
         for options in ({}, {"dtype": np.float32}):
             found, wanted = make(*given, **options), np.arange(*given, **options)  # type: ignore[arg-type]

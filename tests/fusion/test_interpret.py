@@ -21,10 +21,10 @@ from weft.runtime import override
 
 @pytest.fixture(autouse=True)
 def _compared() -> Any:
-    before = judge.Tally.compared
+    before = judge.JudgeCounts.compared
     with override(verify=True):
         yield
-    assert judge.Tally.compared > before
+    assert judge.JudgeCounts.compared > before
 
 
 @pytest.mark.parametrize("seed", range(5000, 5040, 10))

@@ -13,7 +13,7 @@ import pytest
 import weft as wf
 from tests.fuzz.disturbed import stops
 from weft.runtime.cpu import launches
-from weft.runtime.cpu.launches import Prepared
+from weft.runtime.cpu.launches import HostLaunches
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +25,9 @@ def _on_the_cpu():
 def test_an_update_in_place_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     x = wf.asarray(np.arange(12.0).reshape(3, 4)).copy()
     wf.evaluate(x)
-    run, interrupts = Prepared.run, [KeyboardInterrupt()]
+    run, interrupts = HostLaunches.run, [KeyboardInterrupt()]
 
-    def stopped(self: Prepared, table: list) -> None:
+    def stopped(self: HostLaunches, table: list) -> None:
         run(self, table)
         if interrupts:
             raise interrupts.pop()
@@ -35,7 +35,7 @@ def test_an_update_in_place_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -
     x[1:] += 1
     y = x @ x.T
     with monkeypatch.context() as patch:
-        patch.setattr(Prepared, "run", stopped)
+        patch.setattr(HostLaunches, "run", stopped)
         with pytest.raises(KeyboardInterrupt):
             wf.evaluate(x, y)
     wanted = np.arange(12.0).reshape(3, 4)

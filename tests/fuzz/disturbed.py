@@ -20,7 +20,7 @@ import weft as wf
 from tests.fuzz import children
 from tests.fuzz.graphs import Arrays, Generator, World
 from tests.fuzz.programs import differences
-from weft.runtime.cpu.launches import Prepared
+from weft.runtime.cpu.launches import HostLaunches
 
 TRIES = 200
 
@@ -83,20 +83,20 @@ def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted:
 @contextmanager
 def stops(pick: random.Random, often: float) -> Iterator[None]:
     """Ctrl-C right before or behind some of the calls that run kernels, where a long kernel would have it."""
-    run = Prepared.run
+    run = HostLaunches.run
 
-    def stopped(self: Prepared, table: list[Any]) -> None:
+    def stopped(self: HostLaunches, table: list[Any]) -> None:
         if pick.random() < often:
             raise KeyboardInterrupt
         run(self, table)
         if pick.random() < often:
             raise KeyboardInterrupt
 
-    Prepared.run = stopped  # type: ignore[method-assign]
+    HostLaunches.run = stopped  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Prepared.run = run  # type: ignore[method-assign]
+        HostLaunches.run = run  # type: ignore[method-assign]
 
 
 def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:

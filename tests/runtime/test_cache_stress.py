@@ -68,7 +68,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
         wf.evaluate(x)
     at_once = threading.Barrier(8)
     found = []
-    before = obtain.Tally.compiled
+    before = obtain.CompileCounts.compiled
 
     def work(k: int) -> None:
         at_once.wait()
@@ -76,7 +76,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
             found.append(np.array(wf.sqrt(x * 5.25) - x))
 
     in_threads(work, 8)
-    assert obtain.Tally.compiled - before == 1
+    assert obtain.CompileCounts.compiled - before == 1
     assert all(np.array_equal(values, found[0]) for values in found)
 
 

@@ -17,7 +17,7 @@ from tests.runtime.test_cuda import PTX
 from tests.stand_in import StandIn, make_device
 from weft.runtime import CompileError, CudaError, DeviceLostError, ObjectCode, OutOfMemoryError
 from weft.runtime.cuda.driver import STICKY
-from weft.runtime.cuda.launcher import Prepared
+from weft.runtime.cuda.launcher import CudaLaunches
 from weft.runtime.cuda.records import Start
 
 ENTRY = b".visible .entry fused(.param .u64 a, .param .u64 b)\n{\nret;\n}\n"
@@ -71,7 +71,7 @@ def use(device: Any) -> None:
     device.launch(function, (1000,), 1000, array("q", [one.address, other.address]))
     assert np.array_equal(device.download(other, values.dtype, values.shape), values)
     start = Start(function, (1, 1, 1), (32, 1, 1), 0, array("q", [0, 0]), [(0, 0, 0), (1, 1, 0)])
-    prepared = Prepared(device._launcher, [start] * 4)
+    prepared = CudaLaunches(device._launcher, [start] * 4)
     for k in range(6):
         prepared.run([one, other] if k % 2 else [other, one])
     stream = device.create_stream()

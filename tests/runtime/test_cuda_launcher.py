@@ -17,7 +17,7 @@ from weft.runtime import CompileError, CudaError, DeviceLostError, ObjectCode, o
 from weft.runtime.cuda import launcher as launcher_module
 from weft.runtime.cuda.device import CudaDevice
 from weft.runtime.cuda.graphs import LEAST, MOST_BYTES
-from weft.runtime.cuda.launcher import Prepared
+from weft.runtime.cuda.launcher import CudaLaunches
 from weft.runtime.cuda.records import Start
 
 PTX = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry fused(.param .u64 a, .param .u64 b, .param .u64 c)\n{\nret;\n}\n"
@@ -67,7 +67,7 @@ def finish(device: CudaDevice, driver: RunningStandIn) -> list[Any]:
 
 def test_what_the_driver_is_given(device: CudaDevice, driver: RunningStandIn) -> None:
     assert device._launcher.native
-    prepared = Prepared(device._launcher, starts(device, 2))
+    prepared = CudaLaunches(device._launcher, starts(device, 2))
     driver.forget()
     prepared.run([place(4096), 99])
     assert [call.name for call in driver.calls] == [
@@ -84,7 +84,7 @@ def test_what_the_driver_is_given(device: CudaDevice, driver: RunningStandIn) ->
 
 
 def test_arguments_change_from_run_to_run(device: CudaDevice, driver: RunningStandIn) -> None:
-    prepared = Prepared(device._launcher, starts(device, 1))
+    prepared = CudaLaunches(device._launcher, starts(device, 1))
     for k in range(4):
         prepared.run([place(4096 * k), -k])
     assert [one.arguments for one in finish(device, driver)] == [(4096 * k, 70, -k) for k in range(4)]
@@ -109,7 +109,7 @@ def test_one_kernel_without_a_plan(device: CudaDevice, driver: RunningStandIn) -
 
 def test_what_cannot_be_passed_starts_nothing(device: CudaDevice, driver: RunningStandIn) -> None:
     assert device._launcher.native
-    prepared = Prepared(device._launcher, starts(device, 2))
+    prepared = CudaLaunches(device._launcher, starts(device, 2))
     driver.forget()
     for table, error in (([place(1)], IndexError), ([7, 7], AttributeError), ([place(1), "x"], TypeError)):
         with pytest.raises(error):
@@ -130,7 +130,7 @@ def test_the_table_of_the_driver_does_the_same(driver: RunningStandIn, monkeypat
         if not native:
             monkeypatch.setattr(launcher_module, "native_launcher", cannot)
         device = make_device(driver)
-        prepared = Prepared(device._launcher, starts(device, 3))
+        prepared = CudaLaunches(device._launcher, starts(device, 3))
         prepared.run([place(4096), 99])
         prepared.run([place(8192), 98])
         device.launch_grid(device.load(TOGETHER), (4, 1, 1), (32, 1, 1), 0, array("q", [1, 2, 3]))
@@ -141,7 +141,7 @@ def test_the_table_of_the_driver_does_the_same(driver: RunningStandIn, monkeypat
 
 
 def test_threads_share_what_is_prepared(device: CudaDevice, driver: RunningStandIn) -> None:
-    prepared = Prepared(device._launcher, starts(device, 2, nbytes=MOST_BYTES))
+    prepared = CudaLaunches(device._launcher, starts(device, 2, nbytes=MOST_BYTES))
 
     def run(number: int) -> None:
         for k in range(50):
@@ -167,7 +167,7 @@ def test_threads_share_what_is_prepared(device: CudaDevice, driver: RunningStand
 def test_a_failing_launch(device: CudaDevice, driver: RunningStandIn, name: str, code: int) -> None:
     def here() -> None: ...
 
-    prepared = Prepared(device._launcher, starts(device, 3, origin=(here.__code__, 0)))
+    prepared = CudaLaunches(device._launcher, starts(device, 3, origin=(here.__code__, 0)))
     prepared.run([place(4096), 99])
     driver.forget()
     driver.fail(name, code, after=1 if name == "cuLaunchKernelEx" else 0)
@@ -193,7 +193,7 @@ def test_a_failing_launch(device: CudaDevice, driver: RunningStandIn, name: str,
 
 
 def test_an_error_of_work_that_was_started_earlier(device: CudaDevice, driver: RunningStandIn) -> None:
-    prepared = Prepared(device._launcher, starts(device, 1))
+    prepared = CudaLaunches(device._launcher, starts(device, 1))
     prepared.run([place(4096), 99])
     driver.queues.error = 700
     with pytest.raises(DeviceLostError, match="in or after kernel fused"):
@@ -205,13 +205,13 @@ def test_an_error_of_work_that_was_started_earlier(device: CudaDevice, driver: R
 # -- graphs ---------------------------------------------------------------------------------------------
 
 
-def run_often(prepared: Prepared, times: int) -> None:
+def run_often(prepared: CudaLaunches, times: int) -> None:
     for k in range(times):
         prepared.run([place(4096), 99 + k])
 
 
 def test_a_plan_that_comes_back_becomes_a_graph(device: CudaDevice, driver: RunningStandIn) -> None:
-    prepared = Prepared(device._launcher, starts(device, 4))
+    prepared = CudaLaunches(device._launcher, starts(device, 4))
     run_often(prepared, 3)
     assert driver.count("cuGraphInstantiateWithFlags") == 1
     expected = finish(device, driver)[:4]
@@ -232,7 +232,7 @@ def test_a_plan_that_comes_back_becomes_a_graph(device: CudaDevice, driver: Runn
 def test_a_graph_gets_new_arguments_where_they_changed(device: CudaDevice, driver: RunningStandIn) -> None:
     function = device.load(CODE)
     own = [Start(function, (1, 1, 1), (32, 1, 1), 0, array("q", [0, k, 0]), [(0, k, 0), (2, 3, 0)]) for k in range(3)]
-    prepared = Prepared(device._launcher, own)
+    prepared = CudaLaunches(device._launcher, own)
     table = [place(1000), place(2000), place(3000), place(4000)]
     for _ in range(4):
         prepared.run(table)
@@ -258,13 +258,13 @@ def test_no_graph(device: CudaDevice, driver: RunningStandIn, why: str) -> None:
     if why == "together":
         own[2].function = device.load(TOGETHER)
     with override(graphs=0 if why == "off" else 3):
-        run_often(Prepared(device._launcher, own), 6)
+        run_often(CudaLaunches(device._launcher, own), 6)
     assert driver.count("cuGraphCreate") == 0
     assert len(finish(device, driver)) == 6 * len(own)
 
 
 def test_graphs_go_with_their_plan(device: CudaDevice, driver: RunningStandIn) -> None:
-    prepared = Prepared(device._launcher, starts(device, 4))
+    prepared = CudaLaunches(device._launcher, starts(device, 4))
     run_often(prepared, 5)
     assert device._driver.graphs == 1
     del prepared
@@ -275,7 +275,7 @@ def test_graphs_go_with_their_plan(device: CudaDevice, driver: RunningStandIn) -
 
 def test_graphs_have_a_bound(device: CudaDevice, driver: RunningStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.runtime.cuda.graphs.LIMIT", 2)
-    own = [Prepared(device._launcher, starts(device, 3)) for _ in range(4)]
+    own = [CudaLaunches(device._launcher, starts(device, 3)) for _ in range(4)]
     for prepared in own:
         run_often(prepared, 5)
     assert device._driver.graphs == 2
@@ -286,7 +286,7 @@ def test_graphs_have_a_bound(device: CudaDevice, driver: RunningStandIn, monkeyp
 @pytest.mark.parametrize("code", [1, 2, 801, 700])
 def test_a_graph_that_cannot_be_made(device: CudaDevice, driver: RunningStandIn, name: str, code: int) -> None:
     driver.fail(name, code)
-    prepared = Prepared(device._launcher, starts(device, 4))
+    prepared = CudaLaunches(device._launcher, starts(device, 4))
     if code == 700:
         with pytest.raises(DeviceLostError):
             run_often(prepared, 5)
@@ -303,7 +303,7 @@ def test_a_graph_that_cannot_be_made(device: CudaDevice, driver: RunningStandIn,
 @pytest.mark.parametrize("name", ["cuGraphLaunch", "cuGraphExecKernelNodeSetParams"])
 @pytest.mark.parametrize("code", [1, 910, 700])
 def test_a_graph_that_cannot_be_replayed(device: CudaDevice, driver: RunningStandIn, name: str, code: int) -> None:
-    prepared = Prepared(device._launcher, starts(device, 4))
+    prepared = CudaLaunches(device._launcher, starts(device, 4))
     run_often(prepared, 4)
     driver.fail(name, code)
     if code == 700:
@@ -341,7 +341,7 @@ def test_the_function_comes_from_the_cache_without_a_compiler(tmp_path: Any) -> 
 def test_calls_stay_native() -> None:
     driver = StandIn()
     device = make_device(driver)
-    prepared = Prepared(device._launcher, starts(device, 200, nbytes=MOST_BYTES))
+    prepared = CudaLaunches(device._launcher, starts(device, 200, nbytes=MOST_BYTES))
     prepared.run([place(1), 2])
     driver.forget()
     prepared.run([place(1), 2])

@@ -1,6 +1,6 @@
 """Arrays inside kernels: elements, views, records.
 
-In: an `Array` and what stands in its brackets. Out: an element (a `Scalar` or `Record`) or another `Array` over the same
+In: an `ArrayValue` and what stands in its brackets. Out: an element (a `ScalarValue` or `RecordValue`) or another `ArrayValue` over the same
 memory. Invariant: index arithmetic is done in the kernel's index dtype; lengths that are known stay known.
 """
 
@@ -14,23 +14,33 @@ import numpy as np
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply
-from weft.dsl.kernel.language.values import Array, Constant, Extent, Record, Scalar, Sliced, Tuple, describe, is_number
-from weft.dsl.kernel.sanitizer.watch import Kind
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    Extent,
+    RecordValue,
+    ScalarValue,
+    Sliced,
+    TupleValue,
+    describe,
+    is_number,
+)
+from weft.dsl.kernel.sanitizer.watch import SiteKind
 
 
-def length(c: Compiler, extent: Extent) -> Constant | Scalar:
+def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
     """A length as the language sees it: a Python int that is not negative."""
     if isinstance(extent, int):
         return Constant(extent)
-    return Scalar(c.builder.cast(extent, np.int64), weak=True, natural=True)
+    return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
 
 
-def is_contiguous(array: Array) -> bool:
+def is_contiguous(array: ArrayValue) -> bool:
     """Whether an array is known to lie in C order without gaps."""
     return array.packed or (array.ndim == 1 and array.strides[0] == unit(array.dtype))
 
 
-def size(c: Compiler, array: Array) -> Extent:
+def size(c: Compiler, array: ArrayValue) -> Extent:
     """Number of elements."""
     total: Extent = 1
     for extent in array.shape:
@@ -40,7 +50,7 @@ def size(c: Compiler, array: Array) -> Extent:
 
 def known_shape(value: Any) -> tuple[int, ...] | None:
     """A shape that is known when compiling."""
-    items = value.items if isinstance(value, Tuple) else (value,)
+    items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
     for item in items:
         held = item.value if isinstance(item, Constant) else None
@@ -55,7 +65,9 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 # -- indexing --------------------------------------------------------------------------------------
 
 
-def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | None = None, axis: int = 0) -> Extent:
+def position(
+    c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
+) -> Extent:
     """An index with negative ones counted from the end; checked where the kernel is."""
     if isinstance(index, Constant):
         held = index.value.value if isinstance(index.value, enum.Enum) else index.value
@@ -70,8 +82,8 @@ def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | 
             _check(c, c.builder.constant(held), extent, array, axis)
         return held
     value = asked = c.index(index, what)
-    if not (isinstance(index, Scalar) and index.natural) and not (
-        isinstance(index, Scalar) and index.dtype.kind in "ub"
+    if not (isinstance(index, ScalarValue) and index.natural) and not (
+        isinstance(index, ScalarValue) and index.dtype.kind in "ub"
     ):
         below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
         wrapped = c.builder.op("add", value, extent_ir(c, extent))
@@ -82,7 +94,7 @@ def position(c: Compiler, index: Any, extent: Extent, what: str, array: Array | 
 
 
 def _check(
-    c: Compiler, value: Value, extent: Extent, array: Array | None, axis: int, asked: Value | None = None
+    c: Compiler, value: Value, extent: Extent, array: ArrayValue | None, axis: int, asked: Value | None = None
 ) -> None:
     unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
     b = c.builder
@@ -96,20 +108,20 @@ def _check(
     )
 
 
-def select(c: Compiler, array: Array, index: Any) -> Any:
+def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
     """``array[index]``: an element or a view."""
     view = view_of(c, array, index)
     return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
 
 
 def _keeps_array(index: Any) -> bool:
-    parts = index.items if isinstance(index, Tuple) else (index,)
+    parts = index.items if isinstance(index, TupleValue) else (index,)
     return any(isinstance(p, Constant) and p.value is Ellipsis for p in parts)
 
 
-def view_of(c: Compiler, array: Array, index: Any) -> Array:
+def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
     """The part of an array that an index names; 0-d for one element."""
-    parts = list(index.items) if isinstance(index, Tuple) else [index]
+    parts = list(index.items) if isinstance(index, TupleValue) else [index]
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
@@ -142,14 +154,14 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
                 offset = add(c, offset, multiply(c, first, stride))
                 shape.append(count)
                 strides.append(multiply(c, step, stride))
-            case Array():
+            case ArrayValue():
                 c.fail(
                     "an array as an index (fancy indexing) is not part of the kernel language: loop over its elements"
                 )
-            case Tuple():
+            case TupleValue():
                 c.fail("a tuple inside an index is not part of the kernel language")
             case _:
-                if isinstance(part, Scalar) and part.dtype.kind == "b":
+                if isinstance(part, ScalarValue) and part.dtype.kind == "b":
                     c.fail("a bool as an index (a mask) is not part of the kernel language: use `if`")
                 place = position(c, part, extent, "an index", array, axis)
                 offset = add(c, offset, multiply(c, place, stride))
@@ -161,7 +173,7 @@ def view_of(c: Compiler, array: Array, index: Any) -> Array:
     pointer = array.pointer
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extent_ir(c, offset))
-    return Array(
+    return ArrayValue(
         pointer,
         array.dtype,
         tuple(shape),
@@ -196,7 +208,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
         if value is None:
             return default
         found = c.index(value, "the end of a slice")
-        if not (isinstance(value, Scalar) and value.natural):
+        if not (isinstance(value, ScalarValue) and value.natural):
             below = b.op("less", found, b.constant(0), dtype=np.bool_)
             found = b.op("where", below, b.op("add", found, whole), found)
         return b.op("maximum", b.op("minimum", found, high), low)
@@ -212,22 +224,22 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 # -- elements --------------------------------------------------------------------------------------
 
 
-def element(c: Compiler, view: Array, **attributes: Any) -> Any:
+def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
     """The one element of a 0-d view."""
     if view.dtype.names is not None:
-        return Record(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
+        return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
     if c.watch is not None:
-        c.watch.access(view, Kind.READ, attributes.get("align", 0))
+        c.watch.access(view, SiteKind.READ, attributes.get("align", 0))
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
-    return Scalar(loaded, natural=view.dtype.kind == "u")
+    return ScalarValue(loaded, natural=view.dtype.kind == "u")
 
 
-def store(c: Compiler, array: Array, index: Any, value: Any) -> None:
+def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
     """``array[index] = value``."""
     assign_view(c, view_of(c, array, index), value)
 
 
-def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None:
+def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) -> None:
     """Write a value to every element of a view, in order."""
     if not view.writable:
         c.fail(
@@ -237,7 +249,7 @@ def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None
     if view.ndim == 0:
         _put(c, view, value, attributes)
         return
-    items = value.items if isinstance(value, Tuple) else None
+    items = value.items if isinstance(value, TupleValue) else None
     if items is not None and view.ndim == 1:
         if view.shape[0] != len(items) and isinstance(view.shape[0], int):
             c.fail(f"{len(items)} values cannot be assigned to {view.shape[0]} elements")
@@ -245,18 +257,18 @@ def assign_view(c: Compiler, view: Array, value: Any, **attributes: Any) -> None
             assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
         return
     inner = value
-    if isinstance(value, Array):
+    if isinstance(value, ArrayValue):
         check_fits(c, value, view)
-    if isinstance(value, Array) and value.ndim > view.ndim:
+    if isinstance(value, ArrayValue) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
     with each(c, view.shape) as place:
-        spots = Tuple(place)
-        if isinstance(value, Array):
-            inner = select(c, value, Tuple(aligned(value, place)))
+        spots = TupleValue(place)
+        if isinstance(value, ArrayValue):
+            inner = select(c, value, TupleValue(aligned(value, place)))
         assign_view(c, view_of(c, view, spots), inner, **attributes)
 
 
-def check_fits(c: Compiler, value: Array, view: Array) -> None:
+def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
     """Lengths that are known have to agree; checked kernels look at the others."""
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
@@ -276,7 +288,7 @@ def check_fits(c: Compiler, value: Array, view: Array) -> None:
             )
 
 
-def aligned(array: Array, place: tuple[Any, ...]) -> tuple[Any, ...]:
+def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
     """A place in a broadcast shape as one of an array with fewer axes, or of length 1."""
     own = place[len(place) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
@@ -290,13 +302,13 @@ class each:
         self.shape = shape
         self.open: list[Any] = []
 
-    def __enter__(self) -> tuple[Scalar, ...]:
+    def __enter__(self) -> tuple[ScalarValue, ...]:
         place = []
         for extent in self.shape:
             loop = self.c.builder.loop(extent_ir(self.c, extent), "serial")
             entered = loop.__enter__()
             self.open.append(loop)
-            place.append(Scalar(self.c.builder.cast(entered.index, np.int64), True, True))
+            place.append(ScalarValue(self.c.builder.cast(entered.index, np.int64), True, True))
         return tuple(place)
 
     def __exit__(self, *error: Any) -> None:
@@ -304,12 +316,12 @@ class each:
             loop.__exit__(*error)
 
 
-def _put(c: Compiler, view: Array, value: Any, attributes: dict[str, Any]) -> None:
+def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) -> None:
     if view.dtype.names is not None:
-        target = Record(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
+        target = RecordValue(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
         copy_record(c, target, value)
         return
-    if isinstance(value, Array) and value.ndim == 0:
+    if isinstance(value, ArrayValue) and value.ndim == 0:
         value = element(c, value)
     number = c.number(value, f"a number to store in {view.label or 'an array'} of {view.dtype}")
     kind = c.kind(number)
@@ -318,7 +330,7 @@ def _put(c: Compiler, view: Array, value: Any, attributes: dict[str, Any]) -> No
         c.fail(f"{describe(number)} cannot be stored in an array of {view.dtype}: take its .real")
     stored = c.ir(number, view.dtype)
     if c.watch is not None:
-        c.watch.access(view, Kind.WRITE, attributes.get("align", 0), stored)
+        c.watch.access(view, SiteKind.WRITE, attributes.get("align", 0), stored)
     c.builder.store(view.pointer, c.builder.constant(0), stored, **attributes)
 
 
@@ -330,7 +342,7 @@ def unit(dtype: np.dtype) -> int:
     return dtype.itemsize if dtype.names is not None else 1
 
 
-def field_of(c: Compiler, array: Array, name: str) -> Array:
+def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     """The array of one field of every record."""
     dtype, offset = _field(c, array.dtype, name)
     base = c.builder.offset(array.pointer, c.builder.constant(offset))
@@ -351,7 +363,7 @@ def field_of(c: Compiler, array: Array, name: str) -> Array:
             for s in strides
         )
         base = c.builder.reinterpret(base, kind)
-    return Array(
+    return ArrayValue(
         base,
         kind,
         shape + extra,
@@ -373,7 +385,7 @@ def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
     return found[0], found[1]
 
 
-def get_field(c: Compiler, record: Record, name: str) -> Any:
+def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
     """One field of a record."""
     view = record_field(c, record, name)
     if view.ndim:
@@ -381,9 +393,9 @@ def get_field(c: Compiler, record: Record, name: str) -> Any:
     return _load_field(c, view, record, name)
 
 
-def record_field(c: Compiler, record: Record, name: str) -> Array:
+def record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
     """One field of a record as a view."""
-    whole = Array(
+    whole = ArrayValue(
         record.pointer,
         record.dtype,
         (),
@@ -398,11 +410,11 @@ def record_field(c: Compiler, record: Record, name: str) -> Array:
     return field_of(c, whole, name)
 
 
-def _load_field(c: Compiler, view: Array, record: Record, name: str) -> Any:
+def _load_field(c: Compiler, view: ArrayValue, record: RecordValue, name: str) -> Any:
     return element(c, view, **_alignment(record.dtype, name, view.dtype))
 
 
-def set_field(c: Compiler, record: Record, name: str, value: Any) -> None:
+def set_field(c: Compiler, record: RecordValue, name: str, value: Any) -> None:
     """Write one field of a record."""
     view = record_field(c, record, name)
     if not record.writable:
@@ -423,16 +435,16 @@ def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
     return {} if known >= part else {"align": known}
 
 
-def copy_record(c: Compiler, target: Record, value: Any) -> None:
+def copy_record(c: Compiler, target: RecordValue, value: Any) -> None:
     """Copy a record field by field."""
     names = target.dtype.names or ()
-    if isinstance(value, Tuple):
+    if isinstance(value, TupleValue):
         if len(value.items) != len(names):
             c.fail(f"{len(value.items)} values for the {len(names)} fields of a record")
         for name, item in zip(names, value.items, strict=True):
             set_field(c, target, name, item)
         return
-    if not isinstance(value, Record) or value.dtype != target.dtype:
+    if not isinstance(value, RecordValue) or value.dtype != target.dtype:
         c.fail(f"{describe(value)} cannot be stored as a record of {target.dtype}")
     for name in names:
         set_field(c, target, name, get_field(c, value, name))

@@ -20,22 +20,33 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.kernel.language import arrays, handlers, methods, names, recursion
-from weft.dsl.kernel.language.compiler import Compiler, Frame
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
 from weft.dsl.kernel.language.errors import KernelError
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.statements import bind_arguments, inline
 from weft.dsl.kernel.language.types import ScalarType, Type
-from weft.dsl.kernel.language.values import Array, Closure, Constant, Method, Scalar, Tuple, describe, is_number
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Closure,
+    Constant,
+    Method,
+    ScalarValue,
+    TupleValue,
+    describe,
+    is_number,
+)
 from weft.dsl.kernel.library import functions, intrinsics
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 
 
-def call_value(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def call_value(
+    frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
     """Compile one call."""
-    call = Call(frame, node)
+    call = Invocation(frame, node)
     try:
         match function:
             case Closure():
@@ -49,7 +60,7 @@ def call_value(frame: Frame, node: ast.AST, function: Any, arguments: list[Any],
     frame.fail(node, f"{describe(function)} cannot be called")
 
 
-def _in_place(call: Call, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _in_place(call: Invocation, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     key = function.source.tree if isinstance(function, Closure) else function
     if key in c.stack or key in recursion.marked(c):
@@ -63,7 +74,7 @@ def _in_place(call: Call, function: Any, arguments: list[Any], keywords: dict[st
         c.stack.pop()
 
 
-def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _call_object(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     if isinstance(held, names.Intrinsic):
         return intrinsics.call_intrinsic(call, held, arguments, keywords)
@@ -94,7 +105,7 @@ def _call_object(call: Call, held: Any, arguments: list[Any], keywords: dict[str
     c.fail(f"{describe(Constant(held))} cannot be called")
 
 
-def _bound(call: Call, held: Any, handler: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _bound(call: Invocation, held: Any, handler: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     try:
         bound = inspect.signature(handler).bind(call, *arguments, **keywords)
     except TypeError as error:
@@ -102,7 +113,7 @@ def _bound(call: Call, held: Any, handler: Any, arguments: list[Any], keywords: 
     return handler(*bound.args, **bound.kwargs)
 
 
-def _row(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     name = held.row.name if isinstance(held, UFunc) else held.__name__
     out = keywords.pop("out", None)
@@ -121,7 +132,7 @@ def _row(call: Call, held: Any, arguments: list[Any], keywords: dict[str, Any]) 
     return functions.elementwise(call, row.name, *arguments)
 
 
-def _with_signature(call: Call, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """A device function that says its types: numbers are cast to those of the signature that loses least."""
     c = call.c
     bound = bind_arguments(call.frame, call.node, source_of(held.function), arguments, keywords, {})
@@ -147,27 +158,30 @@ _RULES: tuple[Callable[[np.dtype, np.dtype], bool], ...] = (
 
 def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dtype], bool]) -> bool:
     if not isinstance(wanted, ScalarType):
-        return not isinstance(value, Scalar)
-    if not (isinstance(value, Scalar) or (isinstance(value, Constant) and is_number(value.value))):
+        return not isinstance(value, ScalarValue)
+    if not (isinstance(value, ScalarValue) or (isinstance(value, Constant) and is_number(value.value))):
         return False
     return rule(np.dtype(c.kind(value)), wanted.dtype)
 
 
-def _row_into(call: Call, name: str, operands: list[Any], out: Any) -> Any:
+def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
     """A row on arrays and numbers, element by element into an array."""
     c = call.c
-    if not isinstance(out, Array):
+    if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")
     for operand in operands:
-        if isinstance(operand, Array):
+        if isinstance(operand, ArrayValue):
             arrays.check_fits(c, operand, out)
     with arrays.each(c, out.shape) as place:
-        parts = (arrays.select(c, o, Tuple(arrays.aligned(o, place))) if isinstance(o, Array) else o for o in operands)
-        arrays.store(c, out, Tuple(place), functions.elementwise(call, name, *parts))
+        parts = (
+            arrays.select(c, o, TupleValue(arrays.aligned(o, place))) if isinstance(o, ArrayValue) else o
+            for o in operands
+        )
+        arrays.store(c, out, TupleValue(place), functions.elementwise(call, name, *parts))
     return out
 
 
-def _construct(call: Call, held: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _construct(call: Invocation, held: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     if getattr(held, "lanes", 0):
         return functions.make_vector(call, held, arguments)
@@ -189,13 +203,13 @@ def _construct(call: Call, held: type, arguments: list[Any], keywords: dict[str,
 
 
 def _fields(
-    call: Call,
+    call: Invocation,
     maker: type,
     fields: tuple[str, ...],
     arguments: list[Any],
     keywords: dict[str, Any],
     defaults: dict[str, Any],
-) -> Tuple:
+) -> TupleValue:
     if len(arguments) > len(fields):
         call.c.fail(f"{maker.__name__}() takes {len(fields)} arguments, but {len(arguments)} were given")
     given = dict(zip(fields, arguments, strict=False))
@@ -208,4 +222,4 @@ def _fields(
         if name not in given and name not in defaults:
             call.c.fail(f"{maker.__name__}() misses the argument {name!r}")
         items.append(given.get(name, defaults.get(name)))
-    return Tuple(tuple(items), maker, fields)
+    return TupleValue(tuple(items), maker, fields)

@@ -32,18 +32,18 @@ from weft.dsl.kernel.language.values import (
     BOOL,
     INT,
     WEAK,
-    Array,
     ArrayKind,
+    ArrayValue,
     Closure,
     Constant,
     ConstantKind,
     Extent,
     HeldKind,
     Kind,
-    Scalar,
     ScalarKind,
-    Tuple,
+    ScalarValue,
     TupleKind,
+    TupleValue,
     array_kind,
     beside,
     describe,
@@ -108,7 +108,7 @@ class Variable:
 
 
 @dataclass(eq=False)
-class Frame:
+class FunctionFrame:
     """One function being compiled in place: its source, and where its names lead."""
 
     compiler: Compiler
@@ -120,7 +120,7 @@ class Frame:
     function: Any = None
     called: tuple[Place, ...] = ()
     loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
-    parent: Frame | None = None
+    parent: FunctionFrame | None = None
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
@@ -161,10 +161,10 @@ class Compiler:
         self.pending = False  # whether a statement was left out in this run, for another to come
         self.labels = 0
         self.builder: KernelBuilder = None  # type: ignore[assignment]
-        self.frame: Frame = None  # type: ignore[assignment]
+        self.frame: FunctionFrame = None  # type: ignore[assignment]
         self.sites: list[Any] = []  # what a checked kernel can report: one entry a place
         self.errors: Value | None = None
-        self.tables: dict[int, Array] = {}
+        self.tables: dict[int, ArrayValue] = {}
         self.hidden: list[tuple[Any, ...]] = []  # parameters behind the user's
         self.hidden_scalars: dict[str, Value] = {}
         self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
@@ -211,9 +211,9 @@ class Compiler:
 
     # -- numbers ----------------------------------------------------------------------------
 
-    def number(self, value: Any, what: str = "a number") -> Constant | Scalar:
+    def number(self, value: Any, what: str = "a number") -> Constant | ScalarValue:
         """A value as a number. Raises KernelTypeError for what is none."""
-        if isinstance(value, Scalar):
+        if isinstance(value, ScalarValue):
             return value
         if isinstance(value, Constant):
             held = value.value
@@ -223,9 +223,9 @@ class Compiler:
                 return value
         self.fail(f"{what} is needed here, not {describe(value)}")
 
-    def kind(self, value: Constant | Scalar) -> Any:
+    def kind(self, value: Constant | ScalarValue) -> Any:
         """What promotion sees of a number: its dtype, or a Python type where it is weak."""
-        if isinstance(value, Scalar):
+        if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
@@ -233,7 +233,7 @@ class Compiler:
     def ir(self, value: Any, dtype: Any = None) -> Value:
         """A number as an IR value, in `dtype` where one is given."""
         value = self.number(value)
-        if isinstance(value, Scalar):
+        if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
         held = value.value
         if dtype is None:
@@ -242,18 +242,18 @@ class Compiler:
             dtype = kind.dtype
         return self.builder.constant(_cast_constant(held, np.dtype(dtype)), dtype)
 
-    def scalar(self, value: Any) -> Scalar:
+    def scalar(self, value: Any) -> ScalarValue:
         """A number as one of the running thread."""
         value = self.number(value)
-        if isinstance(value, Scalar):
+        if isinstance(value, ScalarValue):
             return value
         kind = kind_of(value)
         assert isinstance(kind, ConstantKind)
         number = number_kind(kind)
         assert number is not None
-        return Scalar(self.ir(value, number.dtype), number.weak, number.natural)
+        return ScalarValue(self.ir(value, number.dtype), number.weak, number.natural)
 
-    def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | Scalar:
+    def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | ScalarValue:
         """A number in `dtype`."""
         value = self.number(value)
         dtype = np.dtype(dtype)
@@ -261,20 +261,20 @@ class Compiler:
             cast = _cast_constant(value.value, dtype)
             return Constant(cast.item() if weak else cast)
         natural = value.natural and dtype.kind in "iu"
-        return Scalar(self.builder.cast(value.ir, dtype), weak, natural)
+        return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
 
     def truth(self, value: Any) -> bool | Value:
         """Whether a value counts as true: known now, or a bool of the running thread."""
         match value:
             case Constant(value=held):
                 return bool(held)
-            case Scalar():
+            case ScalarValue():
                 return value.ir if value.dtype == BOOL else self.builder.cast(value.ir, BOOL)
-            case Tuple(items=items):
+            case TupleValue(items=items):
                 return bool(items)
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
-    def apply(self, name: str, *operands: Any) -> Constant | Scalar:
+    def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
         """A row of the op table on numbers, promoted as NumPy promotes them."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
         if name in _COUNTING:
@@ -287,13 +287,13 @@ class Compiler:
             return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
         return self._row(name, numbers)
 
-    def _count(self, value: Constant | Scalar) -> Constant | Scalar:
-        if isinstance(value, Scalar):
-            return Scalar(self.builder.cast(value.ir, INT), True, True) if value.dtype == BOOL else value
+    def _count(self, value: Constant | ScalarValue) -> Constant | ScalarValue:
+        if isinstance(value, ScalarValue):
+            return ScalarValue(self.builder.cast(value.ir, INT), True, True) if value.dtype == BOOL else value
         return Constant(int(value.value)) if isinstance(value.value, (bool, np.bool_)) else value
 
-    def _power(self, base: Constant | Scalar, exponent: Constant | Scalar) -> Constant | Scalar | None:
-        if not isinstance(base, Scalar):
+    def _power(self, base: Constant | ScalarValue, exponent: Constant | ScalarValue) -> Constant | ScalarValue | None:
+        if not isinstance(base, ScalarValue):
             return None
         integer = base.dtype.kind in "iu"
         if isinstance(exponent, Constant) and not isinstance(exponent.value, (np.generic, complex)):
@@ -306,7 +306,7 @@ class Compiler:
                 return self.apply(_POWERS[number], base)
         return None
 
-    def _row(self, name: str, numbers: list[Constant | Scalar]) -> Scalar:
+    def _row(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
         row = find_op(name)
         try:
             dtypes, result = resolve_dtypes(row, beside(self.kind(n) for n in numbers))
@@ -319,8 +319,8 @@ class Compiler:
         natural = name in _NATURAL and result.kind in "iu" and all(_is_natural(n) for n in numbers)
         made = self.builder.op(name, *values, dtype=result)
         if result == BOOL:
-            return Scalar(made, True)
-        return Scalar(made, weak and result in (INT, np.float64, np.complex128), natural)
+            return ScalarValue(made, True)
+        return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), natural)
 
     def index(self, value: Any, what: str = "an index") -> Value:
         """An integer as an IR index."""
@@ -395,9 +395,9 @@ class Compiler:
         variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
-        if isinstance(known, ArrayKind) and isinstance(value, Array):
+        if isinstance(known, ArrayKind) and isinstance(value, ArrayValue):
             kind = array_kind(value) or kind
-        elif isinstance(known, HeldKind) and isinstance(value, Array) and variable.run == self.run:
+        elif isinstance(known, HeldKind) and isinstance(value, ArrayValue) and variable.run == self.run:
             self._choose(variable, value)
         joined = kind if known is None else join(known, kind)
         if joined is None:
@@ -427,10 +427,10 @@ class Compiler:
         variable.later_run = self.run
         self.assign(variable.later, value)
 
-    def _choose(self, variable: Variable, value: Array) -> None:
+    def _choose(self, variable: Variable, value: ArrayValue) -> None:
         """A variable that holds an array takes another one: if both are of a kind, it is a choice from now on."""
         held = variable.held[0] if variable.held is not None else None
-        if held is None or held is value or not isinstance(held, Array):
+        if held is None or held is value or not isinstance(held, ArrayValue):
             return
         first, second = array_kind(held), array_kind(value)
         both = join(first, second) if first is not None and second is not None else None
@@ -500,11 +500,11 @@ class Compiler:
         match variable.kind:
             case ScalarKind(weak=weak, natural=natural):
                 assert variable.slot is not None
-                return Scalar(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
+                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
             case ConstantKind(value=held):
                 return Constant(held)
             case TupleKind(maker=maker, names=names):
-                return Tuple(tuple(self.load(part) for part in variable.parts), maker, names)
+                return TupleValue(tuple(self.load(part) for part in variable.parts), maker, names)
         if isinstance(variable.kind, ArrayKind):
             return self._chosen(variable, variable.kind)
         if variable.held is None:
@@ -514,9 +514,13 @@ class Compiler:
             self.fail(
                 f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
             )
-        return self.watch.named(value, variable.name) if self.watch is not None and isinstance(value, Array) else value
+        return (
+            self.watch.named(value, variable.name)
+            if self.watch is not None and isinstance(value, ArrayValue)
+            else value
+        )
 
-    def _chosen(self, variable: Variable, kind: ArrayKind) -> Array:
+    def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
         """The array that a variable holds, made of its address and extents."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
@@ -527,7 +531,7 @@ class Compiler:
         strides: tuple[Extent, ...] = extents[kind.ndim :]
         if kind.packed:
             strides = contiguous(self, shape, kind.dtype.itemsize if kind.dtype.names is not None else 1)
-        return Array(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
+        return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
         """Let a variable take a new kind: each turn of a loop that is unrolled has its own."""
@@ -542,8 +546,8 @@ class Compiler:
             yield
 
 
-def _is_natural(value: Constant | Scalar) -> bool:
-    if isinstance(value, Scalar):
+def _is_natural(value: Constant | ScalarValue) -> bool:
+    if isinstance(value, ScalarValue):
         return value.natural
     return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 

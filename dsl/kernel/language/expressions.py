@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.kernel.language import arrays, extents
-from weft.dsl.kernel.language.compiler import Compiler, Frame, Unresolved, Variable
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Unresolved, Variable
 from weft.dsl.kernel.language.errors import KernelError, suggestion
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.known import compute
@@ -26,16 +26,16 @@ from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.values import (
-    Array,
+    ArrayValue,
     Closure,
     Constant,
     Generator,
     Property,
     Range,
-    Record,
+    RecordValue,
     Sliced,
-    Text,
-    Tuple,
+    TextValue,
+    TupleValue,
     describe,
 )
 
@@ -55,7 +55,7 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 SETTLING = 4  # runs in which a name may be read before the value that a loop gives it is known
 
 
-def evaluate(frame: Frame, node: ast.expr) -> Any:
+def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:
     """The value of an expression."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
@@ -67,11 +67,11 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
         raise frame.placed(error, node) from None
 
 
-def _name(frame: Frame, node: ast.Name) -> Any:
+def _name(frame: FunctionFrame, node: ast.Name) -> Any:
     return lookup(frame, node, id(node), node.id)
 
 
-def lookup(frame: Frame, node: ast.AST, key: object, name: str) -> Any:
+def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
     """What a name stands for where `node` reads it."""
     c = frame.compiler
     if name in frame.source.webs.names:
@@ -91,39 +91,39 @@ def lookup(frame: Frame, node: ast.AST, key: object, name: str) -> Any:
         frame.fail(node, f"name {name!r} is not defined{suggestion(name, known)}", "name")
 
 
-def _constant(frame: Frame, node: ast.Constant) -> Any:
+def _constant(frame: FunctionFrame, node: ast.Constant) -> Any:
     if isinstance(node.value, bytes):
         frame.fail(node, "bytes are not part of the kernel language: use a NumPy array of uint8", "syntax")
     return Constant(node.value)
 
 
-def _binary(frame: Frame, node: ast.BinOp) -> Any:
+def _binary(frame: FunctionFrame, node: ast.BinOp) -> Any:
     left = evaluate(frame, node.left)
     right = evaluate(frame, node.right)
     return binary(frame.compiler, type(node.op), left, right)
 
 
-def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
+def _unary(frame: FunctionFrame, node: ast.UnaryOp) -> Any:
     c = frame.compiler
     value = evaluate(frame, node.operand)
     if isinstance(node.op, ast.Not):
         return negate(c, c.truth(value))
     name = _UNARY[type(node.op)]
-    if isinstance(value, Tuple) and has_lanes(value):
+    if isinstance(value, TupleValue) and has_lanes(value):
         return componentwise(c, lambda part: c.apply(name, part), value)
-    if isinstance(value, Array) and value.ndim == 0:
+    if isinstance(value, ArrayValue) and value.ndim == 0:
         value = arrays.element(c, value)
     return c.apply(name, value)
 
 
-def _compare(frame: Frame, node: ast.Compare) -> Any:
+def _compare(frame: FunctionFrame, node: ast.Compare) -> Any:
     left = evaluate(frame, node.left)
     if len(node.ops) == 1:
         return compare(frame, node, node.ops[0], left, evaluate(frame, node.comparators[0]))
     return _chain(frame, node, left, 0)
 
 
-def _chain(frame: Frame, node: ast.Compare, left: Any, k: int) -> Any:
+def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
     # a < b < c: the middle operand is evaluated once, the rest only where the first holds
     right = evaluate(frame, node.comparators[k])
     first = compare(frame, node, node.ops[k], left, right)
@@ -132,7 +132,7 @@ def _chain(frame: Frame, node: ast.Compare, left: Any, k: int) -> Any:
     return both(frame, (node, k), first, lambda: _chain(frame, node, right, k + 1), stop=False)
 
 
-def both(frame: Frame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
+def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
     """``first and rest()`` (`stop` False) or ``first or rest()`` (`stop` True), the second only where it is needed."""
     c = frame.compiler
     truth = c.truth(first)
@@ -146,7 +146,7 @@ def both(frame: Frame, key: object, first: Any, rest: Callable[[], Any], stop: b
     return c.load(variable)
 
 
-def _boolean(frame: Frame, node: ast.BoolOp) -> Any:
+def _boolean(frame: FunctionFrame, node: ast.BoolOp) -> Any:
     stop = isinstance(node.op, ast.Or)
 
     def from_(k: int) -> Any:
@@ -158,7 +158,7 @@ def _boolean(frame: Frame, node: ast.BoolOp) -> Any:
     return from_(0)
 
 
-def _conditional(frame: Frame, node: ast.IfExp) -> Any:
+def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
     c = frame.compiler
     truth = c.truth(evaluate(frame, node.test))
     if isinstance(truth, bool):
@@ -173,7 +173,7 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Any:
     return c.load(variable)
 
 
-def _choose(frame: Frame, variable: Variable, node: ast.expr) -> None:
+def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
     """One side of a conditional expression; the other may be what tells the type of a recursive call in it."""
     try:
         frame.compiler.assign(variable, evaluate(frame, node))
@@ -181,7 +181,7 @@ def _choose(frame: Frame, variable: Variable, node: ast.expr) -> None:
         frame.compiler.pending = True
 
 
-def _attribute(frame: Frame, node: ast.Attribute) -> Any:
+def _attribute(frame: FunctionFrame, node: ast.Attribute) -> Any:
     owner = evaluate(frame, node.value)
     found = attribute(frame.compiler, owner, node.attr)
     if isinstance(found, Property):
@@ -197,21 +197,21 @@ def _from_outside(owner: Any) -> bool:
     )
 
 
-def _subscript(frame: Frame, node: ast.Subscript) -> Any:
+def _subscript(frame: FunctionFrame, node: ast.Subscript) -> Any:
     owner = evaluate(frame, node.value)
     index = evaluate(frame, node.slice)
     return subscript(frame, node, owner, index)
 
 
-def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
+def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> Any:
     """``owner[index]``."""
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)
     match owner:
-        case Array():
+        case ArrayValue():
             return arrays.select(c, owner, index)
-        case Record():
+        case RecordValue():
             if isinstance(index, Constant) and isinstance(index.value, str):
                 return arrays.get_field(c, owner, index.value)
             if isinstance(index, Constant) and isinstance(index.value, int) and owner.dtype.names is not None:
@@ -219,7 +219,7 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
             c.fail("a record is indexed by the name or the number of a field, known when compiling")
         case Range():
             return item_of(c, owner, _range_index(c, owner, index))
-        case Tuple():
+        case TupleValue():
             return _tuple_item(frame, node, owner, index)
         case Constant(value=held) if (
             isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant)
@@ -233,7 +233,7 @@ def subscript(frame: Frame, node: ast.AST, owner: Any, index: Any) -> Any:
     c.fail(f"{describe(owner)} cannot be indexed")
 
 
-def field_name(c: Compiler, record: Record, number: int) -> str:
+def field_name(c: Compiler, record: RecordValue, number: int) -> str:
     """The name of a field by its number."""
     names = record.dtype.names or ()
     if not -len(names) <= number < len(names):
@@ -260,15 +260,15 @@ def python_index(c: Compiler, index: Any) -> Any:
             return held
         case Sliced():
             return slice(*(None if p is None else python_index(c, p) for p in (index.start, index.stop, index.step)))
-        case Tuple(items=items):
+        case TupleValue(items=items):
             return tuple(python_index(c, item) for item in items)
     c.fail("this index has to be known when the kernel is compiled")
 
 
-def _tuple_item(frame: Frame, node: ast.AST, owner: Tuple, index: Any) -> Any:
+def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: Any) -> Any:
     c = frame.compiler
     if isinstance(index, Sliced):
-        return Tuple(compute(c, "a slice of a tuple", owner.items.__getitem__, python_index(c, index)).value)
+        return TupleValue(compute(c, "a slice of a tuple", owner.items.__getitem__, python_index(c, index)).value)
     known = arrays.known_shape(index)
     if known is not None:
         if not -len(owner.items) <= known[0] < len(owner.items):
@@ -287,7 +287,7 @@ def _tuple_item(frame: Frame, node: ast.AST, owner: Tuple, index: Any) -> Any:
     return c.load(result)
 
 
-def _slice(frame: Frame, node: ast.Slice) -> Any:
+def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
     parts = []
     for part in (node.lower, node.upper, node.step):
         value = None if part is None else evaluate(frame, part)
@@ -295,24 +295,24 @@ def _slice(frame: Frame, node: ast.Slice) -> Any:
     return Sliced(*parts)
 
 
-def _display(frame: Frame, node: ast.Tuple | ast.List) -> Any:
+def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
     items: list[Any] = []
     for part in node.elts:
         if isinstance(part, ast.Starred):
             items.extend(unpack(frame, evaluate(frame, part.value)))
         else:
             items.append(evaluate(frame, part))
-    return Tuple(tuple(items))
+    return TupleValue(tuple(items))
 
 
-def unpack(frame: Frame, value: Any) -> tuple[Any, ...]:
+def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
     """The items of a value whose number of items is known."""
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
     return items_of(frame.compiler, value)
 
 
-def _formatted(frame: Frame, node: ast.JoinedStr) -> Any:
+def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
     pieces: list[str] = [""]
     values: list[Any] = []
     formats: list[str] = []
@@ -329,10 +329,10 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Any:
         values.append(value)
         formats.append(spec)
         pieces.append("")
-    return Text(tuple(pieces), tuple(values), tuple(formats)) if values else Constant(pieces[0])
+    return TextValue(tuple(pieces), tuple(values), tuple(formats)) if values else Constant(pieces[0])
 
 
-def _format(frame: Frame, part: ast.FormattedValue) -> str:
+def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
     """The format of a value in an f-string, which C's printf has to have too."""
     if part.format_spec is None:
         return ""
@@ -346,7 +346,7 @@ def _format(frame: Frame, part: ast.FormattedValue) -> str:
     return spec
 
 
-def _walrus(frame: Frame, node: ast.NamedExpr) -> Any:
+def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
     value = evaluate(frame, node.value)
     variable = frame.variable(id(node.target), node.target.id)
     assert variable is not None
@@ -354,11 +354,11 @@ def _walrus(frame: Frame, node: ast.NamedExpr) -> Any:
     return frame.compiler.load(variable)
 
 
-def _lambda(frame: Frame, node: ast.Lambda) -> Any:
+def _lambda(frame: FunctionFrame, node: ast.Lambda) -> Any:
     return closure(frame, node)
 
 
-def closure(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> Closure:
+def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
     """A function made inside a kernel."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
@@ -371,7 +371,7 @@ def closure(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> Closure:
     return Closure(frame.source.inner(node), frame, defaults)
 
 
-def _call(frame: Frame, node: ast.Call) -> Any:
+def _call(frame: FunctionFrame, node: ast.Call) -> Any:
     function = evaluate(frame, node.func)
     arguments: list[Any] = []
     for part in node.args:
@@ -387,7 +387,7 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     return frame.compiler.call(frame, node, function, arguments, keywords)
 
 
-def comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Tuple:
+def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -> TupleValue:
     """All items, one after another: how many there are has to be known."""
     made: list[Any] = []
 
@@ -405,10 +405,10 @@ def comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Tuple:
                 turn(k + 1)
 
     turn(0)
-    return Tuple(tuple(made))
+    return TupleValue(tuple(made))
 
 
-def bind(frame: Frame, target: ast.expr, value: Any, fresh: bool = False) -> None:
+def bind(frame: FunctionFrame, target: ast.expr, value: Any, fresh: bool = False) -> None:
     """Assign a value to a target."""
     c = frame.compiler
     match target:
@@ -432,7 +432,7 @@ def bind(frame: Frame, target: ast.expr, value: Any, fresh: bool = False) -> Non
             frame.fail(target, "a starred target stands in a tuple", "syntax")
 
 
-def _bind_outer(frame: Frame, target: ast.Name, value: Any) -> None:
+def _bind_outer(frame: FunctionFrame, target: ast.Name, value: Any) -> None:
     """A nonlocal name, or a global one."""
     parent = frame.parent
     while parent is not None:
@@ -445,13 +445,15 @@ def _bind_outer(frame: Frame, target: ast.Name, value: Any) -> None:
     frame.fail(target, f"global {target.id} cannot be assigned in a kernel: pass an array and write to it", "syntax")
 
 
-def named_variable(frame: Frame, name: str) -> Any:
+def named_variable(frame: FunctionFrame, name: str) -> Any:
     """The one variable that a name is which inner functions use."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 
 
-def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tuple[Any, ...], fresh: bool) -> None:
+def _bind_parts(
+    frame: FunctionFrame, target: ast.expr, parts: list[ast.expr], items: tuple[Any, ...], fresh: bool
+) -> None:
     starred = [k for k, part in enumerate(parts) if isinstance(part, ast.Starred)]
     if starred:
         k = starred[0]
@@ -460,7 +462,7 @@ def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tu
             frame.fail(
                 target, f"not enough values to unpack: at least {len(parts) - 1} are needed, {len(items)} are there"
             )
-        middle = Tuple(tuple(items[k : len(items) - after]))
+        middle = TupleValue(tuple(items[k : len(items) - after]))
         items = (*items[:k], middle, *items[len(items) - after :])
     if len(items) != len(parts):
         frame.fail(target, f"{len(items)} values cannot be unpacked into {len(parts)} names")
@@ -469,20 +471,20 @@ def _bind_parts(frame: Frame, target: ast.expr, parts: list[ast.expr], items: tu
         bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)
 
 
-def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
+def set_item(frame: FunctionFrame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
     """``owner[index] = value``."""
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)
     try:
         match owner:
-            case Array():
+            case ArrayValue():
                 arrays.store(c, owner, index, value)
-            case Record() if isinstance(index, Constant) and isinstance(index.value, str):
+            case RecordValue() if isinstance(index, Constant) and isinstance(index.value, str):
                 arrays.set_field(c, owner, index.value, value)
-            case Record() if isinstance(index, Constant) and isinstance(index.value, int):
+            case RecordValue() if isinstance(index, Constant) and isinstance(index.value, int):
                 arrays.set_field(c, owner, field_name(c, owner, index.value), value)
-            case Tuple():
+            case TupleValue():
                 c.fail("a tuple cannot be changed: use cuda.local.array")
             case _:
                 c.fail(f"items of {describe(owner)} cannot be assigned")
@@ -490,27 +492,27 @@ def set_item(frame: Frame, owner: Any, index: Any, value: Any, node: ast.AST) ->
         raise frame.placed(error, node) from None
 
 
-def _set_attribute(frame: Frame, owner: ast.expr, name: str, value: Any) -> None:
+def _set_attribute(frame: FunctionFrame, owner: ast.expr, name: str, value: Any) -> None:
     c = frame.compiler
     held = evaluate(frame, owner)
-    if isinstance(held, Record):
+    if isinstance(held, RecordValue):
         arrays.set_field(c, held, name, value)
         return
-    if isinstance(held, Tuple) and name in held.names and has_lanes(held):
+    if isinstance(held, TupleValue) and name in held.names and has_lanes(held):
         k = held.names.index(name)
         changed = (*held.items[:k], c.cast(value, held.maker.dtype), *held.items[k + 1 :])
-        bind(frame, _stored(frame, owner), Tuple(changed, held.maker, held.names))
+        bind(frame, _stored(frame, owner), TupleValue(changed, held.maker, held.names))
         return
     frame.fail(owner, f"attributes of {describe(held)} cannot be assigned in a kernel")
 
 
-def _stored(frame: Frame, owner: ast.expr) -> ast.expr:
+def _stored(frame: FunctionFrame, owner: ast.expr) -> ast.expr:
     if not isinstance(owner, ast.Name):
         frame.fail(owner, "a component can be assigned in a variable: give the vector a name first")
     return owner
 
 
-_HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+_HANDLERS: dict[type[ast.AST], Callable[[FunctionFrame, Any], Any]] = {
     ast.Name: _name,
     ast.Constant: _constant,
     ast.BinOp: _binary,

@@ -9,17 +9,17 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from weft.dsl.kernel.language.compiler import Frame
+from weft.dsl.kernel.language.compiler import FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
-from weft.dsl.kernel.language.statements import Step, lower_body
+from weft.dsl.kernel.language.statements import LoopStep, lower_body
 from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
     """Compile the loops of a generator expression, with `action` given each item."""
-    frame: Frame = generator.frame
+    frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
-    body: list[ast.stmt] = [ast.copy_location(Step(lambda: action(evaluate(frame, node.elt))), node)]
+    body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]
     for clause in reversed(node.generators):
         for test in reversed(clause.ifs):
             body = [ast.copy_location(ast.If(test, body, []), test)]
@@ -27,7 +27,7 @@ def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
     # the loops made here are the same in every run: what is known of their variables is kept
     body = frame.compiler.made.setdefault((frame.path, id(node)), body)
     innermost: Any = body[0]
-    while not isinstance(innermost, Step):
+    while not isinstance(innermost, LoopStep):
         innermost = innermost.body[0]
     innermost.action = lambda: action(evaluate(frame, node.elt))
     lower_body(frame, body)

@@ -11,10 +11,10 @@ import numpy as np
 from weft.codegen import Value, is_supported
 from weft.dsl.kernel.language import arrays, extents
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.operators import componentwise
 from weft.dsl.kernel.language.types import as_type
-from weft.dsl.kernel.language.values import BOOL, Array, Constant, Tuple, describe
+from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, TupleValue, describe
 
 Handler = Callable[..., Any]
 TABLE: dict[Any, Handler] = {}
@@ -59,12 +59,12 @@ def dtype_of(c: Compiler, value: Any) -> np.dtype:
     return dtype
 
 
-def convert(call: Call, dtype: np.dtype, arguments: list[Any]) -> Any:
+def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
     """``np.float32(x)``."""
     if len(arguments) > 1:
         call.c.fail(f"{dtype} takes one number, not {len(arguments)}")
     value = arguments[0] if arguments else Constant(0)
-    if isinstance(value, Array) and value.ndim == 0:
+    if isinstance(value, ArrayValue) and value.ndim == 0:
         value = arrays.element(call.c, value)
     value = call.c.number(value)
     if isinstance(value, Constant) and isinstance(value.value, int) and dtype.kind in "iu":
@@ -74,13 +74,13 @@ def convert(call: Call, dtype: np.dtype, arguments: list[Any]) -> Any:
     return call.c.cast(value, dtype)
 
 
-def elementwise(call: Call, row: str, *operands: Any) -> Any:
+def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
     """A row of the op table; on vectors component by component."""
     c = call.c
-    operands = tuple(arrays.element(c, o) if isinstance(o, Array) and o.ndim == 0 else o for o in operands)
-    if any(isinstance(o, Array) for o in operands):
+    operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
+    if any(isinstance(o, ArrayValue) for o in operands):
         c.fail(f"{row} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
-    if any(isinstance(o, Tuple) and getattr(o.maker, "lanes", 0) for o in operands):
+    if any(isinstance(o, TupleValue) and getattr(o.maker, "lanes", 0) for o in operands):
         return componentwise(c, lambda *parts: c.apply(row, *parts), *operands)
     return c.apply(row, *operands)
 
@@ -91,7 +91,7 @@ def truth_value(c: Compiler, value: Any) -> Value:
     return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth
 
 
-def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> Array:
+def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
     """An array of the thread's own."""
     known = arrays.known_shape(shape)
     if known is None:
@@ -102,7 +102,7 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> Array:
     return place_array(c, "local", known, kind, what)
 
 
-def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> Array:
+def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
     """Memory of the thread or the block."""
     count = max(math.prod(shape), 1)
     with c.at_top():
@@ -114,4 +114,4 @@ def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype
             pointer = c.builder.reinterpret(pointer, np.uint8) if raw.itemsize > 1 else pointer
         else:
             pointer = getattr(c.builder, space)(dtype, count)
-    return Array(pointer, dtype, shape, extents.contiguous(c, shape, arrays.unit(dtype)), space, True, what, True)
+    return ArrayValue(pointer, dtype, shape, extents.contiguous(c, shape, arrays.unit(dtype)), space, True, what, True)

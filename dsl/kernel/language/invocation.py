@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from weft.dsl.kernel.language.compiler import Compiler, Frame
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 
 
 @dataclass(slots=True)
-class Call:
+class Invocation:
     """Where a call stands, and the compilation it is part of."""
 
-    frame: Frame
+    frame: FunctionFrame
     node: ast.AST
 
     @property

@@ -12,7 +12,16 @@ import numpy as np
 
 from weft.dsl.kernel.language import arrays
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.values import Array, Constant, Range, Reversed, Scalar, Tuple, Zipped, describe
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    Range,
+    Reversed,
+    ScalarValue,
+    TupleValue,
+    Zipped,
+    describe,
+)
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
@@ -38,12 +47,12 @@ def known_range(value: Range) -> range | None:
     return range(*(int(e.value) for e in ends))
 
 
-def length_of(c: Compiler, value: Any) -> Constant | Scalar:
+def length_of(c: Compiler, value: Any) -> Constant | ScalarValue:
     """Number of items."""
     match value:
-        case Tuple(items=items):
+        case TupleValue(items=items):
             return Constant(len(items))
-        case Array() if value.ndim:
+        case ArrayValue() if value.ndim:
             return arrays.length(c, value.shape[0])
         case Range():
             known = known_range(value)
@@ -66,7 +75,7 @@ def length_of(c: Compiler, value: Any) -> Constant | Scalar:
     c.fail(f"{describe(value)} cannot be gone through: `for` takes ranges, tuples, arrays, zip, enumerate and reversed")
 
 
-def _range_length(c: Compiler, value: Range) -> Scalar:
+def _range_length(c: Compiler, value: Range) -> ScalarValue:
     one = Constant(1)
     if isinstance(value.step, Constant):
         step = int(value.step.value)
@@ -86,17 +95,17 @@ def _range_length(c: Compiler, value: Range) -> Scalar:
         )
         far = c.apply("where", c.apply("greater", value.step, Constant(0)), up, down)
     count = c.scalar(c.apply("maximum", far, Constant(0)))
-    return Scalar(c.builder.cast(count.ir, np.int64), True, True)
+    return ScalarValue(c.builder.cast(count.ir, np.int64), True, True)
 
 
 def item_of(c: Compiler, value: Any, k: Any) -> Any:
     """Item number `k`, which is in range."""
     match value:
-        case Tuple(items=items):
+        case TupleValue(items=items):
             if isinstance(k, Constant):
                 return items[k.value]
             c.fail("a tuple of different things can be gone through where the number of turns is known")
-        case Array():
+        case ArrayValue():
             return arrays.select(c, value, k)
         case Range():
             known = known_range(value)
@@ -105,11 +114,11 @@ def item_of(c: Compiler, value: Any, k: Any) -> Any:
             found = c.apply("add", value.start, c.apply("multiply", k, value.step))
             return _as_int64(c, found)
         case Zipped(parts=parts):
-            return Tuple(tuple(k if part is None else item_of(c, part, k) for part in parts))
+            return TupleValue(tuple(k if part is None else item_of(c, part, k) for part in parts))
         case Reversed(part=part):
             last = c.apply("subtract", c.apply("subtract", length_of(c, part), Constant(1)), k)
-            if isinstance(last, Scalar):
-                last = Scalar(last.ir, last.weak, True)
+            if isinstance(last, ScalarValue):
+                last = ScalarValue(last.ir, last.weak, True)
             return item_of(c, part, last)
         case Constant(value=held):
             return Constant(list(held)[k.value])
@@ -120,13 +129,13 @@ def _as_int64(c: Compiler, value: Any) -> Any:
     """Items of a range are Python ints."""
     if isinstance(value, Constant):
         return value
-    return Scalar(c.builder.cast(value.ir, np.int64), True, value.natural)
+    return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
 
 
 def has_tuple(value: Any) -> bool:
     """Whether a tuple (or an enumeration) is among what is gone through: then every turn is compiled by itself."""
     match value:
-        case Tuple():
+        case TupleValue():
             return True
         case Zipped(parts=parts):
             return any(has_tuple(part) for part in parts)
@@ -139,7 +148,7 @@ def has_tuple(value: Any) -> bool:
 
 def items_of(c: Compiler, value: Any) -> tuple[Any, ...]:
     """All items of a value whose length is known when compiling."""
-    if isinstance(value, Tuple):
+    if isinstance(value, TupleValue):
         return value.items
     count = length_of(c, value)
     if not isinstance(count, Constant):

@@ -14,13 +14,13 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.errors import suggestion
 from weft.dsl.kernel.language.values import (
     INT,
-    Array,
+    ArrayValue,
     Constant,
     Method,
     Property,
-    Record,
-    Scalar,
-    Tuple,
+    RecordValue,
+    ScalarValue,
+    TupleValue,
     describe,
     is_number,
 )
@@ -36,14 +36,14 @@ _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_leng
 def attribute(c: Compiler, owner: Any, name: str) -> Any:
     """``owner.name``."""
     match owner:
-        case Array():
+        case ArrayValue():
             return _of_array(c, owner, name)
-        case Record():
+        case RecordValue():
             if name in (owner.dtype.names or ()):
                 return arrays.get_field(c, owner, name)
             if name == "dtype":
                 return Constant(owner.dtype)
-        case Tuple():
+        case TupleValue():
             if name in owner.names:
                 return owner.items[owner.names.index(name)]
             found = getattr(owner.maker, name, None) if owner.maker is not None else None
@@ -55,7 +55,7 @@ def attribute(c: Compiler, owner: Any, name: str) -> Any:
                 return Method(owner, name)
             if owner.maker is None and name in ("append", "extend", "pop"):
                 c.fail(f"lists do not grow in a kernel (no {name!r}): use cuda.local.array and a counter", "attribute")
-        case Scalar():
+        case ScalarValue():
             return _of_number(c, owner, name)
         case Constant(value=held):
             return _of_object(c, owner, held, name)
@@ -64,18 +64,18 @@ def attribute(c: Compiler, owner: Any, name: str) -> Any:
     c.fail(f"{describe(owner)} has no attribute {name!r} inside a kernel", "attribute")
 
 
-def thread_number(c: Compiler, path: str, axis: int) -> Constant | Scalar:
+def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
     """A component of threadIdx and its kind: a Python int that is not negative."""
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)
-    return Scalar(c.builder.cast(found, INT), True, True)
+    return ScalarValue(c.builder.cast(found, INT), True, True)
 
 
-def _of_array(c: Compiler, array: Array, name: str) -> Any:
+def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
     match name:
         case "shape":
-            return Tuple(tuple(arrays.length(c, n) for n in array.shape))
+            return TupleValue(tuple(arrays.length(c, n) for n in array.shape))
         case "size":
             return arrays.length(c, arrays.size(c, array))
         case "ndim":
@@ -91,10 +91,10 @@ def _of_array(c: Compiler, array: Array, name: str) -> Any:
             parts = []
             for stride in array.strides:
                 step = arrays.length(c, stride)
-                if isinstance(step, Scalar):
-                    step = Scalar(step.ir, True, False)
+                if isinstance(step, ScalarValue):
+                    step = ScalarValue(step.ir, True, False)
                 parts.append(c.apply("multiply", step, Constant(width)))
-            return Tuple(tuple(parts))
+            return TupleValue(tuple(parts))
         case "T":
             return dataclasses.replace(array, shape=array.shape[::-1], strides=array.strides[::-1])
         case "real" | "imag" if array.dtype.kind == "c":
@@ -115,7 +115,7 @@ def _of_array(c: Compiler, array: Array, name: str) -> Any:
     )
 
 
-def _part(c: Compiler, array: Array, name: str) -> Array:
+def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     """The real or imaginary parts of a complex array as a view."""
     dtype = np.dtype(f"f{array.dtype.itemsize // 2}")
     pointer = c.builder.reinterpret(array.pointer, dtype)
@@ -125,7 +125,7 @@ def _part(c: Compiler, array: Array, name: str) -> Array:
     return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides)
 
 
-def flatten(c: Compiler, array: Array) -> Array:
+def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
     """A contiguous array as one axis."""
     if array.ndim == 1:
         return array
@@ -135,12 +135,12 @@ def flatten(c: Compiler, array: Array) -> Array:
     return dataclasses.replace(array, shape=(total,), strides=(arrays.unit(array.dtype),))
 
 
-def _of_number(c: Compiler, number: Scalar, name: str) -> Any:
+def _of_number(c: Compiler, number: ScalarValue, name: str) -> Any:
     match name:
         case "real" | "imag":
             if number.dtype.kind == "c":
                 part = np.dtype(f"f{number.dtype.itemsize // 2}")
-                return Scalar(c.builder.op(name, number.ir, dtype=part), number.weak)
+                return ScalarValue(c.builder.op(name, number.ir, dtype=part), number.weak)
             return number if name == "real" else c.cast(Constant(0), number.dtype, number.weak)
         case "dtype":
             return Constant(number.dtype)
@@ -151,7 +151,7 @@ def _of_number(c: Compiler, number: Scalar, name: str) -> Any:
         case "size":
             return Constant(1)
         case "shape":
-            return Tuple(())
+            return TupleValue(())
         case "T":
             return number
         case _ if name in _NUMBER_METHODS:

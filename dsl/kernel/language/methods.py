@@ -14,57 +14,57 @@ from weft.codegen import dtype_kind, identity_of
 from weft.dsl.kernel.language import arrays, extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import dtype_of, truth_value
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import flatten
-from weft.dsl.kernel.language.values import INT, Array, Constant, Scalar, Tuple, describe, is_number
+from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, ScalarValue, TupleValue, describe, is_number
 
 
-def call_method(call: Call, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """``owner.name(...)``."""
     c = call.c
     match owner:
-        case Array():
+        case ArrayValue():
             return _array_method(call, owner, name, arguments, keywords)
-        case Scalar():
+        case ScalarValue():
             return _number_method(call, owner, name, arguments)
         case Constant(value=held):
             if is_number(held):
                 return _number_method(call, c.scalar(owner), name, arguments)
             objects = [known(c, argument, f"an argument of {name}()") for argument in arguments]
             return compute(c, f"{name}()", lambda: getattr(held, name)(*objects))
-        case Tuple() if name == "_replace" and owner.names:
+        case TupleValue() if name == "_replace" and owner.names:
             return replaced(c, owner, keywords)
-        case Tuple(maker=maker) if maker is not None:
+        case TupleValue(maker=maker) if maker is not None:
             function = getattr(maker, name)
             if isinstance(function, FunctionType):
                 return c.call(call.frame, call.node, Constant(function), [owner, *arguments], keywords)
     c.fail(f"method {name} of {describe(owner)} is not part of the kernel language")
 
 
-def replaced(c: Compiler, owner: Tuple, keywords: dict[str, Any]) -> Tuple:
+def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleValue:
     """A bundle with other values for some of its fields."""
     for name in keywords:
         if name not in owner.names:
             c.fail(f"{describe(owner)} has no field {name!r}")
     items = (keywords.get(name, item) for name, item in zip(owner.names, owner.items, strict=True))
-    return Tuple(tuple(items), owner.maker, owner.names)
+    return TupleValue(tuple(items), owner.maker, owner.names)
 
 
 # -- numbers -------------------------------------------------------------------------------------
 
 
-def bit_cast(c: Compiler, value: Scalar, dtype: np.dtype) -> Scalar:
+def bit_cast(c: Compiler, value: ScalarValue, dtype: np.dtype) -> ScalarValue:
     """The bits of a number as one of another dtype of the same size."""
     if value.dtype.itemsize != dtype.itemsize:
         c.fail(f"the {value.dtype.itemsize} bytes of {value.dtype} cannot be seen as one {dtype}")
     with c.at_top():
         place = c.builder.local(value.dtype)
     c.builder.store(place, c.builder.constant(0), value.ir)
-    return Scalar(c.builder.load(c.builder.reinterpret(place, dtype), c.builder.constant(0)))
+    return ScalarValue(c.builder.load(c.builder.reinterpret(place, dtype), c.builder.constant(0)))
 
 
-def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) -> Any:
+def _number_method(call: Invocation, number: ScalarValue, name: str, arguments: list[Any]) -> Any:
     c = call.c
     wanted = int(name in ("astype", "view"))
     if len(arguments) != wanted:
@@ -73,7 +73,7 @@ def _number_method(call: Call, number: Scalar, name: str, arguments: list[Any]) 
         case "conjugate":
             return c.apply("conjugate", number) if number.dtype.kind == "c" else number
         case "item":
-            return Scalar(c.builder.cast(number.ir, _python_dtype(number.dtype)), True, number.natural)
+            return ScalarValue(c.builder.cast(number.ir, _python_dtype(number.dtype)), True, number.natural)
         case "astype":
             return c.cast(number, dtype_of(c, arguments[0]))
         case "view":
@@ -95,7 +95,9 @@ def _python_dtype(dtype: np.dtype) -> np.dtype:
 # -- arrays --------------------------------------------------------------------------------------
 
 
-def _array_method(call: Call, array: Array, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _array_method(
+    call: Invocation, array: ArrayValue, name: str, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
     c = call.c
     handler = _ARRAY.get(name)
     if handler is None:
@@ -109,7 +111,7 @@ def _array_method(call: Call, array: Array, name: str, arguments: list[Any], key
     return handler(call, array, *arguments)
 
 
-def _fold(call: Call, array: Array, row: str, start: Any) -> Any:
+def _fold(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
     """Go through all elements in order."""
     c = call.c
     total = c.variable(
@@ -117,65 +119,65 @@ def _fold(call: Call, array: Array, row: str, start: Any) -> Any:
     )
     c.assign(total, start)
     with arrays.each(c, array.shape) as place:
-        item = arrays.select(c, array, Tuple(place))
+        item = arrays.select(c, array, TupleValue(place))
         c.assign(total, c.cast(c.apply(row, c.load(total), item), c.kind(start)))
     return c.load(total)
 
 
-def _sum(call: Call, array: Array) -> Any:
+def _sum(call: Invocation, array: ArrayValue) -> Any:
     dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
     return _fold(call, array, "add", _start(call, 0, dtype))
 
 
-def _prod(call: Call, array: Array) -> Any:
+def _prod(call: Invocation, array: ArrayValue) -> Any:
     dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
     return _fold(call, array, "multiply", _start(call, 1, dtype))
 
 
-def _start(call: Call, value: Any, dtype: np.dtype) -> Scalar:
-    return Scalar(call.c.builder.constant(dtype.type(value), dtype))
+def _start(call: Invocation, value: Any, dtype: np.dtype) -> ScalarValue:
+    return ScalarValue(call.c.builder.constant(dtype.type(value), dtype))
 
 
-def _extreme(row: str) -> Callable[[Call, Array], Any]:
-    def handler(call: Call, array: Array) -> Any:
+def _extreme(row: str) -> Callable[[Invocation, ArrayValue], Any]:
+    def handler(call: Invocation, array: ArrayValue) -> Any:
         return _fold(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
 
     return handler
 
 
-def _mean(call: Call, array: Array) -> Any:
+def _mean(call: Invocation, array: ArrayValue) -> Any:
     c = call.c
     return c.apply("divide", _sum(call, array), arrays.length(c, arrays.size(c, array)))
 
 
-def _any(call: Call, array: Array) -> Any:
+def _any(call: Invocation, array: ArrayValue) -> Any:
     return _quantified(call, array, "bitwise_or", False)
 
 
-def _all(call: Call, array: Array) -> Any:
+def _all(call: Invocation, array: ArrayValue) -> Any:
     return _quantified(call, array, "bitwise_and", True)
 
 
-def _quantified(call: Call, array: Array, row: str, start: bool) -> Any:
+def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> Any:
     c = call.c
     total = c.variable(
         (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
-    c.assign(total, Scalar(c.builder.constant(start, np.bool_), True))
+    c.assign(total, ScalarValue(c.builder.constant(start, np.bool_), True))
     with arrays.each(c, array.shape) as place:
-        truth = truth_value(c, arrays.select(c, array, Tuple(place)))
-        c.assign(total, Scalar(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
+        truth = truth_value(c, arrays.select(c, array, TupleValue(place)))
+        c.assign(total, ScalarValue(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
     return c.load(total)
 
 
-def _arg(strict: str) -> Callable[[Call, Array], Any]:
-    def handler(call: Call, array: Array) -> Any:
+def _arg(strict: str) -> Callable[[Invocation, ArrayValue], Any]:
+    def handler(call: Invocation, array: ArrayValue) -> Any:
         c = call.c
         flat = flatten(c, array)
         key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
         best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
         c.assign(best, arrays.select(c, flat, Constant(0)))
-        c.assign(where, Scalar(c.ir(Constant(0), INT), True, True))
+        c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
         with arrays.each(c, flat.shape) as (place,):
             item = arrays.select(c, flat, place)
             with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
@@ -186,14 +188,14 @@ def _arg(strict: str) -> Callable[[Call, Array], Any]:
     return handler
 
 
-def _fill(call: Call, array: Array, value: Any) -> Any:
+def _fill(call: Invocation, array: ArrayValue, value: Any) -> Any:
     arrays.assign_view(call.c, array, value)
     return Constant(None)
 
 
-def _reshape(call: Call, array: Array, *shape: Any) -> Array:
+def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     c = call.c
-    items = shape[0].items if len(shape) == 1 and isinstance(shape[0], Tuple) else shape
+    items = shape[0].items if len(shape) == 1 and isinstance(shape[0], TupleValue) else shape
     if not arrays.is_contiguous(array):
         c.fail(f"{array.label or 'the array'} is not product to be contiguous: it cannot be reshaped in a kernel")
     lengths: list[Any] = []
@@ -236,7 +238,7 @@ def _reshape(call: Call, array: Array, *shape: Any) -> Array:
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
     """Lengths that may be -1 when the kernel runs: the product of all is negative then, and says what is missing."""
     b = c.builder
-    unknown = [k for k, item in enumerate(items) if isinstance(item, Scalar) and not item.natural]
+    unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:
         return
     missing = b.op("floor_divide", extents.extent_ir(c, total), b.op("negative", extents.extent_ir(c, product)))
@@ -245,9 +247,9 @@ def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: A
         lengths[k] = b.op("where", below, missing, lengths[k])
 
 
-def _transpose(call: Call, array: Array, *axes: Any) -> Array:
-    items = axes[0].items if len(axes) == 1 and isinstance(axes[0], Tuple) else axes
-    order = arrays.known_shape(Tuple(tuple(items))) if items else tuple(range(array.ndim))[::-1]
+def _transpose(call: Invocation, array: ArrayValue, *axes: Any) -> ArrayValue:
+    items = axes[0].items if len(axes) == 1 and isinstance(axes[0], TupleValue) else axes
+    order = arrays.known_shape(TupleValue(tuple(items))) if items else tuple(range(array.ndim))[::-1]
     if order is None:
         call.c.fail("the order of axes has to be known when the kernel is compiled")
     order = tuple(k + array.ndim if k < 0 else k for k in order)
@@ -261,7 +263,7 @@ def _transpose(call: Call, array: Array, *axes: Any) -> Array:
     )
 
 
-def _view(call: Call, array: Array, dtype: Any) -> Array:
+def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
     c = call.c
     kind = dtype_of(c, dtype)
     if not arrays.is_contiguous(array) or kind.names is not None or array.dtype.names is not None:
@@ -281,17 +283,17 @@ def _view(call: Call, array: Array, dtype: Any) -> Array:
     return dataclasses.replace(array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True)
 
 
-def _item(call: Call, array: Array, *index: Any) -> Any:
+def _item(call: Invocation, array: ArrayValue, *index: Any) -> Any:
     if not index:
         if array.ndim and any(extent != 1 for extent in array.shape if isinstance(extent, int)):
             call.c.fail("item() without an index is for arrays of one element")
         index = (Constant(0),) * array.ndim
-    return _number_method(call, arrays.select(call.c, array, Tuple(tuple(index))), "item", [])
+    return _number_method(call, arrays.select(call.c, array, TupleValue(tuple(index))), "item", [])
 
 
-def _dot(call: Call, array: Array, other: Any) -> Any:
+def _dot(call: Invocation, array: ArrayValue, other: Any) -> Any:
     c = call.c
-    if not isinstance(other, Array) or array.ndim != 1 or other.ndim != 1:
+    if not isinstance(other, ArrayValue) or array.ndim != 1 or other.ndim != 1:
         c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
     dtype = np.result_type(array.dtype, other.dtype)
     total = c.variable(
@@ -305,7 +307,7 @@ def _dot(call: Call, array: Array, other: Any) -> Any:
 
 
 def _refused(name: str, remedy: str) -> Callable[..., Any]:
-    def handler(call: Call, *ignored: Any) -> Any:
+    def handler(call: Invocation, *ignored: Any) -> Any:
         call.c.fail(f"{name} of an array needs new memory, which a kernel cannot ask for: {remedy}")
 
     return handler

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.kernel.language import arrays
-from weft.dsl.kernel.language.compiler import Compiler, Frame
-from weft.dsl.kernel.language.values import Array, Constant, Range, Scalar, Text, Tuple, describe
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
+from weft.dsl.kernel.language.values import ArrayValue, Constant, Range, ScalarValue, TextValue, TupleValue, describe
 from weft.dsl.kernel.library.vector_types import vector_type
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -50,11 +50,11 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             "syntax",
         )
     sides = (left, right)
-    if any(isinstance(s, Tuple) and s.maker is None for s in sides):
+    if any(isinstance(s, TupleValue) and s.maker is None for s in sides):
         return _tuple_operator(c, name, left, right)
-    if any(isinstance(s, Tuple) and getattr(s.maker, "lanes", 0) for s in sides):
+    if any(isinstance(s, TupleValue) and getattr(s.maker, "lanes", 0) for s in sides):
         return componentwise(c, lambda *parts: c.apply(name, *parts), left, right)
-    texts = [s for s in sides if isinstance(s, Text) or (isinstance(s, Constant) and isinstance(s.value, str))]
+    texts = [s for s in sides if isinstance(s, TextValue) or (isinstance(s, Constant) and isinstance(s.value, str))]
     if texts:
         if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
             return Constant(left.value + right.value)
@@ -62,7 +62,7 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             "operations on strings are not part of the kernel language: print takes several values, and f-strings",
             "syntax",
         )
-    if any(isinstance(s, Array) and s.ndim for s in sides):
+    if any(isinstance(s, ArrayValue) and s.ndim for s in sides):
         c.fail(
             f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "
             "index the arrays, or compute with them outside, where whole arrays are fused"
@@ -71,7 +71,7 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
         return Constant(
             {"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value)
         )
-    left, right = (arrays.element(c, s) if isinstance(s, Array) else s for s in sides)
+    left, right = (arrays.element(c, s) if isinstance(s, ArrayValue) else s for s in sides)
     if c.dividing and name in _DIVISIONS:
         zero = c.apply("equal", right, Constant(0))
         if not (isinstance(zero, Constant) and not zero.value):
@@ -80,42 +80,44 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
 
 
 def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    if name == "add" and isinstance(left, Tuple) and isinstance(right, Tuple):
-        return Tuple(left.items + right.items)
-    count = right if isinstance(left, Tuple) else left
-    whole = left if isinstance(left, Tuple) else right
+    if name == "add" and isinstance(left, TupleValue) and isinstance(right, TupleValue):
+        return TupleValue(left.items + right.items)
+    count = right if isinstance(left, TupleValue) else left
+    whole = left if isinstance(left, TupleValue) else right
     if name == "multiply" and isinstance(count, Constant) and isinstance(count.value, int):
-        return Tuple(whole.items * count.value)
+        return TupleValue(whole.items * count.value)
     c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
 
 
-def has_lanes(value: Tuple) -> bool:
+def has_lanes(value: TupleValue) -> bool:
     """Whether a tuple is a vector, such as float4."""
     return bool(getattr(value.maker, "lanes", 0))
 
 
-def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> Tuple:
+def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
     """A function of numbers on the components of vectors; numbers stand for every component."""
-    vectors = [o for o in operands if isinstance(o, Tuple)]
+    vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
         c.fail(f"vectors of {' and '.join(str(len(v.items)) for v in vectors)} components do not fit")
-    parts = [c.scalar(function(*(o.items[k] if isinstance(o, Tuple) else o for o in operands))) for k in range(count)]
+    parts = [
+        c.scalar(function(*(o.items[k] if isinstance(o, TupleValue) else o for o in operands))) for k in range(count)
+    ]
     try:
         maker = vector_type(parts[0].dtype, count)
     except TypeError as error:
         c.fail(str(error))
-    return Tuple(tuple(parts), maker, vectors[0].names)
+    return TupleValue(tuple(parts), maker, vectors[0].names)
 
 
-def negate(c: Compiler, truth: Any) -> Constant | Scalar:
+def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
     """``not`` of a truth."""
     if isinstance(truth, bool):
         return Constant(not truth)
-    return Scalar(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
+    return ScalarValue(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
 
 
-def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
+def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
     """One comparison."""
     c = frame.compiler
     if isinstance(operator, (ast.Is, ast.IsNot)):
@@ -125,7 +127,7 @@ def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: 
             for s in (left, right)
         ):
             c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
-        if isinstance(left, Scalar) and isinstance(right, Constant) and isinstance(right.value, bool):
+        if isinstance(left, ScalarValue) and isinstance(right, Constant) and isinstance(right.value, bool):
             same_value = c.apply("equal", left, right)
             return same_value if isinstance(operator, ast.Is) else negate(c, c.truth(same_value))
         return Constant(same == isinstance(operator, ast.Is))
@@ -133,13 +135,13 @@ def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: 
         found = _contains(frame, node, left, right)
         return found if isinstance(operator, ast.In) else negate(c, c.truth(found))
     name = _COMPARE[type(operator)]
-    if isinstance(left, Tuple) and isinstance(right, Tuple):
+    if isinstance(left, TupleValue) and isinstance(right, TupleValue):
         return _compare_tuples(frame, node, name, left, right)
     if name in ("equal", "not_equal") and all(isinstance(s, Constant) for s in (left, right)):
         return Constant(bool((left.value == right.value) == (name == "equal")))
     if any(isinstance(s, Constant) and s.value is None for s in (left, right)) and name in ("equal", "not_equal"):
         return Constant(name == "not_equal")
-    sides = [arrays.element(c, s) if isinstance(s, Array) and not s.ndim else s for s in (left, right)]
+    sides = [arrays.element(c, s) if isinstance(s, ArrayValue) and not s.ndim else s for s in (left, right)]
     if name not in ("equal", "not_equal"):
         kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
         if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):
@@ -147,7 +149,7 @@ def compare(frame: Frame, node: ast.AST, operator: ast.cmpop, left: Any, right: 
     return c.apply(name, *sides)
 
 
-def _compare_tuples(frame: Frame, node: ast.AST, name: str, left: Tuple, right: Tuple) -> Any:
+def _compare_tuples(frame: FunctionFrame, node: ast.AST, name: str, left: TupleValue, right: TupleValue) -> Any:
     c = frame.compiler
     if name in ("equal", "not_equal"):
         if len(left.items) != len(right.items):
@@ -182,7 +184,7 @@ def _in_range(c: Compiler, item: Any, collection: Range) -> Any:
     return c.apply("bitwise_and", inside, fits)
 
 
-def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
+def _contains(frame: FunctionFrame, node: ast.AST, item: Any, collection: Any) -> Any:
     c = frame.compiler
     if isinstance(collection, Constant) and isinstance(item, Constant):
         try:
@@ -191,7 +193,7 @@ def _contains(frame: Frame, node: ast.AST, item: Any, collection: Any) -> Any:
             c.fail(f"`in` cannot look into {describe(collection)}")
     if isinstance(collection, Range):
         return _in_range(c, item, collection)
-    if not isinstance(collection, Tuple):
+    if not isinstance(collection, TupleValue):
         c.fail(f"`in` looks into tuples, not into {describe(collection)}")
     found: Any = Constant(False)
     for part in collection.items:

@@ -14,25 +14,25 @@ from weft.codegen import Pointer, is_supported
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.values import Array, Constant, Scalar, Tuple
+from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue
 
 
 def wrap(c: Compiler, value: Any, label: str = "") -> Any:
     """A Python object from outside the kernel as a value."""
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
-        return Tuple(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
+        return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
     if isinstance(value, np.ndarray):
         return table(c, value, label)
     if isinstance(value, LazyArray):
         return captured(c, value, label)
     if isinstance(value, names.ThreadNumber):
         (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
-        return Scalar(c.builder.cast(found, np.int64), True, True)
+        return ScalarValue(c.builder.cast(found, np.int64), True, True)
     return Constant(value)
 
 
-def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
+def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
     """A host array in constant memory, as it is now."""
     found = c.tables.get(id(values))
     if found is not None:
@@ -50,7 +50,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
         if flat.size == 0:
             flat = np.zeros(1, flat.dtype)
         (pointer,) = c.builder.emit("table", (), (Pointer(flat.dtype, "constant"),), values=flat)
-    made = Array(
+    made = ArrayValue(
         pointer,
         flat.dtype,
         values.shape,
@@ -64,7 +64,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> Array:
     return made
 
 
-def _record_table(c: Compiler, values: np.ndarray, label: str) -> Array:
+def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
     """Records in constant memory: their bytes, in words so that they start where any field may."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
@@ -72,10 +72,10 @@ def _record_table(c: Compiler, values: np.ndarray, label: str) -> Array:
         (pointer,) = c.builder.emit("table", (), (Pointer(words.dtype, "constant"),), values=words)
         pointer = c.builder.reinterpret(pointer, np.uint8)
     strides = extents.contiguous(c, values.shape, values.dtype.itemsize)
-    return Array(pointer, values.dtype, values.shape, strides, "constant", False, label or "the constant", True)
+    return ArrayValue(pointer, values.dtype, values.shape, strides, "constant", False, label or "the constant", True)
 
 
-def captured(c: Compiler, value: LazyArray, label: str) -> Array:
+def captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
     """A weft array that a kernel finds by name: its memory is passed beside the arguments."""
     found = c.tables.get(id(value))
     if found is not None:
@@ -83,6 +83,6 @@ def captured(c: Compiler, value: LazyArray, label: str) -> Array:
     with c.at_top():
         pointer = c.hide("captured", value.dtype, ("array", value))
         shape = value.shape
-        made = Array(pointer, value.dtype, shape, extents.contiguous(c, shape), "global", True, label, True)
+        made = ArrayValue(pointer, value.dtype, shape, extents.contiguous(c, shape), "global", True, label, True)
     c.tables[id(value)] = made
     return made

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Value, dtype_kind
-from weft.dsl.kernel.language.compiler import Frame
+from weft.dsl.kernel.language.compiler import FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.operators import compare, negate
-from weft.dsl.kernel.language.values import Constant, Scalar, Tuple
+from weft.dsl.kernel.language.values import Constant, ScalarValue, TupleValue
 
 Truth = bool | Value
 
 
-def test(frame: Frame, pattern: ast.pattern, subject: Any) -> Truth:
+def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
     """Whether a subject fits: known when compiling, or a bool of the running thread."""
     c = frame.compiler
     match pattern:
@@ -31,7 +31,7 @@ def test(frame: Frame, pattern: ast.pattern, subject: Any) -> Truth:
         case ast.MatchValue(value=value):
             return c.truth(compare(frame, pattern, ast.Eq(), subject, evaluate(frame, value)))
         case ast.MatchSingleton(value=value):
-            if isinstance(subject, Scalar) and subject.dtype.kind == "b" and isinstance(value, bool):
+            if isinstance(subject, ScalarValue) and subject.dtype.kind == "b" and isinstance(value, bool):
                 return c.truth(subject if value else negate(c, c.truth(subject)))
             return isinstance(subject, Constant) and subject.value is value
         case ast.MatchOr(patterns=options):
@@ -43,7 +43,7 @@ def test(frame: Frame, pattern: ast.pattern, subject: Any) -> Truth:
     frame.fail(pattern, "this pattern is not part of the kernel language: use values, tuples, | and names", "syntax")
 
 
-def _fold(frame: Frame, name: str, tests: list[Callable[[], Truth]], stop: bool) -> Truth:
+def _fold(frame: FunctionFrame, name: str, tests: list[Callable[[], Truth]], stop: bool) -> Truth:
     found: Truth = not stop
     for make in tests:
         truth = make()
@@ -55,8 +55,8 @@ def _fold(frame: Frame, name: str, tests: list[Callable[[], Truth]], stop: bool)
     return found
 
 
-def _sequence(frame: Frame, parts: list[ast.pattern], subject: Any) -> Truth:
-    if not isinstance(subject, Tuple):
+def _sequence(frame: FunctionFrame, parts: list[ast.pattern], subject: Any) -> Truth:
+    if not isinstance(subject, TupleValue):
         return False
     pairs = _pairs(parts, subject)
     if pairs is None:
@@ -64,7 +64,7 @@ def _sequence(frame: Frame, parts: list[ast.pattern], subject: Any) -> Truth:
     return _fold(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
 
 
-def _pairs(parts: list[ast.pattern], subject: Tuple) -> list[tuple[ast.pattern, Any]] | None:
+def _pairs(parts: list[ast.pattern], subject: TupleValue) -> list[tuple[ast.pattern, Any]] | None:
     starred = [k for k, part in enumerate(parts) if isinstance(part, ast.MatchStar)]
     items = subject.items
     if not starred:
@@ -76,11 +76,11 @@ def _pairs(parts: list[ast.pattern], subject: Tuple) -> list[tuple[ast.pattern, 
 
 
 def _class(
-    frame: Frame, maker: ast.expr, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
+    frame: FunctionFrame, maker: ast.expr, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
 ) -> Truth:
     cls = evaluate(frame, maker)
     held = cls.value if isinstance(cls, Constant) else None
-    if isinstance(subject, (Scalar, Constant)) and held in (int, float, bool, complex):
+    if isinstance(subject, (ScalarValue, Constant)) and held in (int, float, bool, complex):
         kind = frame.compiler.kind(frame.compiler.number(subject))
         own = (
             kind
@@ -88,7 +88,7 @@ def _class(
             else {"i": int, "u": int, "f": float, "c": complex, "b": bool}[dtype_kind(kind)]
         )
         return own is held
-    if not isinstance(subject, Tuple) or subject.maker is not held:
+    if not isinstance(subject, TupleValue) or subject.maker is not held:
         return False
     positions = getattr(held, "__match_args__", ())
     pairs = [(p, subject.items[subject.names.index(n)]) for n, p in zip(positions, parts, strict=False)]
@@ -96,7 +96,7 @@ def _class(
     return _fold(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
 
 
-def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Any) -> None:
+def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
     """Bind the names of a pattern that fits."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
@@ -106,12 +106,12 @@ def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Any) -> None:
                 variable = frame.variable(id(pattern), name)
                 if variable is not None:
                     frame.compiler.assign(variable, subject)
-        case ast.MatchSequence(patterns=parts) if isinstance(subject, Tuple):
+        case ast.MatchSequence(patterns=parts) if isinstance(subject, TupleValue):
             for part, value in _pairs(parts, subject) or ():
                 bind_pattern(frame, part, value)
             _bind_star(frame, parts, subject)
         case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values) if isinstance(
-            subject, Tuple
+            subject, TupleValue
         ):
             held = evaluate(frame, maker).value
             for name, part in zip(getattr(held, "__match_args__", ()), parts, strict=False):
@@ -120,10 +120,10 @@ def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Any) -> None:
                 bind_pattern(frame, part, attribute(frame.compiler, subject, name))
 
 
-def _bind_star(frame: Frame, parts: list[ast.pattern], subject: Tuple) -> None:
+def _bind_star(frame: FunctionFrame, parts: list[ast.pattern], subject: TupleValue) -> None:
     for k, part in enumerate(parts):
         if isinstance(part, ast.MatchStar) and part.name is not None:
             after = len(parts) - k - 1
             variable = frame.variable(id(part), part.name)
             if variable is not None:
-                frame.compiler.assign(variable, Tuple(subject.items[k : len(subject.items) - after]))
+                frame.compiler.assign(variable, TupleValue(subject.items[k : len(subject.items) - after]))

@@ -12,17 +12,17 @@ import numpy as np
 
 from weft.codegen import Pointer
 from weft.dsl.kernel.language import extents
-from weft.dsl.kernel.language.compiler import Compiler, Frame, Restart, Unresolved, Variable
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Restart, Unresolved, Variable
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
-    Array,
+    ArrayValue,
     Constant,
     ConstantKind,
-    Scalar,
     ScalarKind,
-    Tuple,
+    ScalarValue,
     TupleKind,
+    TupleValue,
     describe,
     is_number,
     number_kind,
@@ -45,7 +45,7 @@ def marked(c: Compiler) -> set[Any]:
     return {key[0] for key in c.recursive}
 
 
-def call_recursive(call: Call, function: Any, key: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def call_recursive(call: Invocation, function: Any, key: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """A call of a function of the kernel, which is made where there is none."""
     c = call.c
     if keywords:
@@ -81,12 +81,12 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
             number = c.scalar(value)
             flat.append(number.ir)
             return ("number", number.dtype.str, number.weak)
-        case Scalar():
+        case ScalarValue():
             flat.append(value.ir)
             return ("number", value.dtype.str, value.weak)
-        case Tuple(items=items, maker=maker):
+        case TupleValue(items=items, maker=maker):
             return ("tuple", maker, tuple(_flatten(c, item, flat) for item in items))
-        case Array():
+        case ArrayValue():
             flat.append(value.pointer)
             c.written.add(value.origin)  # what the function does with it is not followed
             flat.extend(extents.extent_ir(c, e) for e in (*value.shape, *value.strides))
@@ -97,21 +97,21 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
 def _restore(value: Any, values: list[Any]) -> Any:
     """An argument again, made of the function's own parameters."""
     match value:
-        case Constant() | Scalar():
+        case Constant() | ScalarValue():
             found = values.pop(0)
-            weak = value.weak if isinstance(value, Scalar) else not isinstance(value.value, np.generic)
-            return Scalar(found, weak)
-        case Tuple(items=items, maker=maker, names=names):
-            return Tuple(tuple(_restore(item, values) for item in items), maker, names)
-        case Array():
+            weak = value.weak if isinstance(value, ScalarValue) else not isinstance(value.value, np.generic)
+            return ScalarValue(found, weak)
+        case TupleValue(items=items, maker=maker, names=names):
+            return TupleValue(tuple(_restore(item, values) for item in items), maker, names)
+        case ArrayValue():
             pointer = values.pop(0)
             shape = tuple(values.pop(0) for _ in value.shape)
             strides = tuple(values.pop(0) for _ in value.strides)
-            return Array(pointer, value.dtype, shape, strides, value.space, value.writable, value.label)
+            return ArrayValue(pointer, value.dtype, shape, strides, value.space, value.writable, value.label)
     raise AssertionError(value)
 
 
-def _define(call: Call, function: Any, entry: Recursive, arguments: list[Any], types: list[Any]) -> None:
+def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[Any], types: list[Any]) -> None:
     c = call.c
     saved = (c.tables, c.exit, c.checked, c.stack, c.place)
     known = entry.declared = entry.result.kind
@@ -134,7 +134,7 @@ def _define(call: Call, function: Any, entry: Recursive, arguments: list[Any], t
         raise Restart
 
 
-def _frame(call: Call, function: Any, arguments: list[Any]) -> Frame:
+def _frame(call: Invocation, function: Any, arguments: list[Any]) -> FunctionFrame:
     return enter(call.frame, call.node, function, arguments, {})
 
 
@@ -157,7 +157,7 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
     value = c.load(result)
 
     def flat(item: Any) -> list[Any]:
-        if isinstance(item, Tuple):
+        if isinstance(item, TupleValue):
             return [v for part in item.items for v in flat(part)]
         if isinstance(item, Constant) and not is_number(item.value):
             return []
@@ -169,9 +169,9 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 def _rebuild(result: Variable, results: list[Any]) -> Any:
     match result.kind:
         case ScalarKind(weak=weak, natural=natural):
-            return Scalar(results.pop(0), weak, natural)
+            return ScalarValue(results.pop(0), weak, natural)
         case TupleKind(maker=maker, names=names):
-            return Tuple(tuple(_rebuild(part, results) for part in result.parts), maker, names)
+            return TupleValue(tuple(_rebuild(part, results) for part in result.parts), maker, names)
         case ConstantKind(value=held):
             if is_number(held):
                 results.pop(0)

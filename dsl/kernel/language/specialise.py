@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import InvalidKernelError as InvalidKernel
 from weft.codegen import Kernel, verify_kernel
-from weft.codegen import KernelError as InvalidKernel
 from weft.dsl.kernel.language.calls import call_value
-from weft.dsl.kernel.language.compiler import Compiler, Frame, Restart
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Restart
 from weft.dsl.kernel.language.errors import KernelSyntaxError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
 from weft.dsl.kernel.language.statements import lower_body
-from weft.dsl.kernel.language.values import Constant, Scalar, describe, is_number
+from weft.dsl.kernel.language.values import Constant, ScalarValue, describe, is_number
 from weft.dsl.kernel.launch.arguments import Descriptor, declare
 from weft.dsl.kernel.sanitizer.watch import Watch
 
@@ -144,7 +144,7 @@ def _run(
 ) -> Specialisation:
     name = _identifier(function.__name__)
     c.begin(name)
-    frame = Frame(c, source, (), lambda free: wrap(c, outer_value(function, free), free))
+    frame = FunctionFrame(c, source, (), lambda free: wrap(c, outer_value(function, free), free))
     c.stack.append(function)
     if device is not None:
         return _device_function(c, frame, name, descriptors, device)
@@ -187,13 +187,13 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
     return Specialisation(kernel, c.hidden, c.sites, frozenset(c.written), returns, watch=c.watch)
 
 
-def _bind(frame: Frame, parameter: ast.arg, value: Any) -> None:
+def _bind(frame: FunctionFrame, parameter: ast.arg, value: Any) -> None:
     variable = frame.variable(id(parameter), parameter.arg)
     if variable is not None:
         frame.compiler.assign(variable, value)
 
 
-def _nothing_returned(frame: Frame, node: ast.expr, value: Any) -> None:
+def _nothing_returned(frame: FunctionFrame, node: ast.expr, value: Any) -> None:
     if not (isinstance(value, Constant) and value.value is None):
         frame.fail(node, "a kernel returns nothing: write the result to an array argument")
 
@@ -204,7 +204,7 @@ def _identifier(name: str) -> str:
 
 
 def _device_function(
-    c: Compiler, frame: Frame, name: str, descriptors: tuple[Descriptor, ...], device: Any
+    c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any
 ) -> Specialisation:
     """A function for others to call: its result's dtype is found in a first run."""
     wanted, abi = device
@@ -232,7 +232,7 @@ def _device_function(
         with b.scope("kernel"):
             for parameter, descriptor in zip(parameters, descriptors, strict=True):
                 if abi == "row":
-                    _bind(frame, parameter, Scalar(rest.pop(0), descriptor[2], descriptor[1].kind == "u"))
+                    _bind(frame, parameter, ScalarValue(rest.pop(0), descriptor[2], descriptor[1].kind == "u"))
                 else:
                     _bind(frame, parameter, _declared(c, parameter.arg, descriptor, rest))
             body = source.tree.body

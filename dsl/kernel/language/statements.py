@@ -12,14 +12,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.dsl.kernel.language import arrays, patterns
-from weft.dsl.kernel.language.compiler import Compiler, Frame, Unresolved, Variable
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Unresolved, Variable
 from weft.dsl.kernel.language.errors import KernelError
 from weft.dsl.kernel.language.expressions import bind, closure, evaluate, lookup, named_variable, set_item, subscript
 from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
 from weft.dsl.kernel.language.operators import binary, negate
 from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.source import Source, outer_value, source_of
-from weft.dsl.kernel.language.values import INT, Array, Closure, Constant, Range, Scalar, Text, Tuple, describe
+from weft.dsl.kernel.language.values import (
+    INT,
+    ArrayValue,
+    Closure,
+    Constant,
+    Range,
+    ScalarValue,
+    TextValue,
+    TupleValue,
+    describe,
+)
 
 UNROLL_LIMIT = 1024
 DEPTH_LIMIT = 64
@@ -39,7 +49,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 }
 
 
-class Step(ast.Pass):
+class LoopStep(ast.Pass):
     """A statement that the compiler itself puts into a loop."""
 
     def __init__(self, action: Callable[[], None]) -> None:
@@ -47,7 +57,7 @@ class Step(ast.Pass):
         self.action = action
 
 
-def lower_body(frame: Frame, statements: list[ast.stmt]) -> bool:
+def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
     """Compile statements; whether the program goes on behind them."""
     c = frame.compiler
     for statement in statements:
@@ -66,7 +76,7 @@ def lower_body(frame: Frame, statements: list[ast.stmt]) -> bool:
     return True
 
 
-def _statement(frame: Frame, node: ast.stmt) -> bool:
+def _statement(frame: FunctionFrame, node: ast.stmt) -> bool:
     handler = _HANDLERS.get(type(node))
     if handler is None:
         name, remedy = _REFUSED.get(type(node), (type(node).__name__.lower(), "write it with simpler statements"))
@@ -77,18 +87,18 @@ def _statement(frame: Frame, node: ast.stmt) -> bool:
 # -- assignments ---------------------------------------------------------------------------------
 
 
-def _assign(frame: Frame, node: ast.Assign) -> None:
+def _assign(frame: FunctionFrame, node: ast.Assign) -> None:
     value = evaluate(frame, node.value)
     for target in node.targets:
         bind(frame, target, value)
 
 
-def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+def _annotated(frame: FunctionFrame, node: ast.AnnAssign) -> None:
     if node.value is not None:
         bind(frame, node.target, evaluate(frame, node.value))
 
 
-def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
     c = frame.compiler
     operator = type(node.op)
     match node.target:
@@ -97,7 +107,7 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
                 old = lookup(frame, target, (id(target), "read"), name)
             else:
                 old = lookup(frame, target, id(target), name)
-            if isinstance(old, Array) and old.ndim:
+            if isinstance(old, ArrayValue) and old.ndim:
                 _whole_array(frame, old, operator, evaluate(frame, node.value))
                 return
             bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
@@ -105,7 +115,7 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
             # owner and index are evaluated once
             held, place = evaluate(frame, owner), evaluate(frame, index)
             old = subscript(frame, target, held, place)
-            if isinstance(old, Array) and old.ndim:
+            if isinstance(old, ArrayValue) and old.ndim:
                 _whole_array(frame, old, operator, evaluate(frame, node.value))
                 return
             set_item(frame, held, place, binary(c, operator, old, evaluate(frame, node.value)), target)
@@ -114,20 +124,20 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
             bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
 
 
-def _whole_array(frame: Frame, array: Array, operator: type[ast.operator], value: Any) -> None:
+def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: Any) -> None:
     c = frame.compiler
     with arrays.each(c, array.shape) as place:
         other = value
-        if isinstance(value, Array):
-            other = arrays.select(c, value, Tuple(arrays.aligned(value, place)))
-        index = Tuple(place)
+        if isinstance(value, ArrayValue):
+            other = arrays.select(c, value, TupleValue(arrays.aligned(value, place)))
+        index = TupleValue(place)
         arrays.store(c, array, index, binary(c, operator, arrays.select(c, array, index), other))
 
 
 # -- control flow --------------------------------------------------------------------------------
 
 
-def _if(frame: Frame, node: ast.If) -> bool:
+def _if(frame: FunctionFrame, node: ast.If) -> bool:
     c = frame.compiler
     truth = c.truth(evaluate(frame, node.test))
     if isinstance(truth, bool):
@@ -142,7 +152,7 @@ def _if(frame: Frame, node: ast.If) -> bool:
 
 
 @contextmanager
-def _loop_scopes(frame: Frame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
     """The scopes around a loop: what is compiled inside goes on until it leaves the label given."""
     c = frame.compiler
     leave = c.new_label("break")
@@ -162,7 +172,7 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _while(frame: Frame, node: ast.While) -> bool:
+def _while(frame: FunctionFrame, node: ast.While) -> bool:
     c = frame.compiler
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat():
@@ -195,7 +205,7 @@ def _has_break(statements: list[ast.stmt]) -> bool:
     return False
 
 
-def _for(frame: Frame, node: ast.For) -> None:
+def _for(frame: FunctionFrame, node: ast.For) -> None:
     c = frame.compiler
     items = evaluate(frame, node.iter)
     if isinstance(items, Range):
@@ -206,7 +216,7 @@ def _for(frame: Frame, node: ast.For) -> None:
         _unrolled(frame, node, items, count.value)
         return
     counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
-    c.assign(counter, Scalar(c.ir(Constant(0), INT), True, True))
+    c.assign(counter, ScalarValue(c.ir(Constant(0), INT), True, True))
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat():
             k = c.load(counter)
@@ -219,7 +229,7 @@ def _for(frame: Frame, node: ast.For) -> None:
                 lower_body(frame, node.body)
 
 
-def _counted(frame: Frame, node: ast.For, items: Range) -> None:
+def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
     """A loop over a range: Python's counter is not the variable that the body sees."""
     c = frame.compiler
     known = known_range(items)
@@ -231,16 +241,16 @@ def _counted(frame: Frame, node: ast.For, items: Range) -> None:
     counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
     rising = isinstance(step, Constant) and step.value > 0
     falling = isinstance(step, Constant) and step.value < 0
-    natural = (rising or (not falling and isinstance(step, Scalar) and step.natural)) and start.natural
-    c.assign(counter, Scalar(c.builder.cast(start.ir, INT), True, natural))
-    if isinstance(step, Scalar):
-        step = Scalar(c.builder.cast(step.ir, INT), True, step.natural)
-        step = Scalar(step.ir, True, step.natural)
-    limit = Scalar(c.builder.cast(stop.ir, INT), True)
+    natural = (rising or (not falling and isinstance(step, ScalarValue) and step.natural)) and start.natural
+    c.assign(counter, ScalarValue(c.builder.cast(start.ir, INT), True, natural))
+    if isinstance(step, ScalarValue):
+        step = ScalarValue(c.builder.cast(step.ir, INT), True, step.natural)
+        step = ScalarValue(step.ir, True, step.natural)
+    limit = ScalarValue(c.builder.cast(stop.ir, INT), True)
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat():
             k = c.load(counter)
-            if rising or (isinstance(step, Scalar) and step.natural):
+            if rising or (isinstance(step, ScalarValue) and step.natural):
                 over = c.apply("greater_equal", k, limit)
             elif falling:
                 over = c.apply("less_equal", k, limit)
@@ -259,7 +269,7 @@ def _counted(frame: Frame, node: ast.For, items: Range) -> None:
                 lower_body(frame, node.body)
 
 
-def _unrolled(frame: Frame, node: ast.For, items: Any, count: int) -> None:
+def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
     """A loop over a tuple: its turns one after another, since every item may be of another type."""
     c = frame.compiler
     if count > UNROLL_LIMIT:
@@ -272,17 +282,17 @@ def _unrolled(frame: Frame, node: ast.For, items: Any, count: int) -> None:
                 lower_body(frame, node.body)
 
 
-def _break(frame: Frame, node: ast.Break) -> bool:
+def _break(frame: FunctionFrame, node: ast.Break) -> bool:
     frame.compiler.builder.leave(frame.loops[-1][0])
     return False
 
 
-def _continue(frame: Frame, node: ast.Continue) -> bool:
+def _continue(frame: FunctionFrame, node: ast.Continue) -> bool:
     frame.compiler.builder.leave(frame.loops[-1][1])
     return False
 
 
-def _return(frame: Frame, node: ast.Return) -> bool:
+def _return(frame: FunctionFrame, node: ast.Return) -> bool:
     c = frame.compiler
     value: Any = Constant(None) if node.value is None else evaluate(frame, node.value)
     if frame.parent is None and frame.function is None:
@@ -299,7 +309,7 @@ def _return(frame: Frame, node: ast.Return) -> bool:
     return False
 
 
-def _match(frame: Frame, node: ast.Match) -> bool:
+def _match(frame: FunctionFrame, node: ast.Match) -> bool:
     c = frame.compiler
     subject = evaluate(frame, node.subject)
     label = c.new_label("match")
@@ -322,7 +332,7 @@ def _match(frame: Frame, node: ast.Match) -> bool:
     return True
 
 
-def _case(frame: Frame, case: ast.match_case, subject: Any, label: str) -> bool:
+def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
     """The body of a case whose pattern fits; it goes on behind the match."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
@@ -345,7 +355,7 @@ def _case(frame: Frame, case: ast.match_case, subject: Any, label: str) -> bool:
 # -- errors, output ------------------------------------------------------------------------------
 
 
-def _assert(frame: Frame, node: ast.Assert) -> None:
+def _assert(frame: FunctionFrame, node: ast.Assert) -> None:
     c = frame.compiler
     truth = c.truth(evaluate(frame, node.test))
     if truth is True:
@@ -355,7 +365,7 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
     c.report(None if truth is False else c.ir(negate(c, truth)), AssertionError, text, values)
 
 
-def _raise(frame: Frame, node: ast.Raise) -> bool:
+def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
     c = frame.compiler
     error: Any = RuntimeError
     text, values = "", ()
@@ -375,7 +385,7 @@ def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
     """A message with ``{}`` where numbers of the thread go."""
     texts, values = [], []
     for part in parts:
-        if isinstance(part, Text):
+        if isinstance(part, TextValue):
             pieces = [p.replace("{", "{{").replace("}", "}}") for p in part.pieces]
             texts.append(
                 "".join(p + f"{{:{spec}}}" for p, spec in zip(pieces, part.formats, strict=False)) + pieces[-1]
@@ -389,7 +399,7 @@ def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
     return ", ".join(texts), tuple(values)
 
 
-def _expression(frame: Frame, node: ast.Expr) -> None:
+def _expression(frame: FunctionFrame, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):
         return  # a docstring
     if isinstance(node.value, (ast.Yield, ast.YieldFrom, ast.Await)):
@@ -397,7 +407,7 @@ def _expression(frame: Frame, node: ast.Expr) -> None:
     evaluate(frame, node.value)
 
 
-def _function(frame: Frame, node: ast.FunctionDef) -> None:
+def _function(frame: FunctionFrame, node: ast.FunctionDef) -> None:
     if node.decorator_list:
         frame.fail(node.decorator_list[0], "a function inside a kernel takes no decorators", "syntax")
     variable = frame.variable(id(node), node.name)
@@ -405,7 +415,7 @@ def _function(frame: Frame, node: ast.FunctionDef) -> None:
         frame.compiler.assign(variable, closure(frame, node))
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[Frame, Any], Any]] = {
+_HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
@@ -420,7 +430,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Frame, Any], Any]] = {
     ast.Raise: _raise,
     ast.Expr: _expression,
     ast.FunctionDef: _function,
-    Step: lambda frame, node: node.action(),
+    LoopStep: lambda frame, node: node.action(),
     ast.Pass: lambda frame, node: None,
     ast.Nonlocal: lambda frame, node: None,
 }
@@ -429,7 +439,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Frame, Any], Any]] = {
 # -- functions -----------------------------------------------------------------------------------
 
 
-def inline(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile a function in place; the value that it returns."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
@@ -472,7 +482,9 @@ def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def enter(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Frame:
+def enter(
+    frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> FunctionFrame:
     """A frame for a call, its parameters bound."""
     depth = len(frame.called)
     called = (*frame.called, frame.place(node))
@@ -487,7 +499,7 @@ def enter(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keyw
         source, parent = source_of(function), None
         outer = _outer_of_function(frame.compiler, function)
         defaults = _defaults(frame.compiler, function)
-    inner = Frame(frame.compiler, source, path, outer, function=function, called=called, parent=parent)
+    inner = FunctionFrame(frame.compiler, source, path, outer, function=function, called=called, parent=parent)
     given = bind_arguments(frame, node, source, arguments, keywords, defaults)
     for argument, value in given:
         variable = inner.variable(id(argument), argument.arg)
@@ -496,12 +508,12 @@ def enter(frame: Frame, node: ast.AST, function: Any, arguments: list[Any], keyw
     return inner
 
 
-def bind_parameter(frame: Frame, variable: Variable, value: Any) -> None:
+def bind_parameter(frame: FunctionFrame, variable: Variable, value: Any) -> None:
     """A parameter takes its argument; every call in place has parameters of its own."""
     frame.compiler.assign(variable, value)
 
 
-def _outer_of(frame: Frame) -> Callable[[str], Any]:
+def _outer_of(frame: FunctionFrame) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         variable = named_variable(frame, name) if name in frame.source.webs.names else None
         if variable is not None:
@@ -525,7 +537,7 @@ def _defaults(c: Compiler, function: Any) -> dict[str, Any]:
 
 
 def bind_arguments(
-    frame: Frame,
+    frame: FunctionFrame,
     node: ast.AST,
     source: Source,
     arguments: list[Any],
@@ -541,7 +553,7 @@ def bind_arguments(
     if extra and tree.vararg is None:
         frame.fail(node, f"{source.name}() takes {len(positional)} arguments, but {len(arguments)} were given")
     if tree.vararg is not None:
-        bound.append((tree.vararg, Tuple(tuple(extra))))
+        bound.append((tree.vararg, TupleValue(tuple(extra))))
     if tree.kwarg is not None:
         frame.fail(node, "** parameters are not part of the kernel language", "syntax")
     for argument in (*positional[len(arguments) :], *tree.kwonlyargs):

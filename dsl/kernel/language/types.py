@@ -90,7 +90,7 @@ class ArrayType(Type):
     layout: Layout = "A"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dtype, (ScalarType, Record)):
+        if not isinstance(self.dtype, (ScalarType, RecordType)):
             raise TypeError(f"arrays hold numbers or records, not {self.dtype}")
         if self.layout not in ("A", "C", "F") or self.ndim < 0:
             raise TypeError(
@@ -188,7 +188,7 @@ class NestedArray(Type):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Record(Type):
+class RecordType(Type):
     """A structured NumPy dtype: one element of an array of records."""
 
     dtype: np.dtype
@@ -332,7 +332,7 @@ def from_dtype(dtype: Any) -> Type:
     if kind.subdtype is not None:
         return NestedArray(from_dtype(kind.subdtype[0]), kind.subdtype[1])
     if kind.names is not None:
-        record = Record(kind)
+        record = RecordType(kind)
         _ = record.fields  # raises for a field that kernels cannot have
         return record
     if kind.name == "bfloat16":

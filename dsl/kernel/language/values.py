@@ -1,7 +1,7 @@
 """What an expression of a kernel stands for while it is compiled, and what a variable may hold.
 
-A value is known when compiling (`Constant`), a number of the running thread (`Scalar`), or made of such: `Tuple`,
-`Array`, `Record`, and the few helpers that only exist while compiling. A variable's *kind* says which of these it holds
+A value is known when compiling (`Constant`), a number of the running thread (`ScalarValue`), or made of such: `TupleValue`,
+`ArrayValue`, `RecordValue`, and the few helpers that only exist while compiling. A variable's *kind* says which of these it holds
 and in which dtype; `join` is the kind that holds two.
 """
 
@@ -31,7 +31,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scalar:
+class ScalarValue:
     """A number of the running thread.
 
     `weak`: it comes from Python numbers alone (NEP 50), so it takes the dtype of what it meets. `natural`: it is
@@ -50,7 +50,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuple:
+class TupleValue:
     """A tuple, or what has named fields: a named tuple, a dataclass, a vector type (`maker`)."""
 
     items: tuple[Any, ...]
@@ -59,7 +59,7 @@ class Tuple:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Array:
+class ArrayValue:
     """An array in memory. Strides count elements; for structured dtypes the pointer is to bytes and they count bytes.
 
     `label` is its name in messages; `packed`: it lies in C order without gaps; `origin`: the number of the argument
@@ -84,7 +84,7 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class RecordValue:
     """One element of a structured dtype: a pointer to its bytes."""
 
     pointer: Value
@@ -145,7 +145,7 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class TextValue:
     """A text with values in it: an f-string. One more piece than values; as many formats, as Python writes them."""
 
     pieces: tuple[str, ...]
@@ -236,7 +236,7 @@ class ArrayKind:
 Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind
 
 
-def array_kind(array: Array) -> ArrayKind | None:
+def array_kind(array: ArrayValue) -> ArrayKind | None:
     """The kind of variable that takes an array when the kernel runs; None for arrays in local memory."""
     if array.space == "local":
         return None
@@ -265,9 +265,9 @@ def kind_of(value: Any) -> Kind:
     match value:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
-        case Scalar():
+        case ScalarValue():
             return ScalarKind(value.dtype, value.weak, value.natural)
-        case Tuple(items=items, maker=maker, names=names):
+        case TupleValue(items=items, maker=maker, names=names):
             return TupleKind(len(items), maker, names)
         case _:
             return HeldKind(describe(value))
@@ -342,18 +342,18 @@ def describe(value: Any) -> str:
             if isinstance(held, (FunctionType, type)) or callable(held):
                 return f"function {getattr(held, '__name__', held)!s}"
             return f"{type(held).__name__} {held!r}" if isinstance(held, (str, type(None))) else type(held).__name__
-        case Scalar(weak=weak):
+        case ScalarValue(weak=weak):
             return f"Python {WEAK[value.dtype.kind].__name__}" if weak else value.dtype.name
-        case Tuple(items=items, maker=maker):
+        case TupleValue(items=items, maker=maker):
             inside = ", ".join(describe(item) for item in items)
             return f"{getattr(maker, '__name__', 'tuple')}({inside})"
-        case Array():
+        case ArrayValue():
             return f"{value.ndim}-d {value.space if value.space != 'global' else ''} array of {value.dtype}".replace(
                 "  ", " "
             )
-        case Record(dtype=dtype):
+        case RecordValue(dtype=dtype):
             return f"record {dtype}"
-        case Text():
+        case TextValue():
             return "str"
         case Closure(source=source):
             return f"function {source.name}"

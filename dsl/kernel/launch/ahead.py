@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.errors import KernelTypeError
 from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
 from weft.dsl.kernel.language.types import as_signatures
 from weft.dsl.kernel.launch.arguments import from_type
-from weft.dsl.kernel.launch.dispatcher import Kernel, make_options
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.kernel.launch.inspection import architecture
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
 
@@ -85,7 +85,7 @@ def _specialised(
 ) -> Specialisation:
     """A function in kernel IR, for a signature."""
     (signature,) = as_signatures(sig)
-    function: Any = pyfunc.py_func if isinstance(pyfunc, (Kernel, DeviceFunction)) else pyfunc
+    function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
     count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
     if len(descriptors) != count:

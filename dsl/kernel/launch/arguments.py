@@ -21,7 +21,7 @@ from weft.dsl.kernel.language import arrays, extents, types
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.errors import KernelTypeError
-from weft.dsl.kernel.language.values import Array, Constant, Record, Scalar, Tuple
+from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, ScalarValue, TupleValue
 from weft.dsl.kernel.library.vector_types import Vector
 
 # ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable, align) | ("record", dtype)
@@ -153,7 +153,7 @@ def from_type(kind: Any) -> Descriptor:
             return ("tuple", None, (), tuple(from_type(part) for part in parts))
         case types.NamedTuple():
             return ("tuple", kind.cls, kind.fields, tuple(from_type(part) for part in kind.types))
-        case types.Record(dtype=dtype):
+        case types.RecordType(dtype=dtype):
             return ("record", dtype)
         case types.NoneType():
             return ("constant", Same(None))
@@ -204,7 +204,7 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
         case ("scalar", dtype, weak):
             if dtype.kind == "c":
                 return _complex(c, name, dtype, weak)
-            return Scalar(b.scalar(name, dtype), weak, dtype.kind == "u")
+            return ScalarValue(b.scalar(name, dtype), weak, dtype.kind == "u")
         case ("array", dtype, ndim, packed, writable):
             memory = np.dtype(np.uint8) if dtype.names is not None else dtype
             pointer = b.pointer(name, memory, writable=writable, align=max(_alignment(dtype), 1))
@@ -213,15 +213,15 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
                 strides: Any = extents.contiguous(c, shape, arrays.unit(dtype))
             else:
                 strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
-            return Array(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
+            return ArrayValue(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
         case ("record", dtype):
-            return Record(
+            return RecordValue(
                 b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin
             )
         case ("tuple", maker, names, parts):
             labels = names or tuple(str(k) for k in range(len(parts)))
             made = (declare(c, f"{name}_{label}", part, origin) for label, part in zip(labels, parts, strict=True))
-            return Tuple(tuple(made), maker, names)
+            return TupleValue(tuple(made), maker, names)
         case ("constant", same):
             return Constant(same.value)
     raise AssertionError(descriptor)
@@ -233,11 +233,11 @@ def _alignment(dtype: np.dtype) -> int:
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 
-def _complex(c: Compiler, name: str, dtype: np.dtype, weak: bool) -> Scalar:
+def _complex(c: Compiler, name: str, dtype: np.dtype, weak: bool) -> ScalarValue:
     part = np.dtype(f"f{dtype.itemsize // 2}")
     b: KernelBuilder = c.builder
     real, imag = b.scalar(f"{name}_real", part), b.scalar(f"{name}_imag", part)
-    return Scalar(b.op("_complex", real, imag, dtype=dtype), weak)
+    return ScalarValue(b.op("_complex", real, imag, dtype=dtype), weak)
 
 
 # -- to items --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.errors import KernelTypeError
-from weft.dsl.kernel.launch.dispatcher import Kernel, kernel
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, kernel
 
 _REJECTED = {
     "argtypes": "give a signature",
@@ -31,8 +31,8 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         if name in options:
             raise KernelTypeError(f"jit has no option {name!r}: {remedy}")
     if device:
-        if isinstance(func_or_sig, (FunctionType, DeviceFunction, Kernel)):
-            return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, Kernel) else func_or_sig)
+        if isinstance(func_or_sig, (FunctionType, DeviceFunction, KernelDispatcher)):
+            return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, KernelDispatcher) else func_or_sig)
         return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig)
     if func_or_sig is None or isinstance(func_or_sig, FunctionType):
         return kernel(func_or_sig, **options)

@@ -25,7 +25,7 @@ from weft.dsl.kernel.language.specialise import Options, Specialisation, special
 from weft.dsl.kernel.language.types import Signature, Type, as_signatures
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.inspection import Inspection, type_of
-from weft.dsl.kernel.launch.kernel_launch import Launch, run_in_python
+from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
 from weft.dsl.kernel.launch.ready import Ready, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
 from weft.dsl.kernel.sanitizer.watch import Watch
@@ -62,12 +62,12 @@ def triple(what: str, size: Any) -> Triple:
     return whole_size  # type: ignore[return-value]
 
 
-class Launcher:
+class ConfiguredKernel:
     """A kernel with its grid and block: call it with the arguments."""
 
     __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
 
-    def __init__(self, kernel: Kernel, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
+    def __init__(self, kernel: KernelDispatcher, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
         self.kernel = kernel
         self.grid = grid
         self.block = block
@@ -86,7 +86,7 @@ class Launcher:
         return f"<{self.kernel!r} with grid {self.grid}, block {self.block}>"
 
 
-class Kernel(KernelFunction, Inspection):
+class KernelDispatcher(KernelFunction, Inspection):
     """A function that runs on every thread of a grid. Made by `weft.kernel`.
 
     ``k[grid, block](...)``, ``k[grid, block, stream, shared_bytes](...)`` launch it; ``k.forall(n)(...)`` chooses the grid
@@ -96,7 +96,7 @@ class Kernel(KernelFunction, Inspection):
     def __init__(
         self, function: FunctionType, signatures: Sequence[Signature] = (), options: Options | None = None
     ) -> None:
-        if isinstance(function, (Kernel, DeviceFunction)):
+        if isinstance(function, (KernelDispatcher, DeviceFunction)):
             function = function.py_func
         if not isinstance(function, FunctionType):
             raise TypeError(f"a kernel is made of a Python function, not of {type(function).__name__}")
@@ -104,9 +104,9 @@ class Kernel(KernelFunction, Inspection):
         self.options = options or Options()
         self._found: dict[Any, Specialisation] = {}
         self._by_block: set[Any] = set()
-        self.specializations: dict[Any, Kernel] = {}
+        self.specializations: dict[Any, KernelDispatcher] = {}
         self.generation = 0  # counts recompilations
-        self._launchers: dict[Any, Launcher] = {}
+        self._launchers: dict[Any, ConfiguredKernel] = {}
         self._compiling = True
         functools.update_wrapper(self, function)
         self.source = source_of(function)
@@ -129,7 +129,7 @@ class Kernel(KernelFunction, Inspection):
             f"{self.__name__}.forall(n)(...)"
         )
 
-    def __getitem__(self, configuration: Any) -> Launcher:
+    def __getitem__(self, configuration: Any) -> ConfiguredKernel:
         if type(configuration) is tuple and tuple(map(type, configuration)) == (int, int):
             found = self._launchers.get(configuration)
             if found is None:
@@ -144,7 +144,7 @@ class Kernel(KernelFunction, Inspection):
             )
         return self.configure(*configuration)
 
-    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Launcher:
+    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """The kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
@@ -163,9 +163,9 @@ class Kernel(KernelFunction, Inspection):
             queue = as_queue(stream)
         except TypeError as error:
             raise LaunchError(str(error)) from None
-        return Launcher(self, triple("grid", griddim), threads, queue, shared)
+        return ConfiguredKernel(self, triple("grid", griddim), threads, queue, shared)
 
-    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Launcher:
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """The kernel with so many blocks that there is a thread for each of `ntasks`."""
         if int(ntasks) < 0:
             raise LaunchError(f"forall of {ntasks} tasks")
@@ -234,7 +234,7 @@ class Kernel(KernelFunction, Inspection):
         have = "; ".join(f"({', '.join(str(type_of(d)) for d in k)})" for k in known)
         raise KernelTypeError(f"{self.__name__} was compiled for {have}, not for ({shown})")
 
-    def specialize(self, *arguments: Any) -> Kernel:
+    def specialize(self, *arguments: Any) -> KernelDispatcher:
         """The kernel for the types of these arguments, or for these types, alone; the same one for the same types.
 
         Raises RuntimeError where the kernel is for certain types already.
@@ -247,14 +247,14 @@ class Kernel(KernelFunction, Inspection):
             device, values = self.described(arguments)
         found = self.specializations.get((values, device.target))
         if found is None:
-            found = self.specializations[values, device.target] = Kernel(self.py_func, options=self.options)
+            found = self.specializations[values, device.target] = KernelDispatcher(self.py_func, options=self.options)
             found.specialisation(values, device.target, np.dtype(np.int32), None)
             found._compiling = False
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """The device that arguments lie on, and their descriptors."""
-        launch = Launch(self, Launcher(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
+        launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
@@ -275,7 +275,7 @@ class Kernel(KernelFunction, Inspection):
 
     # -- launching ----------------------------------------------------------------------------
 
-    def launch(self, launcher: Launcher, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Launch with these arguments."""
         if not (self._plain and not keywords and len(given) == self._count):
             given = self._bound(given, keywords)
@@ -289,7 +289,7 @@ class Kernel(KernelFunction, Inspection):
             if ready is not None:
                 ready.launch(launcher, given)
             else:
-                Launch(self, launcher, given).run(signature)
+                DispatchedLaunch(self, launcher, given).run(signature)
 
     def _bound(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:
@@ -300,7 +300,7 @@ class Kernel(KernelFunction, Inspection):
         return tuple(bound.arguments.values())
 
 
-def _signature_of(kernel: Kernel, function: FunctionType) -> inspect.Signature:
+def _signature_of(kernel: KernelDispatcher, function: FunctionType) -> inspect.Signature:
     signature = inspect.signature(function)
     for parameter in signature.parameters.values():
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
@@ -334,9 +334,9 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     Kernel, or a decorator that makes one
     """
     if isinstance(function, FunctionType):
-        return Kernel(function, options=make_options(options))
+        return KernelDispatcher(function, options=make_options(options))
     found = () if function is None else as_signatures(function if not signatures else [function, *signatures])
-    return lambda inner: Kernel(inner, found, make_options(options))
+    return lambda inner: KernelDispatcher(inner, found, make_options(options))
 
 
 _KNOWN = ("debug", "fastmath", "lineinfo", "max_registers", "launch_bounds")

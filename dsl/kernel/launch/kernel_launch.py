@@ -38,16 +38,16 @@ from weft.runtime import device as use_device
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.specialise import Specialisation
-    from weft.dsl.kernel.launch.dispatcher import Kernel, Launcher
+    from weft.dsl.kernel.launch.dispatcher import ConfiguredKernel, KernelDispatcher
     from weft.fusion import Storage
 
 
-class Launch:
+class DispatchedLaunch:
     """One launch: its arguments as items, and what happens to them afterwards."""
 
     watched = False  # whether the sanitizer's form of the kernel is launched
 
-    def __init__(self, kernel: Kernel, launcher: Launcher, given: tuple[Any, ...]) -> None:
+    def __init__(self, kernel: KernelDispatcher, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         self.kernel = kernel
         self.launcher = launcher
         self.device = self.choose_device(given)
@@ -312,7 +312,7 @@ def _report(device: Device, record: Any, found: Specialisation) -> None:
     raise error(shown)
 
 
-def run_in_python(function: Any, launcher: Launcher, given: tuple[Any, ...]) -> None:
+def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
     """Every thread as plain Python, on host copies of what lies on a device."""
     hosts: list[Any] = []
     back: list[tuple[Any, Any]] = []

@@ -17,12 +17,12 @@ from weft.runtime import Listening, setting
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.specialise import Specialisation
-    from weft.dsl.kernel.launch.dispatcher import Launcher
+    from weft.dsl.kernel.launch.dispatcher import ConfiguredKernel
 
 LIMIT = 256  # signatures of one launcher
 
 
-def signature_of(launcher: Launcher, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """What a launch is found by, or None where it has to go the long way."""
     parts: list[Any] = [launcher.kernel.generation, setting("checked")]
     device = None
@@ -63,7 +63,7 @@ class Ready:
     __slots__ = ("_arrays", "_function", "_items", "_numbers", "_owned", "_prepared")
 
     def __init__(
-        self, launcher: Launcher, found: Specialisation, function: Any, given: tuple[Any, ...], items: list[int]
+        self, launcher: ConfiguredKernel, found: Specialisation, function: Any, given: tuple[Any, ...], items: list[int]
     ) -> None:
         self._function = function
         prepare = getattr(_device_of(given), "prepare_grid", None)
@@ -83,7 +83,7 @@ class Ready:
                 self._numbers.append((k, at, descriptor))
                 at += 2 if descriptor[1].kind == "c" else 1
 
-    def launch(self, launcher: Launcher, given: tuple[Any, ...]) -> None:
+    def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         """Launch with these arguments."""
         for k in self._owned:
             exclusive(given[k]._storage)

@@ -19,7 +19,7 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.expressions import subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
 from weft.dsl.kernel.language.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.iteration import length_of, make_range
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import attribute, thread_number
@@ -27,14 +27,14 @@ from weft.dsl.kernel.language.names import ThreadNumbers
 from weft.dsl.kernel.language.operators import binary, compare, negate
 from weft.dsl.kernel.language.types import ScalarType, Type
 from weft.dsl.kernel.language.values import (
-    Array,
+    ArrayValue,
     Constant,
     Generator,
-    Record,
+    RecordValue,
     Reversed,
-    Scalar,
-    Text,
-    Tuple,
+    ScalarValue,
+    TextValue,
+    TupleValue,
     Zipped,
     beside,
     describe,
@@ -50,28 +50,28 @@ _registered = number_functions  # whose handlers stand in the same table
 
 
 @handles(len)
-def _len(call: Call, value: Any) -> Any:
+def _len(call: Invocation, value: Any) -> Any:
     if isinstance(value, Constant) and isinstance(value.value, str):
         return Constant(len(value.value))
-    if isinstance(value, (Scalar, Record)) or (isinstance(value, Array) and not value.ndim):
+    if isinstance(value, (ScalarValue, RecordValue)) or (isinstance(value, ArrayValue) and not value.ndim):
         call.c.fail(f"{describe(value)} has no length")
     return length_of(call.c, value)
 
 
 @handles(range)
-def _range(call: Call, *arguments: Any) -> Any:
+def _range(call: Invocation, *arguments: Any) -> Any:
     return make_range(call.c, list(arguments))
 
 
 @handles(zip)
-def _zip(call: Call, *parts: Any, strict: Any = None) -> Any:
+def _zip(call: Invocation, *parts: Any, strict: Any = None) -> Any:
     if not parts:
-        return Tuple(())
+        return TupleValue(())
     return Zipped(tuple(parts))
 
 
 @handles(enumerate)
-def _enumerate(call: Call, value: Any, start: Any = None) -> Any:
+def _enumerate(call: Invocation, value: Any, start: Any = None) -> Any:
     if start is None or (isinstance(start, Constant) and start.value == 0):
         return Zipped((None, value))
     stop = call.c.apply("add", start, length_of(call.c, value))
@@ -79,21 +79,21 @@ def _enumerate(call: Call, value: Any, start: Any = None) -> Any:
 
 
 @handles(reversed)
-def _reversed(call: Call, value: Any) -> Any:
+def _reversed(call: Invocation, value: Any) -> Any:
     length_of(call.c, value)
     return Reversed(value)
 
 
 @handles(tuple, list)
-def _tuple(call: Call, value: Any = None) -> Any:
-    return Tuple(()) if value is None else Tuple(unpack(call.frame, value))
+def _tuple(call: Invocation, value: Any = None) -> Any:
+    return TupleValue(()) if value is None else TupleValue(unpack(call.frame, value))
 
 
 @handles(sum)
-def _sum(call: Call, value: Any, start: Any = None) -> Any:
+def _sum(call: Invocation, value: Any, start: Any = None) -> Any:
     c = call.c
     total = Constant(0) if start is None else start
-    if isinstance(value, Array):
+    if isinstance(value, ArrayValue):
         return c.apply("add", total, methods.call_method(call, value, "sum", [], {}))
     if isinstance(value, Generator):
         return _accumulated(call, value, total, lambda old, item: binary(c, ast.Add, old, item))
@@ -102,7 +102,7 @@ def _sum(call: Call, value: Any, start: Any = None) -> Any:
     return total
 
 
-def _accumulated(call: Call, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
+def _accumulated(call: Invocation, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
     """Go through a generator expression with a variable that each item changes."""
     c = call.c
     total = c.variable(
@@ -114,24 +114,24 @@ def _accumulated(call: Call, generator: Generator, start: Any, step: Callable[[A
 
 
 @handles(any)
-def _any(call: Call, value: Any) -> Any:
+def _any(call: Invocation, value: Any) -> Any:
     return _quantified(call, value, "any")
 
 
 @handles(all)
-def _all(call: Call, value: Any) -> Any:
+def _all(call: Invocation, value: Any) -> Any:
     return _quantified(call, value, "all")
 
 
-def _quantified(call: Call, value: Any, name: str) -> Any:
+def _quantified(call: Invocation, value: Any, name: str) -> Any:
     c = call.c
-    if isinstance(value, Array):
+    if isinstance(value, ArrayValue):
         return methods.call_method(call, value, name, [], {})
     row = "bitwise_and" if name == "all" else "bitwise_or"
     if isinstance(value, Generator):
 
         def step(old: Any, item: Any) -> Any:
-            return c.apply(row, old, Scalar(truth_value(c, item), True))
+            return c.apply(row, old, ScalarValue(truth_value(c, item), True))
 
         return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
     found: Any = Constant(name == "all")
@@ -141,7 +141,7 @@ def _quantified(call: Call, value: Any, name: str) -> Any:
             if truth == (name == "any"):
                 return Constant(truth)
             continue
-        one = Scalar(truth, True)
+        one = ScalarValue(truth, True)
         found = (
             one
             if isinstance(found, Constant)
@@ -151,40 +151,40 @@ def _quantified(call: Call, value: Any, name: str) -> Any:
 
 
 @handles(np.iinfo, np.finfo)
-def _limits(call: Call, kind: Any) -> Any:
+def _limits(call: Invocation, kind: Any) -> Any:
     dtype = dtype_of(call.c, kind)
     return compute(call.c, f"the limits of {dtype}", np.iinfo if dtype.kind in "iu" else np.finfo, dtype)
 
 
 @handles(np.dtype)
-def _dtype(call: Call, kind: Any) -> Any:
+def _dtype(call: Invocation, kind: Any) -> Any:
     return Constant(dtype_of(call.c, kind))
 
 
 @handles(dataclasses.replace)
-def _replace(call: Call, value: Any, **changes: Any) -> Any:
-    if not isinstance(value, Tuple) or not value.names:
+def _replace(call: Invocation, value: Any, **changes: Any) -> Any:
+    if not isinstance(value, TupleValue) or not value.names:
         call.c.fail(f"replace takes a dataclass, not {describe(value)}")
     return methods.replaced(call.c, value, changes)
 
 
 @handles(isinstance)
-def _isinstance(call: Call, value: Any, classes: Any) -> Any:
-    wanted = [item.value for item in classes.items] if isinstance(classes, Tuple) else [classes.value]
+def _isinstance(call: Invocation, value: Any, classes: Any) -> Any:
+    wanted = [item.value for item in classes.items] if isinstance(classes, TupleValue) else [classes.value]
     return Constant(any(_is_instance(call.c, value, w) for w in wanted))
 
 
 def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
     match value:
-        case Array():
+        case ArrayValue():
             return wanted is np.ndarray
-        case Tuple(maker=maker):
+        case TupleValue(maker=maker):
             return (
                 wanted is tuple and not getattr(maker, "lanes", 0)
                 if maker is None or wanted is tuple
                 else maker is wanted
             )
-        case Scalar() | Constant() if isinstance(value, Scalar) or is_number(value.value):
+        case ScalarValue() | Constant() if isinstance(value, ScalarValue) or is_number(value.value):
             kind = c.kind(value)
             if isinstance(kind, type):
                 return wanted is kind or (wanted is int and kind is bool)
@@ -200,7 +200,7 @@ def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
 
 
 @handles(getattr)
-def _getattr(call: Call, value: Any, name: Any, default: Any = None) -> Any:
+def _getattr(call: Invocation, value: Any, name: Any, default: Any = None) -> Any:
     word = known(call.c, name, "the name of an attribute")
     if not isinstance(word, str):
         call.c.fail(f"the name of an attribute is a text, not {describe(name)}")
@@ -208,14 +208,14 @@ def _getattr(call: Call, value: Any, name: Any, default: Any = None) -> Any:
 
 
 @handles(type)
-def _type(call: Call, value: Any) -> Any:
+def _type(call: Invocation, value: Any) -> Any:
     number = call.c.number(value)
     kind = call.c.kind(number)
     return Constant(kind if isinstance(kind, type) else kind.type)
 
 
 @handles(print)
-def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
+def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> Any:
     c = call.c
     space = " " if sep is None else str(known(c, sep, "the separator"))
     tail = "\n" if end is None else str(known(c, end, "the end"))
@@ -223,19 +223,19 @@ def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
 
     def show(value: Any, spec: str = "") -> None:
         match value:
-            case Text(pieces=texts, values=inner):
+            case TextValue(pieces=texts, values=inner):
                 pieces[-1] += texts[0]
                 for text, part, own in zip(texts[1:], inner, value.formats, strict=True):
                     show(part, own)
                     pieces[-1] += text
-            case Tuple(items=items):
+            case TupleValue(items=items):
                 pieces[-1] += "("
                 for k, item in enumerate(items):
                     pieces[-1] += ", " if k else ""
                     show(item)
                 pieces[-1] += ",)" if len(items) == 1 else ")"
             case Constant(value=ThreadNumbers(path=path)):
-                show(Tuple(tuple(thread_number(c, path, axis) for axis in range(3))))
+                show(TupleValue(tuple(thread_number(c, path, axis) for axis in range(3))))
             case Constant(value=held):
                 pieces[-1] += str(held)
             case _:
@@ -253,7 +253,7 @@ def _print(call: Call, *values: Any, sep: Any = None, end: Any = None) -> Any:
     return Constant(None)
 
 
-def _conversion(c: Compiler, number: Scalar, spec: str) -> str:
+def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
     """Python's format of a number as C's printf writes it."""
     if not spec:
         return ""
@@ -287,7 +287,7 @@ _operators()
 
 
 def _filled(value: Any) -> Handler:
-    def handler(call: Call, shape: Any, dtype: Any = None) -> Any:
+    def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
         c = call.c
         made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
         if value is not None:
@@ -298,7 +298,7 @@ def _filled(value: Any) -> Handler:
 
 
 @handles(np.dtype)
-def _np_dtype(call: Call, dtype: Any) -> Any:
+def _np_dtype(call: Invocation, dtype: Any) -> Any:
     held = dtype.value if isinstance(dtype, Constant) else None
     return Constant(np.dtype(held.dtype if isinstance(held, ScalarType) else held))
 
@@ -326,7 +326,7 @@ _reductions()
 # -- libraries and vectors -----------------------------------------------------------------------
 
 
-def call_library(call: Call, function: LibraryFunction, arguments: list[Any]) -> Any:
+def call_library(call: Invocation, function: LibraryFunction, arguments: list[Any]) -> Any:
     """A function of libdevice or of float16 and bfloat16."""
     c = call.c
     if len(arguments) != len(function.arguments):
@@ -342,12 +342,12 @@ def call_library(call: Call, function: LibraryFunction, arguments: list[Any]) ->
         found = c.apply(function.host, *values)
     else:
         found = c.call(call.frame, call.node, Constant(function.host), values, {})
-    items = found.items if isinstance(found, Tuple) else (found,)
+    items = found.items if isinstance(found, TupleValue) else (found,)
     made = tuple(c.cast(item, d) for item, d in zip(items, function.results, strict=True))
-    return made[0] if len(made) == 1 else Tuple(made)
+    return made[0] if len(made) == 1 else TupleValue(made)
 
 
-def _on_brains(call: Call, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
+def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
     """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
     c = call.c
     bits = []
@@ -367,16 +367,16 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
     given = [] if function.by_pointer else [function.results[0]]
     results = list(c.builder.emit("external", [*operands, *places], given, symbol=function.symbol))
     results += [c.builder.load(place, c.builder.constant(0)) for place in places]
-    made = tuple(Scalar(v) for v in results)
-    return made[0] if len(made) == 1 else Tuple(made)
+    made = tuple(ScalarValue(v) for v in results)
+    return made[0] if len(made) == 1 else TupleValue(made)
 
 
-def make_vector(call: Call, maker: Any, arguments: list[Any]) -> Tuple:
+def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
     """``float4(x, y, z, w)``, also of shorter vectors."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:
-        parts.extend(argument.items if isinstance(argument, Tuple) else (argument,))
+        parts.extend(argument.items if isinstance(argument, TupleValue) else (argument,))
     if len(parts) != maker.lanes:
         c.fail(f"{maker.__name__} takes {maker.lanes} components, not {len(parts)}")
-    return Tuple(tuple(c.cast(p, maker.dtype) for p in parts), maker, ("x", "y", "z", "w")[: maker.lanes])
+    return TupleValue(tuple(c.cast(p, maker.dtype) for p in parts), maker, ("x", "y", "z", "w")[: maker.lanes])

@@ -20,7 +20,7 @@ from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.errors import KernelTypeError
 from weft.dsl.kernel.language.types import ArrayType, NoneType, Signature, as_signatures
-from weft.dsl.kernel.launch.dispatcher import Kernel, make_options
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 
 Layout = tuple[tuple[str, ...], ...]
 
@@ -59,7 +59,7 @@ class GeneralizedFunction:
                 raise KernelTypeError(
                     f"a guvectorized function returns nothing, but the signature {signature} says {signature.result}"
                 )
-        self.kernel = Kernel(_over_outer_axes(self.function), options=options or make_options({}))
+        self.kernel = KernelDispatcher(_over_outer_axes(self.function), options=options or make_options({}))
 
     def __repr__(self) -> str:
         return f"<weft generalized function {self.__name__} {self.layout}>"

@@ -16,13 +16,13 @@ from weft.codegen import Pointer, Value, dtype_kind
 from weft.dsl.kernel.language import arrays, extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, place_array, truth_value
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.names import Intrinsic, activemask
-from weft.dsl.kernel.language.values import BOOL, INT, Array, Constant, Extent, Scalar, Tuple, describe
+from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Extent, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.library.functions import call_library
 from weft.dsl.kernel.library.library_functions import BF16, FP16
-from weft.dsl.kernel.sanitizer.watch import Kind
+from weft.dsl.kernel.sanitizer.watch import SiteKind
 
 UINT32 = np.dtype(np.uint32)
 INT32 = np.dtype(np.int32)
@@ -30,7 +30,7 @@ Handler = Callable[..., Any]
 _TABLE: dict[str, Handler] = {}
 
 
-def call_intrinsic(call: Call, intrinsic: Intrinsic, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile a call of a name of the CUDA model."""
     c = call.c
     path = intrinsic.path
@@ -63,48 +63,48 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 # -- where a thread stands -------------------------------------------------------------------------
 
 
-def _place(c: Compiler, axis: int) -> Scalar:
+def _place(c: Compiler, axis: int) -> ScalarValue:
     b = c.builder
     numbers = [
         b.emit(word, (), (c.index_dtype,), axis=axis)[0] for word in ("block_index", "block_size", "thread_index")
     ]
     found = b.op("add", b.op("multiply", numbers[0], numbers[1]), numbers[2])
-    return Scalar(b.cast(found, INT), True, True)
+    return ScalarValue(b.cast(found, INT), True, True)
 
 
-def _extent(c: Compiler, axis: int) -> Scalar:
+def _extent(c: Compiler, axis: int) -> ScalarValue:
     b = c.builder
     (blocks,) = b.emit("grid_size", (), (c.index_dtype,), axis=axis)
     (threads,) = b.emit("block_size", (), (c.index_dtype,), axis=axis)
-    return Scalar(b.cast(b.op("multiply", blocks, threads), INT), True, True)
+    return ScalarValue(b.cast(b.op("multiply", blocks, threads), INT), True, True)
 
 
 @handles("grid")
-def _grid(call: Call, ndim: Any) -> Any:
+def _grid(call: Invocation, ndim: Any) -> Any:
     return _each_axis(call, ndim, _place)
 
 
 @handles("gridsize")
-def _gridsize(call: Call, ndim: Any) -> Any:
+def _gridsize(call: Invocation, ndim: Any) -> Any:
     return _each_axis(call, ndim, _extent)
 
 
-def _each_axis(call: Call, ndim: Any, make: Callable[[Compiler, int], Scalar]) -> Any:
+def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], ScalarValue]) -> Any:
     known = arrays.known_shape(ndim)
     if known is None or known[0] not in (1, 2, 3):
         call.c.fail(f"the number of axes is 1, 2 or 3, known when compiling, not {describe(ndim)}")
     parts = tuple(make(call.c, axis) for axis in range(known[0]))
-    return parts[0] if len(parts) == 1 else Tuple(parts)
+    return parts[0] if len(parts) == 1 else TupleValue(parts)
 
 
-def lane(c: Compiler) -> Scalar:
+def lane(c: Compiler) -> ScalarValue:
     """The thread's number in its warp."""
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
-    return Scalar(c.builder.cast(found, INT), True, True)
+    return ScalarValue(c.builder.cast(found, INT), True, True)
 
 
 @handles("lanemask_lt")
-def _lanemask(call: Call) -> Any:
+def _lanemask(call: Invocation) -> Any:
     c = call.c
     bit = c.apply("left_shift", Constant(np.uint32(1)), lane(c))
     return c.apply("subtract", bit, Constant(1))
@@ -114,16 +114,16 @@ def _lanemask(call: Call) -> Any:
 
 
 @handles("syncthreads")
-def _syncthreads(call: Call) -> Any:
+def _syncthreads(call: Invocation) -> Any:
     call.c.builder.emit("barrier")
     return Constant(None)
 
 
 def _barrier_vote(kind: str) -> Handler:
-    def handler(call: Call, predicate: Any) -> Any:
+    def handler(call: Invocation, predicate: Any) -> Any:
         c = call.c
         (found,) = c.builder.emit("barrier_vote", (truth_value(c, predicate),), (INT32,), kind=kind)
-        return Scalar(c.builder.cast(found, INT), True, True)
+        return ScalarValue(c.builder.cast(found, INT), True, True)
 
     return handler
 
@@ -133,14 +133,14 @@ for _kind in ("count", "and", "or"):
 
 
 @handles("syncwarp")
-def _syncwarp(call: Call, mask: Any) -> Any:
+def _syncwarp(call: Invocation, mask: Any) -> Any:
     call.c.builder.emit("warp_barrier", (bits(call.c, mask),))
     return Constant(None)
 
 
 for _path, _scope in {"threadfence": "device", "threadfence_block": "block", "threadfence_system": "system"}.items():
 
-    def _fence(call: Call, _scope: str = _scope) -> Any:
+    def _fence(call: Invocation, _scope: str = _scope) -> Any:
         call.c.builder.emit("fence", scope=_scope)
         return Constant(None)
 
@@ -148,7 +148,7 @@ for _path, _scope in {"threadfence": "device", "threadfence_block": "block", "th
 
 
 @handles("cg.grid_sync")
-def _grid_sync(call: Call) -> Any:
+def _grid_sync(call: Invocation) -> Any:
     call.c.builder.emit("grid_barrier")
     return Constant(None)
 
@@ -157,7 +157,7 @@ def _grid_sync(call: Call) -> Any:
 
 
 @handles("shared.array")
-def _shared(call: Call, shape: Any = None, dtype: Any = None, alignment: Any = None) -> Any:
+def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: Any = None) -> Any:
     c = call.c
     if shape is None or dtype is None:
         c.fail("cuda.shared.array takes a shape and a dtype")
@@ -187,14 +187,14 @@ def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
     return c.builder.op("floor_divide", place, c.builder.constant(dtype.itemsize))
 
 
-def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offset: Extent) -> Array:
+def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offset: Extent) -> ArrayValue:
     with c.at_top():
         (pointer,) = c.builder.emit("dynamic_shared", (), (Pointer(np.dtype(np.uint8), "shared"),))
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extents.extent_ir(c, offset))
     if dtype.names is None and dtype != np.uint8:
         pointer = c.builder.reinterpret(pointer, dtype)
-    return Array(
+    return ArrayValue(
         pointer,
         dtype,
         shape,
@@ -207,9 +207,9 @@ def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offs
 
 
 @handles("shared.dynamic")
-def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = 0) -> Any:
+def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     c = call.c
-    items = shape.items if isinstance(shape, Tuple) else (shape,)
+    items = shape.items if isinstance(shape, TupleValue) else (shape,)
     extents = tuple(int(i.value) if isinstance(i, Constant) else c.index(i, "a length") for i in items)
     offset = Constant(offset) if isinstance(offset, int) else offset
     start = int(offset.value) if isinstance(offset, Constant) else c.index(offset, "an offset")
@@ -220,15 +220,15 @@ def _dynamic(call: Call, shape: Any, dtype: Any, offset: Any = 0) -> Any:
 
 
 @handles("local.array")
-def _local(call: Call, shape: Any, dtype: Any, alignment: Any = None) -> Any:
+def _local(call: Invocation, shape: Any, dtype: Any, alignment: Any = None) -> Any:
     if arrays.known_shape(shape) is None and call.c.block is None:
         raise NeedsLaunch(call.frame.place(call.node))
     return local_array(call.c, shape, dtype, "cuda.local.array")
 
 
 @handles("const.array_like")
-def _const(call: Call, ary: Any) -> Any:
-    if isinstance(ary, Array) and ary.space == "constant":
+def _const(call: Invocation, ary: Any) -> Any:
+    if isinstance(ary, ArrayValue) and ary.space == "constant":
         return ary
     call.c.fail("cuda.const.array_like takes a NumPy array that stands outside the kernel")
 
@@ -238,7 +238,7 @@ def _const(call: Call, ary: Any) -> Any:
 
 def bits(c: Compiler, value: Any) -> Value:
     """A mask: 32 bits, also of -1."""
-    if not isinstance(value, (Constant, Scalar)):
+    if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
         return c.builder.constant(np.uint32(int(value.value) & 0xFFFFFFFF), UINT32)
@@ -246,7 +246,7 @@ def bits(c: Compiler, value: Any) -> Value:
 
 
 def _shuffle(mode: str, third: str) -> Handler:
-    def handler(call: Call, mask: Any, value: Any, width: Any, **last: Any) -> Any:
+    def handler(call: Invocation, mask: Any, value: Any, width: Any, **last: Any) -> Any:
         c = call.c
         known = arrays.known_shape(width if isinstance(width, Constant) else Constant(width))
         if known is None or known[0] not in (1, 2, 4, 8, 16, 32):
@@ -254,7 +254,7 @@ def _shuffle(mode: str, third: str) -> Handler:
         number = c.scalar(value)
         operands = (bits(c, mask), number.ir, c.ir(last[third], INT32))
         (found,) = c.builder.emit("shuffle", operands, (number.dtype,), mode=mode, width=known[0])
-        return Scalar(found, number.weak, number.natural)
+        return ScalarValue(found, number.weak, number.natural)
 
     return handler
 
@@ -266,11 +266,11 @@ _TABLE["shfl_xor_sync"] = _shuffle("xor", "lane_mask")
 
 
 def _vote(kind: str) -> Handler:
-    def handler(call: Call, mask: Any, predicate: Any) -> Any:
+    def handler(call: Invocation, mask: Any, predicate: Any) -> Any:
         c = call.c
         result = UINT32 if kind == "ballot" else BOOL
         (found,) = c.builder.emit("vote", (bits(c, mask), truth_value(c, predicate)), (result,), kind=kind)
-        return Scalar(found, kind != "ballot")
+        return ScalarValue(found, kind != "ballot")
 
     return handler
 
@@ -280,32 +280,32 @@ for _kind in ("all", "any", "eq", "ballot"):
 
 
 @handles("match_any_sync")
-def _match_any(call: Call, mask: Any, value: Any) -> Any:
+def _match_any(call: Invocation, mask: Any, value: Any) -> Any:
     c = call.c
-    return Scalar(c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32,), kind="any")[0])
+    return ScalarValue(c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32,), kind="any")[0])
 
 
 @handles("match_all_sync")
-def _match_all(call: Call, mask: Any, value: Any) -> Any:
+def _match_all(call: Invocation, mask: Any, value: Any) -> Any:
     c = call.c
     found, same = c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32, BOOL), kind="all")
-    return Tuple((Scalar(found), Scalar(same, True)))
+    return TupleValue((ScalarValue(found), ScalarValue(same, True)))
 
 
 @handles("activemask")
-def _activemask(call: Call) -> Any:
-    return Scalar(call.c.builder.emit("active_mask", (), (UINT32,))[0])
+def _activemask(call: Invocation) -> Any:
+    return ScalarValue(call.c.builder.emit("active_mask", (), (UINT32,))[0])
 
 
 def _warp_reduce(kind: str) -> Handler:
-    def handler(call: Call, mask: Any, value: Any) -> Any:
+    def handler(call: Invocation, mask: Any, value: Any) -> Any:
         c = call.c
         number = c.scalar(value)
         sort = dtype_kind(number.dtype)
         if sort not in "iuf" or (sort == "f" and kind.startswith("bitwise")):
             c.fail(f"{kind} across a warp cannot be computed of {describe(number)}")
         (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
-        return Scalar(found, number.weak)
+        return ScalarValue(found, number.weak)
 
     return handler
 
@@ -340,10 +340,10 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 }
 
 
-def _element(call: Call, name: str, ary: Any, idx: Any, reads: bool = False) -> Array:
+def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
     """The one element that an atomic works on."""
     c = call.c
-    if not isinstance(ary, Array):
+    if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")
     view = arrays.view_of(c, ary, idx)
     if view.ndim:
@@ -353,7 +353,7 @@ def _element(call: Call, name: str, ary: Any, idx: Any, reads: bool = False) -> 
             c.fail(f"{view.label or 'the array'} is read-only here")
         c.written.add(view.origin)
     if c.watch is not None:
-        c.watch.access(view, Kind.ATOMIC, compares=name == "cas")
+        c.watch.access(view, SiteKind.ATOMIC, compares=name == "cas")
     return view
 
 
@@ -370,7 +370,7 @@ def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tu
 def _atomic(name: str) -> Handler:
     kind, kinds, sizes = _ATOMICS[name]
 
-    def handler(call: Call, ary: Any, idx: Any, val: Any) -> Any:
+    def handler(call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
         c = call.c
         view = _element(call, name, ary, idx)
         _check_atomic(c, name, view.dtype, kinds, sizes)
@@ -383,7 +383,7 @@ def _atomic(name: str) -> Handler:
             neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
             value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
         (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
-        return Scalar(old)
+        return ScalarValue(old)
 
     return handler
 
@@ -393,24 +393,24 @@ for _name in _ATOMICS:
 
 
 @handles("atomic.load")
-def _atomic_load(call: Call, ary: Any, idx: Any) -> Any:
+def _atomic_load(call: Invocation, ary: Any, idx: Any) -> Any:
     view = _element(call, "load", ary, idx, reads=True)
     _check_atomic(call.c, "load", view.dtype, "iuf", (4, 8))
-    return Scalar(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
+    return ScalarValue(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
 
 
 @handles("atomic.cas")
-def _cas(call: Call, ary: Any, idx: Any, old: Any, val: Any) -> Any:
+def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     c = call.c
     view = _element(call, "cas", ary, idx)
     _check_atomic(c, "cas", view.dtype, "iuf", (4, 8))
     operands = (view.pointer, c.builder.constant(0), c.ir(old, view.dtype), c.ir(val, view.dtype))
-    return Scalar(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
+    return ScalarValue(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
 
 
 @handles("atomic.compare_and_swap")
-def _compare_and_swap(call: Call, ary: Any, old: Any, val: Any) -> Any:
-    place = Tuple((Constant(0),) * ary.ndim) if isinstance(ary, Array) else Constant(0)
+def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
+    place = TupleValue((Constant(0),) * ary.ndim) if isinstance(ary, ArrayValue) else Constant(0)
     return _cas(call, ary, place, old, val)
 
 
@@ -418,23 +418,23 @@ def _compare_and_swap(call: Call, ary: Any, old: Any, val: Any) -> Any:
 
 
 @handles("popc")
-def _popc(call: Call, x: Any) -> Any:
+def _popc(call: Invocation, x: Any) -> Any:
     number = _integer(call, "popc", x)  # the row counts the bits of the absolute value, as NumPy does
     unsigned = call.c.cast(number, np.dtype(f"u{number.dtype.itemsize}"))
     return call.c.cast(call.c.apply("bitwise_count", unsigned), INT, weak=True)
 
 
-def _integer(call: Call, name: str, x: Any) -> Scalar:
+def _integer(call: Invocation, name: str, x: Any) -> ScalarValue:
     number = call.c.scalar(x)
     if number.dtype.kind not in "biu":
         call.c.fail(f"cuda.{name} takes an integer, not {describe(number)}")
     if number.dtype.itemsize < 4:
         return call.c.scalar(call.c.cast(number, UINT32 if number.dtype.kind != "i" else INT32))
-    return Scalar(number.ir)  # Python's own have 64 bits here
+    return ScalarValue(number.ir)  # Python's own have 64 bits here
 
 
 def _counted(row: str) -> Handler:
-    def handler(call: Call, x: Any) -> Any:
+    def handler(call: Invocation, x: Any) -> Any:
         return call.c.cast(call.c.apply(row, _integer(call, row, x)), INT, weak=True)
 
     return handler
@@ -445,46 +445,46 @@ _TABLE["ffs"] = _counted("ffs")
 
 
 @handles("brev")
-def _brev(call: Call, x: Any) -> Any:
+def _brev(call: Invocation, x: Any) -> Any:
     return call.c.apply("brev", _integer(call, "brev", x))
 
 
 @handles("fma")
-def _fma(call: Call, a: Any, b: Any, c: Any) -> Any:
+def _fma(call: Invocation, a: Any, b: Any, c: Any) -> Any:
     return elementwise(call, "fma", a, b, c)
 
 
 @handles("cbrt")
-def _cbrt(call: Call, a: Any) -> Any:
+def _cbrt(call: Invocation, a: Any) -> Any:
     return elementwise(call, "cbrt", a)
 
 
 @handles("rsqrt")
-def _rsqrt(call: Call, a: Any) -> Any:
+def _rsqrt(call: Invocation, a: Any) -> Any:
     return elementwise(call, "rsqrt", a)
 
 
 @handles("selp")
-def _selp(call: Call, a: Any, b: Any, c: Any) -> Any:
-    return elementwise(call, "where", Scalar(truth_value(call.c, a), True), b, c)
+def _selp(call: Invocation, a: Any, b: Any, c: Any) -> Any:
+    return elementwise(call, "where", ScalarValue(truth_value(call.c, a), True), b, c)
 
 
 @handles("nanosleep")
-def _nanosleep(call: Call, ns: Any) -> Any:
+def _nanosleep(call: Invocation, ns: Any) -> Any:
     call.c.builder.emit("sleep", (call.c.ir(ns, UINT32),))
     return Constant(None)
 
 
 @handles("clock", "clock64")
-def _clock(call: Call) -> Any:
-    return Scalar(call.c.builder.emit("clock", (), (INT,))[0], True)
+def _clock(call: Invocation) -> Any:
+    return ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True)
 
 
 # -- loads, stores, PTX --------------------------------------------------------------------------------
 
 
 def _hinted_load(hint: str) -> Handler:
-    def handler(call: Call, array: Any, i: Any) -> Any:
+    def handler(call: Invocation, array: Any, i: Any) -> Any:
         view = _viewed(call, array, i)
         return arrays.element(call.c, view, hint=hint)
 
@@ -492,15 +492,15 @@ def _hinted_load(hint: str) -> Handler:
 
 
 def _hinted_store(hint: str) -> Handler:
-    def handler(call: Call, array: Any, i: Any, value: Any) -> Any:
+    def handler(call: Invocation, array: Any, i: Any, value: Any) -> Any:
         arrays.assign_view(call.c, _viewed(call, array, i), value, hint=hint)
         return Constant(None)
 
     return handler
 
 
-def _viewed(call: Call, array: Any, i: Any) -> Array:
-    if not isinstance(array, Array):
+def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
+    if not isinstance(array, ArrayValue):
         call.c.fail(f"an array is needed here, not {describe(array)}")
     view = arrays.view_of(call.c, array, i)
     if view.ndim or view.dtype.kind == "c":
@@ -517,7 +517,7 @@ _REGISTERS = {"h": np.uint16, "r": np.uint32, "l": np.uint64, "f": np.float32, "
 
 
 @handles("inline_ptx")
-def _inline_ptx(call: Call, template: Any, constraints: Any, values: Any = ()) -> Any:
+def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any = ()) -> Any:
     c = call.c
     if not (isinstance(template, Constant) and isinstance(constraints, Constant)):
         c.fail("the template and the constraints of inline_ptx are texts known when compiling")
@@ -536,15 +536,15 @@ def _inline_ptx(call: Call, template: Any, constraints: Any, values: Any = ()) -
         operands.append(c.ir(number, wanted) if not same else c.ir(c.cast(number, wanted), wanted))
     kinds = [np.dtype(_REGISTERS[p[1:]]) for p in written]
     found = c.builder.emit("assembly", operands, kinds, template=template.value, constraints=constraints.value)
-    made = tuple(Scalar(v) for v in found)
-    return Constant(None) if not made else made[0] if len(made) == 1 else Tuple(made)
+    made = tuple(ScalarValue(v) for v in found)
+    return Constant(None) if not made else made[0] if len(made) == 1 else TupleValue(made)
 
 
 # -- groups --------------------------------------------------------------------------------------------
 
 
 def _group(make: Any) -> Handler:
-    def handler(call: Call, **arguments: Any) -> Any:
+    def handler(call: Invocation, **arguments: Any) -> Any:
         return call.c.call(call.frame, call.node, Constant(make), list(arguments.values()), {})
 
     return handler

@@ -16,11 +16,11 @@ from weft.dsl.kernel.language.compiler import Compiler, Restart
 from weft.dsl.kernel.language.expressions import unpack
 from weft.dsl.kernel.language.generators import each_item
 from weft.dsl.kernel.language.handlers import TABLE, Handler, elementwise, handles
-from weft.dsl.kernel.language.invocation import Call
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.operators import binary
-from weft.dsl.kernel.language.values import INT, Array, Constant, Generator, Scalar, Tuple
+from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, Generator, ScalarValue, TupleValue
 
 
 def _rows(module: Any, names: dict[str, str]) -> None:
@@ -30,7 +30,7 @@ def _rows(module: Any, names: dict[str, str]) -> None:
             TABLE[function] = lambda call, *operands, _row=row: _floating(call, _row, operands)
 
 
-def _floating(call: Call, row: str, operands: tuple[Any, ...]) -> Any:
+def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
     """A function of module math: constants are folded by Python where it can."""
     c = call.c
     arity = len(operands)
@@ -53,7 +53,7 @@ _CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split(
 _rows(cmath, {name: name for name in _CMATH} | {k: v for k, v in _MATH.items() if k.startswith("a") and k != "atan2"})
 
 
-def _complex(call: Call, value: Any) -> Any:
+def _complex(call: Invocation, value: Any) -> Any:
     number = call.c.number(value)
     kind = call.c.kind(number)
     if kind is complex or (isinstance(kind, np.dtype) and kind.kind == "c"):
@@ -72,7 +72,7 @@ for _name in _CMATH + [k for k in _MATH if k.startswith("a") and k != "atan2"]:
 
 
 @handles(math.log)
-def _log(call: Call, x: Any, base: Any = None) -> Any:
+def _log(call: Invocation, x: Any, base: Any = None) -> Any:
     c = call.c
     if base is None:
         return elementwise(call, "log", x)
@@ -80,24 +80,24 @@ def _log(call: Call, x: Any, base: Any = None) -> Any:
 
 
 @handles(cmath.log)
-def _complex_log(call: Call, z: Any, base: Any = None) -> Any:
+def _complex_log(call: Invocation, z: Any, base: Any = None) -> Any:
     found = call.c.apply("log", _complex(call, z))
     return found if base is None else call.c.apply("divide", found, call.c.apply("log", _complex(call, base)))
 
 
 @handles(cmath.phase, np.angle)
-def _phase(call: Call, z: Any) -> Any:
+def _phase(call: Invocation, z: Any) -> Any:
     z = _complex(call, z)
     return call.c.apply("arctan2", attribute(call.c, z, "imag"), attribute(call.c, z, "real"))
 
 
 @handles(cmath.polar)
-def _polar(call: Call, z: Any) -> Any:
-    return Tuple((call.c.apply("absolute", _complex(call, z)), _phase(call, z)))
+def _polar(call: Invocation, z: Any) -> Any:
+    return TupleValue((call.c.apply("absolute", _complex(call, z)), _phase(call, z)))
 
 
 @handles(cmath.rect)
-def _rect(call: Call, r: Any, phi: Any) -> Any:
+def _rect(call: Invocation, r: Any, phi: Any) -> Any:
     numbers = [call.c.number(v) for v in (r, phi)]
     kinds = [call.c.kind(n) for n in numbers]
     if any(k is int or (isinstance(k, np.dtype) and k.kind in "biu") for k in kinds):
@@ -120,7 +120,7 @@ def _rect_parts(r: Any, phi: Any) -> Any:
     return real, imag
 
 
-def make_complex(call: Call, real: Any, imag: Any) -> Any:
+def make_complex(call: Invocation, real: Any, imag: Any) -> Any:
     """A complex number of its parts."""
     c = call.c
     if isinstance(real, Constant) and isinstance(imag, Constant):
@@ -130,11 +130,11 @@ def make_complex(call: Call, real: Any, imag: Any) -> Any:
     dtype = np.dtype(np.complex64 if small else np.complex128)
     part = np.dtype(f"f{dtype.itemsize // 2}")
     joined = c.builder.op("_complex", c.ir(real, part), c.ir(imag, part), dtype=dtype)
-    return Scalar(joined, all(isinstance(k, type) for k in kinds))
+    return ScalarValue(joined, all(isinstance(k, type) for k in kinds))
 
 
 @handles(complex)
-def _python_complex(call: Call, real: Any = None, imag: Any = None) -> Any:
+def _python_complex(call: Invocation, real: Any = None, imag: Any = None) -> Any:
     real = Constant(0.0) if real is None else real
     if imag is None:
         return call.c.cast(call.c.number(real), np.complex128, weak=True)
@@ -144,7 +144,7 @@ def _python_complex(call: Call, real: Any = None, imag: Any = None) -> Any:
 _WHOLE: dict[str, Any] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "rint": round}
 
 
-def _to_integer(call: Call, row: str, x: Any) -> Any:
+def _to_integer(call: Invocation, row: str, x: Any) -> Any:
     c = call.c
     x = c.number(x)
     if isinstance(x, Constant):
@@ -155,22 +155,22 @@ def _to_integer(call: Call, row: str, x: Any) -> Any:
 
 
 @handles(math.floor)
-def _floor(call: Call, x: Any) -> Any:
+def _floor(call: Invocation, x: Any) -> Any:
     return _to_integer(call, "floor", x)
 
 
 @handles(math.ceil)
-def _ceil(call: Call, x: Any) -> Any:
+def _ceil(call: Invocation, x: Any) -> Any:
     return _to_integer(call, "ceil", x)
 
 
 @handles(math.trunc)
-def _trunc(call: Call, x: Any) -> Any:
+def _trunc(call: Invocation, x: Any) -> Any:
     return _to_integer(call, "trunc", x)
 
 
 @handles(round, np.round, np.around)
-def _round(call: Call, x: Any, ndigits: Any = None, decimals: Any = None) -> Any:
+def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) -> Any:
     c = call.c
     digits = decimals if ndigits is None else ndigits
     if digits is None or (isinstance(digits, Constant) and digits.value is None):
@@ -203,23 +203,23 @@ def _round_digits(x: float, digits: int) -> float:
 
 
 @handles(math.isqrt)
-def _isqrt(call: Call, x: Any) -> Any:
+def _isqrt(call: Invocation, x: Any) -> Any:
     return _to_integer(call, "floor", call.c.apply("sqrt", call.c.cast(call.c.number(x), np.float64)))
 
 
 @handles(math.modf)
-def _modf(call: Call, x: Any) -> Any:
+def _modf(call: Invocation, x: Any) -> Any:
     c = call.c
     x = c.scalar(x)
     x = x if dtype_kind(x.dtype) == "f" else c.scalar(c.cast(x, np.float64, weak=True))
     whole = c.apply("trunc", x)
     infinite = c.apply("isinf", x)
     rest = c.apply("where", infinite, c.cast(Constant(0.0), x.dtype), c.apply("subtract", x, whole))
-    return Tuple((c.apply("copysign", rest, x), whole))
+    return TupleValue((c.apply("copysign", rest, x), whole))
 
 
 @handles(math.frexp)
-def _frexp(call: Call, x: Any) -> Any:
+def _frexp(call: Invocation, x: Any) -> Any:
     c = call.c
     x = c.scalar(c.cast(c.number(x), np.float64))
     # numbers below the normal range are scaled up first
@@ -231,11 +231,11 @@ def _frexp(call: Call, x: Any) -> Any:
     exponent = c.apply("subtract", field, c.apply("where", small, Constant(1022 + 54), Constant(1022)))
     mantissa = c.apply("bitwise_or", c.apply("bitwise_and", bits, Constant(~(0x7FF << 52))), Constant(1022 << 52))
     value = methods.bit_cast(c, c.scalar(mantissa), np.dtype(np.float64))
-    return Tuple((c.apply("where", still, x, value), c.apply("where", still, Constant(0), exponent)))
+    return TupleValue((c.apply("where", still, x, value), c.apply("where", still, Constant(0), exponent)))
 
 
 @handles(math.remainder)
-def _ieee_remainder(call: Call, x: Any, y: Any) -> Any:
+def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
     c = call.c
     numbers = [c.number(v) for v in (x, y)]
     if all(np.dtype(c.kind(v)).kind in "biu" for v in numbers):
@@ -255,7 +255,7 @@ def _exact_remainder(x: float, y: float) -> float:
 
 
 @handles(math.dist)
-def _dist(call: Call, p: Any, q: Any) -> Any:
+def _dist(call: Invocation, p: Any, q: Any) -> Any:
     c = call.c
     total: Any = Constant(0.0)
     for a, b in zip(unpack(call.frame, p), unpack(call.frame, q), strict=True):
@@ -265,7 +265,7 @@ def _dist(call: Call, p: Any, q: Any) -> Any:
 
 
 @handles(math.comb)
-def _comb(call: Call, n: Any, k: Any) -> Any:
+def _comb(call: Invocation, n: Any, k: Any) -> Any:
     if isinstance(n, Constant) and isinstance(k, Constant):
         return compute(call.c, "math.comb()", math.comb, n.value, k.value)
     call.c.fail(
@@ -274,7 +274,7 @@ def _comb(call: Call, n: Any, k: Any) -> Any:
 
 
 @handles(math.factorial)
-def _factorial(call: Call, n: Any) -> Any:
+def _factorial(call: Invocation, n: Any) -> Any:
     if isinstance(n, Constant):
         if isinstance(n.value, int) and n.value > 1000:
             call.c.fail(f"math.factorial({n.value}) is too large for a number of a kernel")
@@ -283,12 +283,12 @@ def _factorial(call: Call, n: Any) -> Any:
 
 
 @handles(abs)
-def _abs(call: Call, x: Any) -> Any:
+def _abs(call: Invocation, x: Any) -> Any:
     return elementwise(call, "absolute", x)
 
 
 @handles(int)
-def _int(call: Call, x: Any = None) -> Any:
+def _int(call: Invocation, x: Any = None) -> Any:
     c = call.c
     if x is None:
         return Constant(0)
@@ -297,7 +297,7 @@ def _int(call: Call, x: Any = None) -> Any:
 
 
 @handles(float)
-def _float(call: Call, x: Any = None) -> Any:
+def _float(call: Invocation, x: Any = None) -> Any:
     c = call.c
     if isinstance(x, Constant) and isinstance(x.value, str):
         return compute(c, "float()", float, x.value)
@@ -306,18 +306,18 @@ def _float(call: Call, x: Any = None) -> Any:
 
 
 @handles(bool)
-def _bool(call: Call, x: Any = None) -> Any:
+def _bool(call: Invocation, x: Any = None) -> Any:
     truth = call.c.truth(Constant(False) if x is None else x)
-    return Constant(truth) if isinstance(truth, bool) else Scalar(truth, True)
+    return Constant(truth) if isinstance(truth, bool) else ScalarValue(truth, True)
 
 
 @handles(divmod, np.divmod)
-def _divmod(call: Call, x: Any, y: Any) -> Any:
-    return Tuple((call.c.apply("floor_divide", x, y), call.c.apply("remainder", x, y)))
+def _divmod(call: Invocation, x: Any, y: Any) -> Any:
+    return TupleValue((call.c.apply("floor_divide", x, y), call.c.apply("remainder", x, y)))
 
 
 @handles(pow)
-def _pow(call: Call, base: Any, exponent: Any, mod: Any = None) -> Any:
+def _pow(call: Invocation, base: Any, exponent: Any, mod: Any = None) -> Any:
     if mod is None:
         return binary(call.c, ast.Pow, base, exponent)
     values = (base, exponent, mod)
@@ -338,12 +338,12 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
     return result
 
 
-def _extreme_item(call: Call, generator: Generator, row: str, strict: str) -> Any:
+def _extreme_item(call: Invocation, generator: Generator, row: str, strict: str) -> Any:
     """The least or greatest item: the first one starts, which a flag tells."""
     c = call.c
     key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
-    c.assign(begun, Scalar(c.builder.constant(False, np.bool_), True))
+    c.assign(begun, ScalarValue(c.builder.constant(False, np.bool_), True))
 
     def step(item: Any) -> None:
         item = c.scalar(item)
@@ -354,7 +354,7 @@ def _extreme_item(call: Call, generator: Generator, row: str, strict: str) -> An
         first = c.apply("bitwise_xor", c.load(begun), Constant(True))
         with c.builder.if_(c.ir(c.apply("bitwise_or", first, better))):
             c.assign(best, item)
-        c.assign(begun, Scalar(c.builder.constant(True, np.bool_), True))
+        c.assign(begun, ScalarValue(c.builder.constant(True, np.bool_), True))
 
     each_item(generator, step)
     if best.kind is None:
@@ -363,10 +363,10 @@ def _extreme_item(call: Call, generator: Generator, row: str, strict: str) -> An
 
 
 def _lesser(row: str, strict: str) -> Handler:
-    def handler(call: Call, *values: Any) -> Any:
+    def handler(call: Invocation, *values: Any) -> Any:
         c = call.c
         if len(values) == 1:
-            if isinstance(values[0], Array):
+            if isinstance(values[0], ArrayValue):
                 return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
             if isinstance(values[0], Generator):
                 return _extreme_item(call, values[0], row, strict)
@@ -399,15 +399,15 @@ TABLE[max] = _lesser("maximum", "greater")
 
 
 @handles(np.where)
-def _where(call: Call, condition: Any, x: Any, y: Any) -> Any:
+def _where(call: Invocation, condition: Any, x: Any, y: Any) -> Any:
     truth = call.c.truth(condition)
     if isinstance(truth, bool):
         return x if truth else y
-    return elementwise(call, "where", Scalar(truth, True), x, y)
+    return elementwise(call, "where", ScalarValue(truth, True), x, y)
 
 
 @handles(np.clip)
-def _clip(call: Call, a: Any, a_min: Any, a_max: Any) -> Any:
+def _clip(call: Invocation, a: Any, a_min: Any, a_max: Any) -> Any:
     c = call.c
     low = isinstance(a_min, Constant) and a_min.value is None
     high = isinstance(a_max, Constant) and a_max.value is None
@@ -416,15 +416,15 @@ def _clip(call: Call, a: Any, a_min: Any, a_max: Any) -> Any:
 
 
 @handles(np.modf)
-def _np_modf(call: Call, x: Any) -> Any:
+def _np_modf(call: Invocation, x: Any) -> Any:
     return _modf(call, x)
 
 
 @handles(np.real)
-def _real(call: Call, z: Any) -> Any:
+def _real(call: Invocation, z: Any) -> Any:
     return attribute(call.c, z, "real")
 
 
 @handles(np.imag)
-def _imag(call: Call, z: Any) -> Any:
+def _imag(call: Invocation, z: Any) -> Any:
     return attribute(call.c, z, "imag")

@@ -16,7 +16,7 @@ from weft.dsl.functions.creation import empty
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.errors import KernelTypeError
-from weft.dsl.kernel.launch.dispatcher import Kernel
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 
 THREADS = 256
 MOST_BLOCKS = 1024
@@ -31,7 +31,7 @@ class Reduce:
             raise KernelTypeError("reduce takes a function of two numbers, such as lambda a, b: a + b")
         self.function = function
         self.__name__ = function.__name__
-        self._kernel = Kernel(_fold_blocks(function))
+        self._kernel = KernelDispatcher(_fold_blocks(function))
 
     def __repr__(self) -> str:
         return f"<weft reduction {self.__name__}>"

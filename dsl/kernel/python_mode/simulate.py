@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 from weft.dsl.kernel.python_mode.simulate_functions import with_kernel_names
 from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
-from weft.dsl.kernel.python_mode.simulate_threads import DivergenceError, Launch, Triple
+from weft.dsl.kernel.python_mode.simulate_threads import DivergenceError, SimulatedLaunch, Triple
 
 __all__ = ["DivergenceError", "run_python"]
 
@@ -54,7 +54,7 @@ def run_python(
     go on in another OS thread while it sleeps, so a debugger always sees one thread run.
     """
     passed = tuple(_as_seen(argument) for argument in arguments)
-    launch = Launch(
+    launch = SimulatedLaunch(
         with_kernel_names(function), passed, _triple("grid", grid), _triple("block", block), int(shared_bytes), ACTIONS
     )
     launch.run()

@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.python_mode.conversion import common_dtype, convert, fused_multiply_add
 from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array, make_array
-from weft.dsl.kernel.python_mode.simulate_threads import WARP, Scope, Thread, call_frames
+from weft.dsl.kernel.python_mode.simulate_threads import WARP, RunningThread, Scope, call_frames
 
 Action = Callable[..., Any]
 
@@ -31,8 +31,8 @@ Action = Callable[..., Any]
 # -- where a thread stands ------------------------------------------------------------------------
 
 
-def _by_axes(value: Callable[[Thread, str], int]) -> Action:
-    def action(thread: Thread, ndim: int) -> int | tuple[int, ...]:
+def _by_axes(value: Callable[[RunningThread, str], int]) -> Action:
+    def action(thread: RunningThread, ndim: int) -> int | tuple[int, ...]:
         if ndim not in (1, 2, 3):
             raise ValueError(f"a grid has 1, 2 or 3 axes, not {ndim}")
         found = tuple(value(thread, axis) for axis in "xyz"[:ndim])
@@ -41,12 +41,12 @@ def _by_axes(value: Callable[[Thread, str], int]) -> Action:
     return action
 
 
-def _grid(thread: Thread, axis: str) -> int:
+def _grid(thread: RunningThread, axis: str) -> int:
     number = thread.number
     return number(f"threadIdx.{axis}") + number(f"blockIdx.{axis}") * number(f"blockDim.{axis}")
 
 
-def _gridsize(thread: Thread, axis: str) -> int:
+def _gridsize(thread: RunningThread, axis: str) -> int:
     return thread.number(f"blockDim.{axis}") * thread.number(f"gridDim.{axis}")
 
 
@@ -69,7 +69,7 @@ def _barrier(path: str, scope: Scope) -> Action:
     return lambda thread: thread.meet(scope, path, None, _same_for_all(lambda _: None))
 
 
-def _warp_meet(thread: Thread, path: str, mask: Any, value: Any, fold: Callable[..., Any]) -> Any:
+def _warp_meet(thread: RunningThread, path: str, mask: Any, value: Any, fold: Callable[..., Any]) -> Any:
     lanes = int(mask) & FULL_MASK
     if not lanes >> thread.lane & 1:
         raise KernelError(
@@ -78,7 +78,7 @@ def _warp_meet(thread: Thread, path: str, mask: Any, value: Any, fold: Callable[
     return thread.meet("warp", path, value, fold, lanes)
 
 
-def _syncwarp(thread: Thread, mask: int = FULL_MASK) -> None:
+def _syncwarp(thread: RunningThread, mask: int = FULL_MASK) -> None:
     _warp_meet(thread, "syncwarp", mask, None, _same_for_all(lambda _: None))
 
 
@@ -94,7 +94,7 @@ def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
         return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
 
-    def action(thread: Thread, mask: int, value: Any, operand: int, width: int = WARP) -> Any:
+    def action(thread: RunningThread, mask: int, value: Any, operand: int, width: int = WARP) -> Any:
         place = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware looks at five bits
         return _warp_meet(thread, path, mask, (value, place), exchange)
 
@@ -127,14 +127,14 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
     return dict.fromkeys(brought, _lanes(lane for lane, true in brought.items() if true))
 
 
-def _match_any(thread: Thread, mask: int, value: Any) -> np.uint32:
+def _match_any(thread: RunningThread, mask: int, value: Any) -> np.uint32:
     def fold(brought: dict[int, bytes]) -> dict[int, np.uint32]:
         return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
 
     return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), fold)
 
 
-def _match_all(thread: Thread, mask: int, value: Any) -> tuple[np.uint32, bool]:
+def _match_all(thread: RunningThread, mask: int, value: Any) -> tuple[np.uint32, bool]:
     def fold(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
         same = len(set(brought.values())) == 1
         return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
@@ -142,7 +142,7 @@ def _match_all(thread: Thread, mask: int, value: Any) -> tuple[np.uint32, bool]:
     return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), fold)
 
 
-def _active(thread: Thread) -> np.uint32:
+def _active(thread: RunningThread) -> np.uint32:
     return thread.meet("active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought)))
 
 
@@ -167,7 +167,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return tuple(operator.index(axis) for axis in axes)
 
 
-def _shared_array(thread: Thread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
+def _shared_array(thread: RunningThread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
     axes, kind = _shape(shape), element_dtype(dtype)
     if prod(axes) == 0:
         return _shared_dynamic(thread, len(thread.block.dynamic) // kind.itemsize, kind)
@@ -178,7 +178,7 @@ def _shared_array(thread: Thread, shape: Any, dtype: Any, alignment: int | None 
     return thread.block.shared[site]
 
 
-def _shared_dynamic(thread: Thread, shape: Any, dtype: Any, offset: int = 0) -> np.ndarray:
+def _shared_dynamic(thread: RunningThread, shape: Any, dtype: Any, offset: int = 0) -> np.ndarray:
     axes, kind = _shape(shape), element_dtype(dtype)
     start, end = int(offset), int(offset) + prod(axes) * kind.itemsize
     held = thread.block.dynamic
@@ -192,7 +192,7 @@ def _shared_dynamic(thread: Thread, shape: Any, dtype: Any, offset: int = 0) -> 
     return as_kernel_array(held[start:end].view(kind).reshape(axes))
 
 
-def _local_array(thread: Thread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
+def _local_array(thread: RunningThread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
     axes, kind = _shape(shape), element_dtype(dtype)
     site = (*((frame.f_code, frame.f_lasti) for frame in call_frames()), axes, kind)
     if site not in thread.local:
@@ -200,7 +200,7 @@ def _local_array(thread: Thread, shape: Any, dtype: Any, alignment: int | None =
     return thread.local[site]
 
 
-def _const_array(thread: Thread, ary: Any) -> np.ndarray:
+def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
     made = as_kernel_array(np.array(ary))
     made.flags.writeable = False
     return made
@@ -221,7 +221,7 @@ def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Ac
     """An atomic: `new` takes the old element and the value, in the array's dtype, to what is written."""
     path = f"atomic.{name}"
 
-    def action(thread: Thread, ary: Any, idx: Any, val: Any) -> Any:
+    def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
         array, place, old = _element(path, ary, idx)
         if array.dtype.kind not in kinds:
             raise TypeError(f"cuda.{path} does not work on {array.dtype}")
@@ -243,7 +243,7 @@ def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return lambda old, value: value if old != old else better(old, value)
 
 
-def _cas(thread: Thread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
+def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     array, place, found = _element("atomic.cas", ary, idx)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"cuda.atomic.cas does not work on {array.dtype}")
@@ -252,15 +252,15 @@ def _cas(thread: Thread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     return found
 
 
-def _compare_and_swap(thread: Thread, ary: Any, old: Any, val: Any) -> Any:
+def _compare_and_swap(thread: RunningThread, ary: Any, old: Any, val: Any) -> Any:
     return _cas(thread, ary, (0,) * np.ndim(ary), old, val)
 
 
-def _load(thread: Thread, array: Any, i: Any) -> Any:
+def _load(thread: RunningThread, array: Any, i: Any) -> Any:
     return array[i]
 
 
-def _store(thread: Thread, array: Any, i: Any, value: Any) -> None:
+def _store(thread: RunningThread, array: Any, i: Any, value: Any) -> None:
     array[i] = value
 
 
@@ -277,21 +277,21 @@ def _bits(x: Any) -> tuple[int, int]:
     return operator.index(x) & ((1 << width) - 1), width
 
 
-def _popc(thread: Thread, x: Any) -> int:
+def _popc(thread: RunningThread, x: Any) -> int:
     return _bits(x)[0].bit_count()
 
 
-def _clz(thread: Thread, x: Any) -> int:
+def _clz(thread: RunningThread, x: Any) -> int:
     bits, width = _bits(x)
     return width - bits.bit_length()
 
 
-def _ffs(thread: Thread, x: Any) -> int:
+def _ffs(thread: RunningThread, x: Any) -> int:
     bits = _bits(x)[0]
     return (bits & -bits).bit_length()
 
 
-def _brev(thread: Thread, x: Any) -> Any:
+def _brev(thread: RunningThread, x: Any) -> Any:
     bits, width = _bits(x)
     signed = not isinstance(x, (bool, np.bool_, np.unsignedinteger))
     return convert(int(f"{bits:0{width}b}"[::-1], 2), np.dtype(f"{'i' if signed else 'u'}{width // 8}"))
@@ -300,7 +300,7 @@ def _brev(thread: Thread, x: Any) -> Any:
 def _float_function(function: Callable[[Any], Any]) -> Action:
     """A function of one number, in the number's dtype where that is a float's; float64 else."""
 
-    def action(thread: Thread, a: Any) -> Any:
+    def action(thread: RunningThread, a: Any) -> Any:
         dtype = common_dtype(a)
         return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
 
@@ -311,11 +311,11 @@ def _rsqrt(x: Any) -> Any:
     return (1.0 / np.sqrt(np.float64(x))).astype(x.dtype)
 
 
-def _selp(thread: Thread, a: Any, b: Any, c: Any) -> Any:
+def _selp(thread: RunningThread, a: Any, b: Any, c: Any) -> Any:
     return b if a else c
 
 
-def _gpu_only(thread: Thread, template: str, constraints: str, *values: Any) -> Any:
+def _gpu_only(thread: RunningThread, template: str, constraints: str, *values: Any) -> Any:
     raise KernelError("cuda.inline_ptx is PTX, which needs a GPU; in Python mode guard it by a test of the device")
 
 

@@ -67,28 +67,28 @@ class Wait:
         return f"cuda.{self.path}({mask}) at {self.line}"
 
 
-class Block:
+class SimulatedBlock:
     """One block that has started: its threads and its shared memory."""
 
-    def __init__(self, launch: Launch, index: Triple) -> None:
+    def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
         self.shared: dict[Any, np.ndarray] = {}
         self.dynamic: np.ndarray = np.full(launch.shared_bytes, 0xFF, np.uint8)
         self.arrived: Counter[tuple[Any, ...]] = Counter()
         places = product(*(range(n) for n in reversed(launch.block)))
-        self.threads = [Thread(launch, self, place[::-1], rank) for rank, place in enumerate(places)]  # type: ignore[arg-type]
+        self.threads = [RunningThread(launch, self, place[::-1], rank) for rank, place in enumerate(places)]  # type: ignore[arg-type]
         self.live = len(self.threads)
 
-    def warp(self, number: int) -> list[Thread]:
+    def warp(self, number: int) -> list[RunningThread]:
         """The threads of a warp, by lane."""
         return self.threads[number * WARP : (number + 1) * WARP]
 
-    def waiting(self) -> list[Thread]:
+    def waiting(self) -> list[RunningThread]:
         """The threads that wait for others."""
         return [thread for thread in self.threads if thread.wait is not None]
 
 
-class Thread:
+class RunningThread:
     """One simulated thread: where it stands, and what it waits for."""
 
     __slots__ = (
@@ -106,7 +106,7 @@ class Thread:
         "warp",
     )
 
-    def __init__(self, launch: Launch, block: Block, index: Triple, rank: int) -> None:
+    def __init__(self, launch: SimulatedLaunch, block: SimulatedBlock, index: Triple, rank: int) -> None:
         self.launch = launch
         self.block = block
         self.index = index
@@ -189,14 +189,14 @@ def user_line(frames: Sequence[FrameType]) -> str:
 class Stack:
     """An OS thread that carries simulated threads, one after another. It runs only while it has the baton."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: SimulatedLaunch) -> None:
         self._launch = launch
         self._baton = threading.Lock()
         self._baton.acquire()
-        self._next: Thread | None = None
+        self._next: RunningThread | None = None
         self._carrier: threading.Thread | None = None
 
-    def start(self, thread: Thread) -> None:
+    def start(self, thread: RunningThread) -> None:
         """Give the baton to an OS thread of its own, and a simulated thread to carry."""
         trace = sys.gettrace()  # a debugger's, of the thread that starts this one
 
@@ -216,7 +216,7 @@ class Stack:
                 f"({len(self._launch.stacks) - 1} run); launch fewer or smaller blocks"
             ) from None
 
-    def resume(self, thread: Thread | None = None) -> None:
+    def resume(self, thread: RunningThread | None = None) -> None:
         """Give this sleeping stack the baton, and where it is idle a simulated thread to carry."""
         self._next = thread
         self._baton.release()
@@ -231,7 +231,7 @@ class Stack:
         self.resume()
         carrier.join()
 
-    def carry(self, thread: Thread | None) -> None:
+    def carry(self, thread: RunningThread | None) -> None:
         """Run simulated threads to their ends as long as this stack gets any."""
         launch = self._launch
         before = running.thread
@@ -251,7 +251,7 @@ class Stack:
         finally:
             running.thread = before
 
-    def _take(self) -> Thread | None:
+    def _take(self) -> RunningThread | None:
         """The next simulated thread that this stack can carry; hands the baton on while others have their turn."""
         launch = self._launch
         thread = launch.choose()
@@ -265,7 +265,7 @@ class Stack:
         self._baton.acquire()
         return None if launch.over else self._next
 
-    def suspend(self, thread: Thread) -> None:
+    def suspend(self, thread: RunningThread) -> None:
         """Let others run until the simulated thread, which this stack carries, has its turn again."""
         launch = self._launch
         other = launch.choose()
@@ -286,7 +286,7 @@ class Stack:
 
 
 @dataclass(eq=False)
-class Launch:
+class SimulatedLaunch:
     """One run of a kernel: its blocks, and who has a turn.
 
     Turns: threads that others have let go; threads of the newest block that have not started; threads that sleep. Where
@@ -303,13 +303,13 @@ class Launch:
     failure: BaseException | None = None
     stacks: list[Stack] = field(default_factory=list)
     idle: list[Stack] = field(default_factory=list)
-    sleepers: deque[Thread] = field(default_factory=deque)
-    _ready: deque[Thread] = field(default_factory=deque)
-    _blocks: list[Block] = field(default_factory=list)
+    sleepers: deque[RunningThread] = field(default_factory=deque)
+    _ready: deque[RunningThread] = field(default_factory=deque)
+    _blocks: list[SimulatedBlock] = field(default_factory=list)
     _naps: int = 0
 
     def __post_init__(self) -> None:
-        self._fresh: Iterator[Thread] = iter(())
+        self._fresh: Iterator[RunningThread] = iter(())
         self._indices = product(*(range(n) for n in reversed(self.grid)))
         self._main = Stack(self)
 
@@ -329,7 +329,7 @@ class Launch:
 
     # -- who has a turn --
 
-    def choose(self) -> Thread | None:
+    def choose(self) -> RunningThread | None:
         """The thread to run now; None at the end, or after a failure."""
         while self.failure is None:
             if self._ready:
@@ -352,7 +352,7 @@ class Launch:
             self._main.resume()
         return stack is self._main
 
-    def fail(self, error: BaseException, thread: Thread) -> None:
+    def fail(self, error: BaseException, thread: RunningThread) -> None:
         """Keep the first error, saying whose it is."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
@@ -362,7 +362,7 @@ class Launch:
         index = next(self._indices, None)
         if index is None:
             return False
-        block = Block(self, index[::-1])  # type: ignore[arg-type]
+        block = SimulatedBlock(self, index[::-1])  # type: ignore[arg-type]
         self._blocks = [b for b in self._blocks if b.live]
         self._blocks.append(block)
         self._fresh = iter(block.threads)
@@ -371,7 +371,7 @@ class Launch:
 
     # -- who meets whom --
 
-    def arrive(self, thread: Thread) -> None:
+    def arrive(self, thread: RunningThread) -> None:
         """A thread waits now: let its group go if it was the last."""
         assert thread.wait is not None
         key = thread.wait.key
@@ -381,7 +381,7 @@ class Launch:
         elif thread.wait.scope == "warp":
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
-    def end(self, thread: Thread) -> None:
+    def end(self, thread: RunningThread) -> None:
         """A thread has ended: nobody waits for it any more."""
         thread.ended = True
         block = thread.block
@@ -393,16 +393,16 @@ class Launch:
             for wait in {t.wait.key: t.wait for t in warp if t.wait is not None and t.wait.scope == "warp"}.values():
                 self._try_warp(warp, wait.key, wait.lanes)
 
-    def _try_block(self, block: Block, key: tuple[Any, ...]) -> None:
+    def _try_block(self, block: SimulatedBlock, key: tuple[Any, ...]) -> None:
         if block.live and block.arrived[key] == block.live:
             self._release([thread for thread in block.threads if not thread.ended])
 
-    def _try_warp(self, warp: list[Thread], key: tuple[Any, ...], lanes: int) -> None:
+    def _try_warp(self, warp: list[RunningThread], key: tuple[Any, ...], lanes: int) -> None:
         members = [thread for thread in warp if lanes >> thread.lane & 1 and not thread.ended]
         if all(thread.wait is not None and thread.wait.key == key for thread in members):
             self._release(members)
 
-    def _release(self, group: list[Thread]) -> None:
+    def _release(self, group: list[RunningThread]) -> None:
         """Let a group go on, each with its answer."""
         first = group[0].wait
         assert first is not None
@@ -447,8 +447,8 @@ class Launch:
                 return self._diverge(block.threads, f"block {block.index}")
         return False
 
-    def _diverge(self, threads: list[Thread], where: str) -> bool:
-        groups: dict[str, list[Thread]] = {}
+    def _diverge(self, threads: list[RunningThread], where: str) -> bool:
+        groups: dict[str, list[RunningThread]] = {}
         for thread in threads:
             at = "have ended" if thread.wait is None else f"wait at {thread.wait}"
             groups.setdefault(at, []).append(thread)
@@ -460,7 +460,7 @@ class Launch:
         return True
 
 
-def _name_threads(threads: list[Thread]) -> str:
+def _name_threads(threads: list[RunningThread]) -> str:
     """A few of the threads by name, and how many more."""
     names = [str(thread) for thread in threads[:4]]
     rest = len(threads) - len(names)

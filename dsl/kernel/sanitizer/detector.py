@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.dsl.kernel.sanitizer.watch import Kind, Site
+from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 
-READ, WRITE, ATOMIC = Kind.READ, Kind.WRITE, Kind.ATOMIC
+READ, WRITE, ATOMIC = SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC
 FINDINGS = 100  # of different places that are kept
 KEPT = 64  # threads that are remembered for one place since it was last written
 
@@ -57,7 +57,7 @@ class Finding:
     other_thread: int = 0
 
 
-class Thread:
+class ThreadState:
     """A thread: how many barriers it has passed, what it knows of others, who it waits with.
 
     `now` is what an access of this moment is remembered by: the thread, its barriers, those of the grid, its clock.
@@ -65,13 +65,13 @@ class Thread:
 
     __slots__ = ("block", "clock", "epoch", "grid", "group", "known", "now", "number", "released", "seen", "written")
 
-    def __init__(self, block: Block, number: int) -> None:
+    def __init__(self, block: BlockState, number: int) -> None:
         self.block = block
         self.number = number
         self.epoch = self.grid = self.clock = 0
         self.known: Known | None = None
         self.released: Known | None = None
-        self.group: tuple[Any, list[Thread]] | None = None
+        self.group: tuple[Any, list[ThreadState]] | None = None
         self.written: set[int] = set()  # of its own memory
         self.move_on()
 
@@ -87,7 +87,7 @@ class Thread:
         del self.now
 
 
-Now = tuple[Thread, int, int, int]
+Now = tuple[ThreadState, int, int, int]
 Access = tuple[Now, Site, "int | None"]  # the last one is the value that is written, where it is known
 
 
@@ -97,9 +97,9 @@ class Cell:
     __slots__ = ("atomics", "reads", "released", "writes")
 
     def __init__(self) -> None:
-        self.writes: dict[Thread, Access] = {}  # the last one, and others of the same value
-        self.reads: dict[Thread, Access] = {}
-        self.atomics: dict[Thread, Access] = {}
+        self.writes: dict[ThreadState, Access] = {}  # the last one, and others of the same value
+        self.reads: dict[ThreadState, Access] = {}
+        self.atomics: dict[ThreadState, Access] = {}
         self.released: Known | None = None  # by fences before atomics here
 
     def add(self, access: Access) -> None:
@@ -132,24 +132,26 @@ class Cell:
 Memory = dict[int, "Access | Cell"]
 
 
-class Block:
+class BlockState:
     """A block: its threads, its shared memory, who came to which barrier."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
-        self.threads: list[Thread | None] = [None] * size
+        self.threads: list[ThreadState | None] = [None] * size
         self.shared: Memory = {}
-        self.fresh: dict[int, tuple[Site, Thread, Row]] = {}  # read, and never written so far
-        self.guesses: dict[tuple[int, Thread], tuple[Site, Row, Access]] = {}  # races unless a compare and swap follows
-        self.barriers: list[tuple[Site, Thread]] = []  # who came first to each
+        self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}  # read, and never written so far
+        self.guesses: dict[
+            tuple[int, ThreadState], tuple[Site, Row, Access]
+        ] = {}  # races unless a compare and swap follows
+        self.barriers: list[tuple[Site, ThreadState]] = []  # who came first to each
         self.arrived: list[int] = []
-        self.groups: dict[Any, list[Thread]] = {}
+        self.groups: dict[Any, list[ThreadState]] = {}
         self.stopped = False  # whether a thread ended because of a finding
 
 
-def ordered(before: Now, thread: Thread) -> bool:
+def ordered(before: Now, thread: ThreadState) -> bool:
     """Whether an access that was made comes before what `thread` does now."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
@@ -198,10 +200,10 @@ class Detector:
         self.findings: list[Finding] = []
         self.counts: Counter[tuple[Any, ...]] = Counter()
         self.memory: Memory = {}
-        self.fresh: dict[int, tuple[Site, Thread, Row]] = {}
-        self.blocks: dict[int, Block] = {}
-        self.block = Block(-1, 0)
-        self.meeting: list[Thread] = []  # of the grid
+        self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}
+        self.blocks: dict[int, BlockState] = {}
+        self.block = BlockState(-1, 0)
+        self.meeting: list[ThreadState] = []  # of the grid
         units = [s.size & -s.size for s in sites if s.kind <= ATOMIC] + [s.align for s in sites if s.kind <= ATOMIC]
         self.unit = min(units, default=1)
 
@@ -216,7 +218,7 @@ class Detector:
             number = row[0] >> 32
             thread = threads[number]
             if thread is None:
-                thread = threads[number] = Thread(block, number)
+                thread = threads[number] = ThreadState(block, number)
             elif thread.group is not None:
                 self.part(thread)
             site = sites[row[0] & 0xFFFFFFFF]
@@ -250,15 +252,15 @@ class Detector:
                 elif held is not access:
                     self.meet(memory, place, held, access, row)
 
-    def enter(self, number: int) -> Block:
+    def enter(self, number: int) -> BlockState:
         """The block that the events are from now."""
         if not self.at_once:
             self.leave()
-            self.block = Block(number, self.size)
+            self.block = BlockState(number, self.size)
         else:
             found = self.blocks.get(number)
             if found is None:
-                found = self.blocks[number] = Block(number, self.size)
+                found = self.blocks[number] = BlockState(number, self.size)
             self.block = found
         return self.block
 
@@ -313,14 +315,14 @@ class Detector:
             cell.atomics.clear()
         cell.add(access)
 
-    def use_own(self, thread: Thread, site: Site, row: Row) -> None:
+    def use_own(self, thread: ThreadState, site: Site, row: Row) -> None:
         """An access to memory of the thread's own."""
         places = range(row[2], row[2] + site.size, self.unit)
         if site.kind is not WRITE and not thread.written.issuperset(places):
             self.tell("uninitialised", site, thread, row)
         thread.written.update(places)
 
-    def use_global(self, thread: Thread, site: Site, row: Row) -> None:
+    def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
         """An access to memory of the device that may have no values yet."""
         address = row[2]
         for region in self.unwritten:
@@ -334,59 +336,59 @@ class Detector:
 
     # -- meetings ---------------------------------------------------------------------------------
 
-    def event(self, thread: Thread, site: Site, row: Row) -> None:
+    def event(self, thread: ThreadState, site: Site, row: Row) -> None:
         """What is no access."""
         block = thread.block
         match site.kind:
-            case Kind.OUTSIDE:
+            case SiteKind.OUTSIDE:
                 self.tell("out of bounds", site, thread, row)
                 block.stopped = True
-            case Kind.FENCE:
+            case SiteKind.FENCE:
                 thread.released = {**(thread.known or {}), thread: thread.clock, block: thread.epoch}
                 thread.clock += 1
                 thread.move_on()
-            case Kind.BARRIER | Kind.GRID:
+            case SiteKind.BARRIER | SiteKind.GRID:
                 self.arrive(thread, site, row)
                 thread.epoch += 1
-                if site.kind is Kind.GRID:
+                if site.kind is SiteKind.GRID:
                     self.meeting.append(thread)
-                    thread.group = Kind.GRID, self.meeting
+                    thread.group = SiteKind.GRID, self.meeting
                 else:
-                    self.join(thread, Kind.BARRIER)
+                    self.join(thread, SiteKind.BARRIER)
             case _:
                 mask = row[3] & 0xFFFFFFFF if site.numbers else 0xFFFFFFFF
                 self.join(thread, (site, mask, thread.number // 32))
 
-    def join(self, thread: Thread, key: Any) -> None:
+    def join(self, thread: ThreadState, key: Any) -> None:
         """The thread waits with all that come to the same meeting."""
         group = thread.block.groups.setdefault(key, [])
         group.append(thread)
         thread.group = key, group
 
-    def part(self, thread: Thread) -> None:
+    def part(self, thread: ThreadState) -> None:
         """A thread goes on, so all who were to meet have met: they know what each of them knew."""
         assert thread.group is not None
         key, group = thread.group
         known = together([one.known for one in group])
-        if key is Kind.GRID:
+        if key is SiteKind.GRID:
             self.meeting = []
             known = None  # all that was is behind them
         else:
             del thread.block.groups[key]
-        if key is Kind.BARRIER and known is not None:
+        if key is SiteKind.BARRIER and known is not None:
             own = thread.block
-            known = {k: v for k, v in known.items() if (k if isinstance(k, Block) else k.block) is not own} or None
+            known = {k: v for k, v in known.items() if (k if isinstance(k, BlockState) else k.block) is not own} or None
         if isinstance(key, tuple):
             known = {**(known or {}), **{one: one.clock for one in group}}
         for one in group:
             one.group = None
             one.known = known
             one.clock += 1
-            if key is Kind.GRID:
+            if key is SiteKind.GRID:
                 one.grid += 1
             one.move_on()
 
-    def arrive(self, thread: Thread, site: Site, row: Row) -> None:
+    def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
         """A thread comes to a barrier: the others of its block have to come to the same one."""
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
@@ -422,19 +424,19 @@ class Detector:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def tell_fresh(self, fresh: dict[int, tuple[Site, Thread, Row]]) -> None:
+    def tell_fresh(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
         """What was read and never written by another thread."""
         for site, thread, row in fresh.values():
             self.tell("uninitialised", site, thread, row)
         fresh.clear()
 
-    def tell(self, kind: str, site: Site, thread: Thread, row: Row, other: Access | None = None) -> None:
+    def tell(self, kind: str, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
         """Note a finding, once for each pair of places."""
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:
             return
-        index = tuple(row[3 : 3 + site.numbers]) if site.kind <= Kind.OUTSIDE else ()
+        index = tuple(row[3 : 3 + site.numbers]) if site.kind <= SiteKind.OUTSIDE else ()
         party = other[0][0] if other is not None else None
         self.findings.append(
             Finding(

@@ -12,11 +12,11 @@ from typing import Any
 
 from weft.dsl.kernel.language.errors import Place
 from weft.dsl.kernel.sanitizer.detector import Detector
-from weft.dsl.kernel.sanitizer.watch import Kind, Site
+from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError, make_report, no_collector
 from weft.runtime import KernelFault
 
-_KINDS = {kind.name.lower(): kind for kind in Kind}
+_KINDS = {kind.name.lower(): kind for kind in SiteKind}
 _GRID = (1 << 31, 1, 1)  # more blocks than there are, in one row: a block's number is its place
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.codegen import KernelBuilder, Type, Value
 from weft.dsl.kernel.language.errors import Place
-from weft.dsl.kernel.language.values import BOOL, Array, Constant, Extent, Sliced
+from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, Extent, Sliced
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.compiler import Compiler
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BYTE = np.dtype(np.uint8)
 
 
-class Kind(IntEnum):
+class SiteKind(IntEnum):
     """What a thread does at a site. Accesses come first."""
 
     READ = 0
@@ -41,12 +41,12 @@ class Kind(IntEnum):
 
 # Where threads meet, or order their accesses.
 _KINDS = {
-    "barrier": Kind.BARRIER,
-    "barrier_vote": Kind.BARRIER,
-    "grid_barrier": Kind.GRID,
-    "active_mask": Kind.ACTIVE,
-    "fence": Kind.FENCE,
-    "shuffle_xor": Kind.WARP,
+    "barrier": SiteKind.BARRIER,
+    "barrier_vote": SiteKind.BARRIER,
+    "grid_barrier": SiteKind.GRID,
+    "active_mask": SiteKind.ACTIVE,
+    "fence": SiteKind.FENCE,
+    "shuffle_xor": SiteKind.WARP,
 }
 _MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})  # the first operand is the mask
 
@@ -59,7 +59,7 @@ class Site:
     address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them. `compares`: a compare and swap.
     """
 
-    kind: Kind
+    kind: SiteKind
     place: Place
     array: str = ""
     space: str = ""
@@ -90,7 +90,7 @@ class WatchingBuilder(KernelBuilder):
             self._watch.event(Site(_KINDS[opcode], self._watch.place), ())
         elif opcode in _MASKED:
             mask = self.cast(operands[0], self.kernel.index_dtype)
-            self._watch.event(Site(Kind.WARP, self._watch.place, numbers=1), (mask,))
+            self._watch.event(Site(SiteKind.WARP, self._watch.place, numbers=1), (mask,))
         return super().emit(opcode, operands, types, regions, **attributes)
 
 
@@ -99,7 +99,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
-        self._named: dict[tuple[int, str], tuple[Array, Array]] = {}
+        self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
         """Start a run: the builder that is to be used."""
@@ -125,7 +125,7 @@ class Watch:
         self.sites.append(site)
         return self.c.builder.emit("watch", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
-    def named(self, array: Array, name: str) -> Array:
+    def named(self, array: ArrayValue, name: str) -> ArrayValue:
         """An array as the variable that holds it: this is what it is called from here on, unless it is a part of one."""
         if array.label.startswith(f"{name}_"):
             return array
@@ -137,7 +137,7 @@ class Watch:
     # -- indices ----------------------------------------------------------------------------------
 
     def bounds(
-        self, array: Array, parts: Sequence[Any], asked: list[tuple[Any, Extent, Extent]]
+        self, array: ArrayValue, parts: Sequence[Any], asked: list[tuple[Any, Extent, Extent]]
     ) -> tuple[str, tuple[Value, ...]]:
         """Watch an index. `asked`: its numbers, each with the position it means and the length of its axis.
 
@@ -164,14 +164,14 @@ class Watch:
             return f"{array.label}[...]", ()
         return array.label, whole
 
-    def refuse(self, outside: Value, array: Array, index: tuple[Value, ...]) -> None:
+    def refuse(self, outside: Value, array: ArrayValue, index: tuple[Value, ...]) -> None:
         """Where `outside` holds, the thread says so and ends."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
-            self.event(Site(Kind.OUTSIDE, self.place, name, array.space, numbers=len(index)), index)
+            self.event(Site(SiteKind.OUTSIDE, self.place, name, array.space, numbers=len(index)), index)
             self.c.builder.leave(self.c.exit)
 
-    def fits(self, array: Array, bytes_held: Value, start: Extent) -> None:
+    def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
         """Watch that an array lies within the dynamic shared memory."""
         b = self.c.builder
         behind: Value = b.constant(array.dtype.itemsize)
@@ -185,7 +185,7 @@ class Watch:
     # -- accesses ---------------------------------------------------------------------------------
 
     def access(
-        self, view: Array, kind: Kind, align: int = 0, value: Value | None = None, compares: bool = False
+        self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
         """Watch the access to one element; a thread that finds it misaligned ends.
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.kernel.language.errors import Place
-from weft.dsl.kernel.launch.kernel_launch import Launch
+from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
 from weft.dsl.kernel.sanitizer.detector import Detector, Finding, Unwritten
-from weft.dsl.kernel.sanitizer.watch import Kind, Site
+from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, watching
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class Report:
 
 
 _DONE = {"read": "reading", "write": "writing", "atomic": "an atomic on"}
-_ACCESS = {Kind.READ: "read", Kind.WRITE: "write", Kind.ATOMIC: "atomic", Kind.OUTSIDE: "index"}
-_ACCESS |= dict.fromkeys((Kind.WARP, Kind.ACTIVE), "warp operation")
+_ACCESS = {SiteKind.READ: "read", SiteKind.WRITE: "write", SiteKind.ATOMIC: "atomic", SiteKind.OUTSIDE: "index"}
+_ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")
 
 
 class SanitizerError(WeftError):
@@ -162,7 +162,7 @@ def sanitize() -> AbstractContextManager[None]:
     return override(sanitize=True)
 
 
-class WatchedLaunch(Launch):
+class WatchedLaunch(DispatchedLaunch):
     """A launch whose accesses are watched."""
 
     watched = True

@@ -15,7 +15,7 @@ import numpy as np
 from weft.fusion.graph.expr import Expr, value_bytes
 from weft.fusion.record.by_value import in_memory
 from weft.fusion.record.storage import OVERWRITING, Epoch
-from weft.fusion.run.interpret.program import Program, Step
+from weft.fusion.run.interpret.program import Program, ValueStep
 from weft.runtime import Buffer, thread_count
 
 
@@ -35,7 +35,7 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
 
     Raises NeedsKernelError where only a plan gives the bits; nothing has been overwritten then.
     """
-    frame = Frame(program, epoch)
+    frame = ValueFrame(program, epoch)
     interrupt: KeyboardInterrupt | None = None
     at, end = 0, len(program.steps)
     while True:
@@ -69,7 +69,7 @@ def _count_unshared() -> int:
 _UNSHARED = _count_unshared()
 
 
-class Frame:
+class ValueFrame:
     """The values of a run, and whose memory they lie in.
 
     Attributes
@@ -107,7 +107,7 @@ class Frame:
         self.home[number] = number
         return self.device.lend(buffer, node.dtype, node.shape)
 
-    def leaf(self, step: Step) -> Any:
+    def leaf(self, step: ValueStep) -> Any:
         """What a slot holds, to be read."""
         node = step.node
         return self.device.download(self.slots[node.attrs[0]], node.dtype, node.shape)
@@ -132,7 +132,7 @@ class Frame:
             self.home[number] = -1
         return value
 
-    def copied(self, step: Step) -> Any:
+    def copied(self, step: ValueStep) -> Any:
         """Memory for a new version of a value: its own if nothing else needs it, else a copy. Nothing is donated."""
         previous = step.operands[0]
         array, home = self.values[previous], self.home[previous]
@@ -146,7 +146,7 @@ class Frame:
             out[...] = array
         return out
 
-    def overwritten(self, step: Step) -> Any:
+    def overwritten(self, step: ValueStep) -> Any:
         """The same for an update at the end of a program, which may overwrite memory from before the run."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
@@ -178,7 +178,7 @@ class Frame:
                 self.donations[previous] = slot
             self.values[previous] = self.device.download(self.slots[slot], node.dtype, node.shape)
 
-    def done(self, step: Step) -> None:
+    def done(self, step: ValueStep) -> None:
         """Release what only a step that has run needed."""
         number = step.number
         if self._settled[number]:

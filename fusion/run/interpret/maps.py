@@ -25,7 +25,7 @@ BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class PrimitiveCall:
     """A call of a primitive: operands below 0 are registers (-1 is the first), others inputs. The result: a register, or 0 for
     the array that the cluster makes."""
 
@@ -48,7 +48,7 @@ class Cluster:
         Inputs of one element that operations take in another dtype, and what makes it of them.
     """
 
-    operations: tuple[Operation, ...]
+    operations: tuple[PrimitiveCall, ...]
     registers: int
     shape: tuple[int, ...]
     casts: tuple[tuple[int, Callable[..., Any]], ...] = ()
@@ -100,7 +100,7 @@ class _Builder:
     def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
         self.inputs = inputs
         self.any_bits = any_bits
-        self.operations: list[Operation] = []
+        self.operations: list[PrimitiveCall] = []
         self.registers = 0
         self._free: list[int] = []
         self._home: dict[Expr, int] = {}
@@ -126,14 +126,14 @@ class _Builder:
             return place
         register = self._take()
         self._casts.append(register)
-        self.operations.append(Operation(self.find("cast", (node.dtype,), kind), (place,), register, kind))
+        self.operations.append(PrimitiveCall(self.find("cast", (node.dtype,), kind), (place,), register, kind))
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
         """An operation."""
         result = 0 if last else self._take()
         self._home[node] = result
-        self.operations.append(Operation(call, tuple(operands), result, node.dtype))
+        self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))
         self._free += self._casts
         self._casts.clear()
 

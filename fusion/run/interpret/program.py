@@ -13,20 +13,20 @@ from typing import Any
 
 from weft.codegen import order_target
 from weft.fusion.graph.expr import Expr, topological
-from weft.fusion.plan.live_graph import Graph
+from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.run.fold_values import NeedsKernelError
 from weft.fusion.run.interpret import folds, maps, moves
 from weft.runtime import Device
 
 
 @dataclass(slots=True)
-class Step:
+class ValueStep:
     """One value: how it is made, and of which others."""
 
     node: Expr
     number: int
     operands: tuple[int, ...]
-    run: Callable[[Any, Any, Step], Any]
+    run: Callable[[Any, Any, ValueStep], Any]
     detail: Any = None
 
 
@@ -46,7 +46,7 @@ class Program:
         Number of each version's value; -1: it stays pending.
     """
 
-    steps: list[Step]
+    steps: list[ValueStep]
     tail: int
     uses: list[int]
     outputs: list[tuple[Expr, int]]
@@ -59,7 +59,7 @@ class Program:
     def moved(self, nodes: list[Expr]) -> Program:
         """The same program at other offsets, and with other constants: for a graph of the same form and lengths."""
         new = dict(zip(self.nodes, nodes, strict=True))
-        steps = [Step(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
+        steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
         outputs = [(new[node], number) for node, number in self.outputs]
         numbers = {new[node]: number for node, number in self.numbers.items()}
         return Program(steps, self.tail, self.uses, outputs, self.handed, numbers, self.any_order)
@@ -68,7 +68,9 @@ class Program:
 class Orders:
     """How the planner would reduce, as far as a program needs to know it; made when the first reduction asks."""
 
-    def __init__(self, order: list[Expr], outputs: list[Expr], graph: Graph, device: Device, any_order: bool) -> None:
+    def __init__(
+        self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
+    ) -> None:
         self.any_order = any_order
         self._device = device
         # (asking the CPU for its target loads the compiler where no cache knows the machine)
@@ -97,7 +99,7 @@ class Orders:
         return self._rules
 
 
-def make_program(graph: Graph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
+def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
     """Order a graph. Raises NeedsKernelError where only a plan gives the bits; with `any_order` sums have NumPy's there."""
     roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
     order = topological(roots)
@@ -147,22 +149,22 @@ def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[
     return [n for n in order if n not in tail], [n for n in order if n in tail]
 
 
-def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: Orders) -> Step:
+def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: Orders) -> ValueStep:
     number = numbers[node]
     if node.kind == "map":
         inputs, cluster = maps.make_cluster(node, inside, orders.any_order)
-        return Step(node, number, tuple(numbers[n] for n in inputs), maps.run_cluster, cluster)
+        return ValueStep(node, number, tuple(numbers[n] for n in inputs), maps.run_cluster, cluster)
     operands = tuple([numbers[child] for child in node.operands])
     match node.kind:
         case "reduce":
-            return Step(node, number, operands, folds.run_reduce, folds.choose_order(node, orders))
+            return ValueStep(node, number, operands, folds.run_reduce, folds.choose_order(node, orders))
         case "scan":
             if not orders.any_order:
                 folds.check_scan(node, orders)
-            return Step(node, number, operands, folds.run_scan)
+            return ValueStep(node, number, operands, folds.run_scan)
         case "opaque":
             if hasattr(node.attrs[0], "enqueue") and not orders.any_order:
                 raise NeedsKernelError
-            return Step(node, number, operands, moves.run_opaque)
+            return ValueStep(node, number, operands, moves.run_opaque)
         case kind:
-            return Step(node, number, operands, moves.RUN[kind])
+            return ValueStep(node, number, operands, moves.RUN[kind])

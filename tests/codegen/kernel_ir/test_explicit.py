@@ -14,7 +14,7 @@ from tests.codegen.explicit_kernels import ALL, BOOL, I4, I8, PROGRAMS, U4, Buil
 from tests.codegen.kernels import GPU
 from tests.oracle.interpret import DivergenceError, interpret_kernel
 from tests.oracle.parse import parse_kernel
-from weft.codegen import Kernel, KernelError, Target, print_kernel, verify_kernel
+from weft.codegen import InvalidKernelError, Kernel, Target, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Pointer
 from weft.codegen.pipeline import run_passes
 
@@ -150,7 +150,7 @@ BAD: list[tuple[str, Callable[[Builder], object]]] = [
 def test_what_breaks_a_rule(says: str, build: Callable[[Builder], object]) -> None:
     b = Builder("bad")
     build(b)
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(InvalidKernelError) as caught:
         verify_kernel(b.finish())
     assert says in str(caught.value)
     assert "kernel bad" in str(caught.value)
@@ -160,31 +160,31 @@ def test_scopes_and_functions_that_break_rules() -> None:
     b = Builder("bad")
     with b.scope("a"), b.scope("a"):
         pass
-    with pytest.raises(KernelError, match="inside another one with the label a"):
+    with pytest.raises(InvalidKernelError, match="inside another one with the label a"):
         verify_kernel(b.finish())
     b = Builder("bad")
     with b.function("f", [I4], [I8]) as (n,):
         b.yield_(n)
-    with pytest.raises(KernelError, match=r"function f yields \(int64\)"):
+    with pytest.raises(InvalidKernelError, match=r"function f yields \(int64\)"):
         verify_kernel(b.finish())
     b = Builder("bad")
     with b.function("f", [], []):
         b.emit("barrier")
-    with pytest.raises(KernelError, match="threads cannot meet inside a function: f"):
+    with pytest.raises(InvalidKernelError, match="threads cannot meet inside a function: f"):
         verify_kernel(b.finish())
     b = Builder("bad")
     with b.function("f", [I4], [I4]) as (n,):
         b.yield_(n)
     b.emit("call", (b.constant(1, I8),), (I4,), function="f")
-    with pytest.raises(KernelError, match=r"f takes \(int32\)"):
+    with pytest.raises(InvalidKernelError, match=r"f takes \(int32\)"):
         verify_kernel(b.finish())
     b = Builder("bad", device="g")
-    with pytest.raises(KernelError, match="no function 'g' for others to call"):
+    with pytest.raises(InvalidKernelError, match="no function 'g' for others to call"):
         verify_kernel(b.finish())
     b = Builder("bad")
     b.kernel.level = "logical"
     b.emit("grid_barrier")
-    with pytest.raises(KernelError, match="threads exist at the threaded level only"):
+    with pytest.raises(InvalidKernelError, match="threads exist at the threaded level only"):
         verify_kernel(b.finish())
 
 
@@ -195,7 +195,7 @@ def test_pointers_are_no_results_of_control_flow() -> None:
         branch.yield_(x)
     with b.else_() as branch:
         branch.yield_(x)
-    with pytest.raises(KernelError, match="its results are numbers or bools"):
+    with pytest.raises(InvalidKernelError, match="its results are numbers or bools"):
         verify_kernel(b.finish())
 
 

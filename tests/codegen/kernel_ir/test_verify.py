@@ -9,7 +9,7 @@ import pytest
 
 from tests.codegen import kernels
 from tests.oracle.parse import parse_kernel
-from weft.codegen import Kernel, KernelBuilder, KernelError, print_kernel, verify_kernel
+from weft.codegen import InvalidKernelError, Kernel, KernelBuilder, print_kernel, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.expand_complex import expand_complex
@@ -78,7 +78,7 @@ def test_text_that_breaks_a_rule(old: str, new: str, says: str) -> None:
     if not says:
         verify_kernel(kernel)
         return
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(InvalidKernelError) as caught:
         verify_kernel(kernel)
     assert says in str(caught.value)
     assert str(caught.value).startswith("kernel rows: ")
@@ -86,7 +86,7 @@ def test_text_that_breaks_a_rule(old: str, new: str, says: str) -> None:
 
 def test_message_shows_the_operation_as_printed() -> None:
     kernel = _replaced("yield(%10)", "yield(%7)", kernels.rows())
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(InvalidKernelError) as caught:
         verify_kernel(kernel)
     line = next(text.strip() for text in print_kernel(kernel).splitlines() if "role=reduce" in text)
     assert line.partition(" {")[0] in str(caught.value)
@@ -183,7 +183,7 @@ def _stray_yield(b: KernelBuilder, out: Value, n: Value) -> None:
     ],
 )
 def test_kernel_that_breaks_a_rule(build: Callable[[KernelBuilder, Value, Value], None], says: str) -> None:
-    with pytest.raises(KernelError, match="kernel broken: ") as caught:
+    with pytest.raises(InvalidKernelError, match="kernel broken: ") as caught:
         verify_kernel(_kernel(build))
     assert says in str(caught.value)
 
@@ -205,7 +205,7 @@ def test_thread_operations(opcode: str, operands: int, types: list, attributes: 
     b.kernel.level = "threaded"
     n = b.scalar("n")
     b.emit(opcode, [n] * operands, types, **attributes)
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(InvalidKernelError) as caught:
         verify_kernel(b.finish())
     assert says in str(caught.value)
 
@@ -219,7 +219,7 @@ def test_heads() -> None:
     ):
         kernel = kernels.line()
         change(kernel)
-        with pytest.raises(KernelError) as caught:
+        with pytest.raises(InvalidKernelError) as caught:
             verify_kernel(kernel)
         assert says in str(caught.value)
 
@@ -241,5 +241,5 @@ kernel given index=int32 level=logical (
 )
 def test_parameters_that_are_passed_by_value(old: str, new: str) -> None:
     verify_kernel(parse_kernel(GIVEN))
-    with pytest.raises(KernelError, match="by value"):
+    with pytest.raises(InvalidKernelError, match="by value"):
         verify_kernel(parse_kernel(GIVEN.replace(old, new)))

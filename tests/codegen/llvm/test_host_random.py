@@ -12,7 +12,7 @@ from tests.codegen.llvm.random_kernels import Program
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, verify_kernel
 from weft.codegen.llvm import host_threads
-from weft.codegen.passes.split_at_meetings import Split
+from weft.codegen.passes.split_at_meetings import BarrierSplit
 
 SEEDS = [*range(8), 120, *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 100))]
 
@@ -33,7 +33,7 @@ def check(seed: int) -> int:
     splits = 0
     split = host_threads.split_at_meetings
 
-    def counted(kernel: Kernel) -> Split | None:
+    def counted(kernel: Kernel) -> BarrierSplit | None:
         nonlocal splits
         made = split(kernel)
         splits += made is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.oracle.parse import parse_kernel
-from weft.codegen import Kernel, KernelBuilder, KernelError, compile_kernel, print_kernel, verify_kernel
+from weft.codegen import InvalidKernelError, Kernel, KernelBuilder, compile_kernel, print_kernel, verify_kernel
 from weft.runtime import get_device, watching
 from weft.runtime.cpu import watching as log
 
@@ -81,5 +81,5 @@ def test_the_verifier() -> None:
     kernel = watched(1)
     assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
     kernel.attributes["watch"] = 3
-    with pytest.raises(KernelError, match="how wide"):
+    with pytest.raises(InvalidKernelError, match="how wide"):
         verify_kernel(kernel)

@@ -11,9 +11,9 @@ from tests.codegen.kernels import GPU, HOST
 from tests.oracle.interpret import interpret_kernel
 from tests.oracle.parse import parse_kernel
 from weft.codegen import (
+    InvalidKernelError,
     Kernel,
     KernelBuilder,
-    KernelError,
     compile_kernel,
     print_kernel,
     resolve_target,
@@ -113,7 +113,7 @@ def test_no_atomics() -> None:
     b.kernel.level = "threaded"
     out = b.pointer("out", BRAIN, writable=True)
     b.emit("atomic", (out, b.constant(0), b.constant(1, BRAIN)), (BRAIN,), kind="add")
-    with pytest.raises(KernelError, match="atomic"):
+    with pytest.raises(InvalidKernelError, match="atomic"):
         verify_kernel(b.finish())
 
 

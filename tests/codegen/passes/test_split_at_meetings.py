@@ -10,7 +10,7 @@ import pytest
 from weft.codegen import Kernel, KernelBuilder, Value
 from weft.codegen.kernel_ir.operation import MEETINGS
 from weft.codegen.passes.find_uniform import find_uniform
-from weft.codegen.passes.split_at_meetings import Run, Split, split_at_meetings
+from weft.codegen.passes.split_at_meetings import BarrierSplit, Run, split_at_meetings
 
 INT = np.dtype(np.int32)
 FULL = 0xFFFFFFFF
@@ -34,7 +34,7 @@ class Source:
         return self.b.emit("shuffle", (mask, value, self.one), (value.type,), mode="down", width=32)[0]
 
 
-def shape(split: Split, kernel: Kernel) -> str:
+def shape(split: BarrierSplit, kernel: Kernel) -> str:
     """The steps of the kernel's body: r for a run, m for a meeting, . for what is done once."""
     steps = split.steps[kernel.body]
     return "".join("r" if isinstance(s, Run) else "m" if s.opcode in MEETINGS else "." for s in steps).strip(".")

@@ -65,9 +65,9 @@ def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
 def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy as np\nx = np.arange(300_000.0) * 3 - 7\nprint(np.exp(-x / 1e5).sum())\n")
-    before = judge.Tally.compared
+    before = judge.JudgeCounts.compared
     assert main(["run", "--verify", str(script)]) == 0
-    assert judge.Tally.compared > before
+    assert judge.JudgeCounts.compared > before
 
 
 def test_a_missing_script(capsys: pytest.CaptureFixture[str]) -> None:

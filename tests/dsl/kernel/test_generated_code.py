@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from weft import cuda
-from weft.codegen import Tally, compile_kernel, resolve_target
+from weft.codegen import CompileCounts, compile_kernel, resolve_target
 from weft.dsl.kernel.language.specialise import specialise
 from weft.dsl.kernel.language.types import parse_type
 from weft.dsl.kernel.launch.arguments import from_type
@@ -88,9 +88,9 @@ def test_narrow_indices_where_extents_allow(layout: str) -> None:
 
 def test_ptx_is_compiled_once(tmp_path: Path) -> None:
     with override(cache_dir=str(tmp_path)):
-        before = Tally.compiled
+        before = CompileCounts.compiled
         first, again = (cuda.compile_ptx(axpby, "void(int8[::1], int8[::1], int8[::1])", cc=(8, 0)) for _ in range(2))
-    assert first == again and Tally.compiled == before + 1
+    assert first == again and CompileCounts.compiled == before + 1
 
 
 @pytest.mark.parametrize("arch", [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)])

@@ -8,16 +8,16 @@ import pytest
 
 from weft.dsl.kernel.language.errors import Place
 from weft.dsl.kernel.sanitizer.detector import Detector
-from weft.dsl.kernel.sanitizer.watch import Kind, Site
+from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 
 PLACE = Place("file.py", 1, 0, 1, "x")
-ACCESSES = (Kind.READ, Kind.WRITE, Kind.ATOMIC)
+ACCESSES = (SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC)
 SITES = [
-    *(Site(kind, PLACE, "x", "global", 4, 4, valued=kind is Kind.WRITE) for kind in ACCESSES),
-    Site(Kind.BARRIER, PLACE),
-    Site(Kind.WARP, PLACE, numbers=1),
-    Site(Kind.FENCE, PLACE),
-    Site(Kind.GRID, PLACE),
+    *(Site(kind, PLACE, "x", "global", 4, 4, valued=kind is SiteKind.WRITE) for kind in ACCESSES),
+    Site(SiteKind.BARRIER, PLACE),
+    Site(SiteKind.WARP, PLACE, numbers=1),
+    Site(SiteKind.FENCE, PLACE),
+    Site(SiteKind.GRID, PLACE),
 ]
 BARRIER, WARP, FENCE, GRID = range(3, 7)
 LANES, PLACES = 2, 5

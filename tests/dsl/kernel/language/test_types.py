@@ -12,7 +12,17 @@ import pytest
 
 import weft
 from weft.dsl.kernel.language import types
-from weft.dsl.kernel.language.types import ArrayType, Signature, Tuple, UniTuple, float32, float64, int32, int64, void
+from weft.dsl.kernel.language.types import (
+    ArrayType,
+    Signature,
+    Tuple,
+    UniTuple,
+    float32,
+    float64,
+    int32,
+    int64,
+    void,
+)
 
 Pair = namedtuple("Pair", "x y")
 
@@ -131,8 +141,8 @@ RECORD = np.dtype([("a", np.float32), ("b", np.int64, (2,)), ("c", [("x", np.uin
         (np.zeros(()), ArrayType(float64, 0, "C")),
         (np.zeros((0, 3))[:, ::2], float64[:, ::1]),
         (np.zeros((1, 5, 1))[:, :, ::-1], float64[:, :, ::1]),
-        (np.zeros(3, RECORD), types.Record(RECORD)[::1]),
-        (np.zeros(3, RECORD)[0], types.Record(RECORD)),
+        (np.zeros(3, RECORD), types.RecordType(RECORD)[::1]),
+        (np.zeros(3, RECORD)[0], types.RecordType(RECORD)),
     ],
     ids=str,
 )
@@ -157,7 +167,7 @@ def test_what_kernels_do_not_take(value: Any) -> None:
 
 def test_records() -> None:
     record = types.from_dtype(RECORD)
-    assert isinstance(record, types.Record)
+    assert isinstance(record, types.RecordType)
     fields = record.fields
     assert fields["a"] == (float32, 0)
     assert fields["b"] == (types.NestedArray(int64, (2,)), 4)
