@@ -197,7 +197,7 @@ def _collect(
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (a quarter: one thread copies nearly as fast as memory gives)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
-    if len(blocks) == 1 and count * width <= BLOCK:
+    if len(blocks) == 1:
         fill(blocks[0], out := np.empty((count, *rest), dtype))
         return born(out, device)
     # (memory that the device has had before is in the page table)
