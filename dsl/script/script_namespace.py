@@ -71,7 +71,9 @@ class Indexed:
         self._wrapped = wrapped
 
     def __getitem__(self, key: Any) -> Any:
-        return keep_few(self._wrapped[key])
+        found = self._wrapped[key]
+        alone = type(found) is np.ndarray and sys.getrefcount(found) == ALONE
+        return take_over(found, keep_few) if alone else keep_few(found)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)

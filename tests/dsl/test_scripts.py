@@ -132,6 +132,13 @@ def test_large_arrays_are_wefts(program: str, xp: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-300)
 
 
+def test_a_large_grid_is_not_copied(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[np.ndarray] = []
+    monkeypatch.setattr("weft.dsl.script.script_namespace.take_over", lambda grid, taken: made.append(grid))
+    xp.mgrid[0:30, 0:30]
+    assert made[0].shape == (2, 30, 30) and made[0].flags.owndata
+
+
 def test_numbers_are_numpys(xp: Any) -> None:
     assert type(xp.sqrt(2.0)) is np.float64 and type(xp.sum([1, 2])) is np.int64 and xp.sqrt(2.0) == np.sqrt(2.0)
     assert isinstance(xp.random.default_rng(0).random(), float)
