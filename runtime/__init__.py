@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
-    from weft.runtime.cpu.device import CpuDevice
+    from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
     from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
     from weft.runtime.cpu.watching import watching
-    from weft.runtime.cuda.device import CudaDevice
+    from weft.runtime.cuda.cuda_device import CudaDevice
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
@@ -62,13 +62,13 @@ __getattr__ = lazy_names(
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
-        "weft.runtime.cpu.device": "CpuDevice",
+        "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
         "weft.runtime.cpu.operators": "put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
-        "weft.runtime.cuda.device": "CudaDevice",
+        "weft.runtime.cuda.cuda_device": "CudaDevice",
         "weft.runtime.cpu.watching": "watching",
         "weft.runtime.cuda.probe": "Probe probe",
         "weft.runtime.cuda.linker": "assemble disassemble",

@@ -51,7 +51,7 @@ def _made(what: str, *given: Any) -> Any:
 
 def _make(name: str) -> Device:
     if name == "cpu":
-        return _made("cpu.device.CpuDevice")
+        return _made("cpu.host_device.CpuDevice")
     if name == "null" or name.startswith("null:"):
         return _made("null.NullDevice", name)
     if name == "simt" or name.startswith("simt:"):
@@ -59,7 +59,7 @@ def _make(name: str) -> Device:
     if name.startswith("cuda:") and name[5:].isdigit():
         result = _made("cuda.probe.probe")
         if result.status == "ok" and int(name[5:]) < len(result.devices):
-            return _made("cuda.device.CudaDevice", int(name[5:]))
+            return _made("cuda.cuda_device.CudaDevice", int(name[5:]))
         reason = result.message if result.status != "ok" else f"this machine has {len(result.devices)} GPU(s)"
         raise DeviceNotFoundError(f"no device {name!r}: {reason}{'; ' + result.remedy if result.remedy else ''}")
     raise DeviceNotFoundError(f"no device {name!r}; devices are called cpu, cuda:0, cuda:1, ..., simt, null")

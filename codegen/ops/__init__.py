@@ -1,7 +1,7 @@
 """The op table's face."""
 
 from weft.codegen.ops.definition import OpDef
-from weft.codegen.ops.table import (
+from weft.codegen.ops.op_table import (
     FOLD_LANES,
     OPS,
     NoLoopError,

@@ -40,7 +40,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
             np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
         return out
     if hasattr(out, "__cuda_array_interface__") and not isinstance(out, Array):
-        from weft.dsl.cuda.arrays import copy_to_device
+        from weft.dsl.cuda.array_creation import copy_to_device
 
         found = deliver(name, node, convert(out), where, casting)
         copy_to_device(convert(out), found.numpy())  # into the memory that is another library's

@@ -5,7 +5,7 @@ Invariant: no class is made here; several names may be one class.
 
 from __future__ import annotations
 
-from weft.dsl.kernel.language.errors import (
+from weft.dsl.kernel.language.kernel_errors import (
     KernelAttributeError,
     KernelError,
     KernelNameError,

@@ -20,7 +20,7 @@ import numpy as np
 from weft.dsl.cuda.host_forms import bessel, conversion, elementary, error_functions, integers
 from weft.dsl.cuda.host_forms import directed_rounding as rounding
 from weft.dsl.kernel.library.library_functions import LibraryFunction
-from weft.dsl.kernel.python_mode.conversion import fused_multiply_add
+from weft.dsl.kernel.python_mode.argument_conversion import fused_multiply_add
 
 Host = str | Callable[..., Any]
 

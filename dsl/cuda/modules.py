@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.cuda import arrays, devices, errors, libdevice, random, sharing, streams
+from weft.dsl.cuda import array_creation as arrays
+from weft.dsl.cuda import devices, errors, libdevice, random, sharing, streams
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.kernel.language import names, types
 from weft.dsl.kernel.launch import hints

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.cuda.arrays import device_array
+from weft.dsl.cuda.array_creation import device_array
 from weft.dsl.kernel.language.device_function import device
 from weft.dsl.kernel.language.types import from_dtype
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.runtime.cpu import interrupts
 from weft.runtime.cpu.faults import FaultRecord
-from weft.runtime.cpu.launch_code import kernel_words
-from weft.runtime.cpu.launches import runner
+from weft.runtime.cpu.host_launch_code import kernel_words
+from weft.runtime.cpu.host_launches import runner
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.pool import CHUNKS, Entry, workers
 from weft.runtime.settings import thread_count

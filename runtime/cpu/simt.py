@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from weft.runtime.cpu.device import CpuDevice
+from weft.runtime.cpu.host_device import CpuDevice
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.watching import watching
 from weft.runtime.device import Registered

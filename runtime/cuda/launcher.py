@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from weft.runtime.cuda import graphs
+from weft.runtime.cuda.cuda_launch_code import native_launcher
 from weft.runtime.cuda.driver import STICKY, Driver
-from weft.runtime.cuda.launch_code import native_launcher
 from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, Start, Triple
 from weft.runtime.cuda.streams import CudaStream, StreamOrder
 from weft.runtime.errors import CompileError

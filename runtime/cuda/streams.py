@@ -19,7 +19,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.errors import DeviceMismatchError
 
 if TYPE_CHECKING:
-    from weft.runtime.cuda.memory import PoolBlock
+    from weft.runtime.cuda.device_memory import PoolBlock
 
 NON_BLOCKING = 1
 NO_TIMING = 2

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # what __getattr__ finds, for type checkers and editors
     from weft.dsl.kernel import sanitize as sanitize
     from weft.dsl.kernel import vectorize as vectorize
     from weft.dsl.kernel.language.device_function import device as device
-    from weft.dsl.kernel.language.errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
+    from weft.dsl.kernel.language.kernel_errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
     from weft.dsl.profile import profile as profile
     from weft.fusion import Explanation
     from weft.numpy_names import *  # noqa: F403
@@ -54,7 +54,7 @@ _LAZY = {
     "weft.dsl.cuda.streams": "stream",
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",
-    "weft.dsl.kernel.language.errors": "KernelError KernelSyntaxError KernelTypeError LaunchError",
+    "weft.dsl.kernel.language.kernel_errors": "KernelError KernelSyntaxError KernelTypeError LaunchError",
     "weft.dsl.profile": "profile",
     "weft.fusion": "Explanation",
 }

@@ -9,7 +9,7 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from weft.dsl.cuda.arrays import (
+from weft.dsl.cuda.array_creation import (
     as_cuda_array,
     device_array,
     device_array_like,

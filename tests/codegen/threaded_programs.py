@@ -31,7 +31,7 @@ from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.map_axes import map_axes
 from weft.dsl.immediate import host_values
 from weft.fusion import Storage
-from weft.runtime.cpu.device import CpuDevice
+from weft.runtime.cpu.host_device import CpuDevice
 from weft.runtime.device import Buffer
 
 PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing

@@ -10,7 +10,7 @@ from typing import Any
 import weft as wf
 from tests.dsl import declarations
 from weft.dsl.arrays import array
-from weft.dsl.cuda import arrays
+from weft.dsl.cuda import array_creation as arrays
 
 STUB = Path(array.__file__).with_name("array_members.pyi")
 _installed = arrays  # what weft.cuda adds is there

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.language.kernel_errors import Place
 from weft.runtime import show_place
 
 NAMES = np.array(["b", "a", "b"])

@@ -16,7 +16,7 @@ import weft as wf
 from tests.runtime.test_cuda_launch import order
 from tests.runtime.test_cuda_memory import Copies
 from weft import cuda
-from weft.runtime.cuda.device import CudaDevice
+from weft.runtime.cuda.cuda_device import CudaDevice
 
 registry = import_module("weft.runtime.devices")
 

@@ -7,7 +7,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import OPS, OpDef
-from weft.codegen.ops import table
+from weft.codegen.ops import op_table as table
 from weft.dsl.arrays.ufunc import UFunc
 
 

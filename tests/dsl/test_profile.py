@@ -22,7 +22,7 @@ from tests.dsl.test_memory import Pair, registry
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.runtime import Listening, override
-from weft.runtime.cuda.device import CudaDevice
+from weft.runtime.cuda.cuda_device import CudaDevice
 
 LINES = Path(__file__).read_text().splitlines()
 

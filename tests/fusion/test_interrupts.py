@@ -12,8 +12,8 @@ import pytest
 
 import weft as wf
 from tests.fuzz.disturbed import stops
-from weft.runtime.cpu import launches
-from weft.runtime.cpu.launches import HostLaunches
+from weft.runtime.cpu import host_launches as launches
+from weft.runtime.cpu.host_launches import HostLaunches
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from tests.stand_in import RunningDevice, RunningStandIn
 from weft.codegen import SHARED_ROW, resolve_target
 from weft.fusion import kernels_of, reset_statistics, statistics
 from weft.runtime.cpu import pool
-from weft.runtime.cuda import device as cuda_device
+from weft.runtime.cuda import cuda_device
 
 RNG = np.random.default_rng(11)
 LONG = 2 * SHARED_ROW + 5

@@ -20,7 +20,7 @@ import weft as wf
 from tests.fuzz import children
 from tests.fuzz.graphs import Arrays, Generator, World
 from tests.fuzz.programs import differences
-from weft.runtime.cpu.launches import HostLaunches
+from weft.runtime.cpu.host_launches import HostLaunches
 
 TRIES = 200
 

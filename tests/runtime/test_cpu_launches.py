@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from weft.runtime import override
-from weft.runtime.cpu import launches as module
-from weft.runtime.cpu.launches import LET_GO, HostLaunches, divide
+from weft.runtime.cpu import host_launches as module
+from weft.runtime.cpu.host_launches import LET_GO, HostLaunches, divide
 from weft.runtime.cpu.pool import GRAIN
 from weft.runtime.devices import get_device
 from weft.runtime.launches import Launch

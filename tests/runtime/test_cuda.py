@@ -14,7 +14,7 @@ import pytest
 
 from weft.runtime import REGISTER_AIMS, CudaError, DeviceLostError, ObjectCode, OutOfMemoryError, assemble
 from weft.runtime.cuda import linker
-from weft.runtime.cuda.device import CudaDevice
+from weft.runtime.cuda.cuda_device import CudaDevice
 from weft.runtime.cuda.probe import probe_driver
 
 PTX = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry fused()\n{\nret;\n}\n"

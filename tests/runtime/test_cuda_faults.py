@@ -49,7 +49,7 @@ def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _copies_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("device", "memory"):
+    for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", 4096)
 
 

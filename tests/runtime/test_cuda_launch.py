@@ -14,7 +14,7 @@ import pytest
 
 from tests.runtime.test_cuda import PTX, Table
 from weft.runtime import CudaError, DeviceLostError, HostMemory, ObjectCode
-from weft.runtime.cuda.device import CudaDevice
+from weft.runtime.cuda.cuda_device import CudaDevice
 
 
 class Handle:

@@ -15,7 +15,7 @@ import pytest
 from tests.stand_in import RunningStandIn, StandIn, make_device
 from weft.runtime import CompileError, CudaError, DeviceLostError, ObjectCode, override
 from weft.runtime.cuda import launcher as launcher_module
-from weft.runtime.cuda.device import CudaDevice
+from weft.runtime.cuda.cuda_device import CudaDevice
 from weft.runtime.cuda.graphs import LEAST, MOST_BYTES
 from weft.runtime.cuda.launcher import CudaLaunches
 from weft.runtime.cuda.records import Start
@@ -324,7 +324,7 @@ def test_the_function_comes_from_the_cache_without_a_compiler(tmp_path: Any) -> 
     code = (
         "import sys\n"
         "from weft.runtime.cpu.native import obtain_native\n"
-        "from weft.runtime.cuda.launch_code import ENTRY, launcher_text\n"
+        "from weft.runtime.cuda.cuda_launch_code import ENTRY, launcher_text\n"
         "assert obtain_native(ENTRY, launcher_text()).address\n"
         "print('llvmlite' in sys.modules)\n"
     )

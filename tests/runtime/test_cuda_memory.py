@@ -14,8 +14,8 @@ import pytest
 from tests.runtime.test_cuda_launch import EXPLICIT, MAIN, Driver, launch, order
 from weft.runtime import Buffer, OutOfMemoryError
 from weft.runtime.cuda import staging
-from weft.runtime.cuda.device import CudaDevice
-from weft.runtime.cuda.memory import KEPT_BYTES, FreeList, size_class
+from weft.runtime.cuda.cuda_device import CudaDevice
+from weft.runtime.cuda.device_memory import KEPT_BYTES, FreeList, size_class
 from weft.runtime.cuda.staging import PIECE
 
 MIB = 1 << 20

@@ -115,7 +115,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """Copies from the host of so many bytes overtake the device's own work."""
-    for module in ("device", "memory"):
+    for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 
 

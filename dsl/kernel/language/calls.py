@@ -19,11 +19,13 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.kernel.language import arrays, handlers, methods, names, recursion
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import handlers, names, recursion
+from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
-from weft.dsl.kernel.language.errors import KernelError
 from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.statements import bind_arguments, inline

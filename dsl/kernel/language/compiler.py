@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weft.codegen import KernelBuilder, Pointer, Value, dtype_kind, find_op, is_bfloat16, resolve_dtypes
-from weft.dsl.kernel.language.errors import (
+from weft.dsl.kernel.language.extents import contiguous
+from weft.dsl.kernel.language.kernel_errors import (
     KernelAttributeError,
     KernelError,
     KernelNameError,
@@ -25,7 +26,6 @@ from weft.dsl.kernel.language.errors import (
     KernelTypeError,
     Place,
 )
-from weft.dsl.kernel.language.extents import contiguous
 from weft.dsl.kernel.language.known import can_fold, fold
 from weft.dsl.kernel.language.source import Source
 from weft.dsl.kernel.language.values import (

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from weft.codegen import KernelBuilder, Value
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.values import Extent
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Value, is_supported
-from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
-from weft.dsl.kernel.language.operators import componentwise
 from weft.dsl.kernel.language.types import as_type
+from weft.dsl.kernel.language.value_operators import componentwise
 from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, TupleValue, describe
 
 Handler = Callable[..., Any]

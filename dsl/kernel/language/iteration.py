@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.language import arrays
+from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.values import (
     ArrayValue,

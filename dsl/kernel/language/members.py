@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.language import arrays, extents, names
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.errors import suggestion
+from weft.dsl.kernel.language.kernel_errors import suggestion
 from weft.dsl.kernel.language.values import (
     INT,
     ArrayValue,

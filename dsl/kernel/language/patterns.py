@@ -13,7 +13,7 @@ from weft.codegen import Value, dtype_kind
 from weft.dsl.kernel.language.compiler import FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.members import attribute
-from weft.dsl.kernel.language.operators import compare, negate
+from weft.dsl.kernel.language.value_operators import compare, negate
 from weft.dsl.kernel.language.values import Constant, ScalarValue, TupleValue
 
 Truth = bool | Value

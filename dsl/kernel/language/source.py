@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from weft.dsl.kernel.language.errors import KernelSyntaxError, Place
+from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, Place
 from weft.dsl.kernel.language.webs import Webs, find_webs
 from weft.runtime import show_cell
 

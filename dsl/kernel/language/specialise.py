@@ -18,8 +18,8 @@ from weft.codegen import InvalidKernelError as InvalidKernel
 from weft.codegen import Kernel, verify_kernel
 from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Restart
-from weft.dsl.kernel.language.errors import KernelSyntaxError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.expressions import evaluate
+from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.dsl.kernel.language.errors import KernelTypeError
-from weft.dsl.kernel.python_mode.conversion import convert
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
+from weft.dsl.kernel.python_mode.argument_conversion import convert
 
 Layout = Literal["A", "C", "F"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from weft.codegen import Target, lower_stages, obtain_code, print_kernel, resolve_target
 from weft.dsl.kernel.language import types
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
 from weft.dsl.kernel.language.types import as_signatures
 from weft.dsl.kernel.launch.arguments import from_type

@@ -17,10 +17,11 @@ import numpy as np
 
 from weft.codegen import KernelBuilder, dtype_kind, is_bfloat16, is_supported
 from weft.dsl.arrays.array import Array as LazyArray
-from weft.dsl.kernel.language import arrays, extents, types
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import extents, types
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, ScalarValue, TupleValue
 from weft.dsl.kernel.library.vector_types import Vector
 

@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, kernel
 
 _REJECTED = {

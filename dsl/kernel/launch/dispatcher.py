@@ -19,7 +19,7 @@ import numpy as np
 from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
-from weft.dsl.kernel.language.errors import KernelError, KernelTypeError, LaunchError
+from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
 from weft.dsl.kernel.language.types import Signature, Type, as_signatures

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.codegen import resolve_target
 from weft.dsl.kernel.language import types
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.types import Signature, as_signature
 from weft.dsl.kernel.launch.arguments import Descriptor, from_type
 from weft.dsl.plans import CompiledKernel

@@ -17,8 +17,8 @@ import numpy as np
 from weft.codegen import choose_index_dtype, obtain_function
 from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.arrays.array import Array as LazyArray
-from weft.dsl.cuda.arrays import as_cuda_array, device_array_like, is_cuda_array, to_device
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
 from weft.dsl.kernel.launch.ready import LIMIT, Ready

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
-from weft.dsl.kernel.language import arrays, methods
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.expressions import subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
@@ -24,8 +25,8 @@ from weft.dsl.kernel.language.iteration import length_of, make_range
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import attribute, thread_number
 from weft.dsl.kernel.language.names import ThreadNumbers
-from weft.dsl.kernel.language.operators import binary, compare, negate
 from weft.dsl.kernel.language.types import ScalarType, Type
+from weft.dsl.kernel.language.value_operators import binary, compare, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
     Constant,

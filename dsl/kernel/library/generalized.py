@@ -18,7 +18,7 @@ from weft.dsl.functions.creation import empty
 from weft.dsl.functions.manipulation import broadcast_to, reshape
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.types import ArrayType, NoneType, Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Pointer, Value, dtype_kind
-from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, place_array, truth_value
 from weft.dsl.kernel.language.invocation import Invocation

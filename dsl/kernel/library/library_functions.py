@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.codegen import find_op, is_bfloat16
 from weft.dsl.kernel.library import half_floats
-from weft.dsl.kernel.python_mode.conversion import convert, fused_multiply_add
+from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen
 
 

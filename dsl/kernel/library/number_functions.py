@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op
-from weft.dsl.kernel.language import methods
+from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler, Restart
 from weft.dsl.kernel.language.expressions import unpack
 from weft.dsl.kernel.language.generators import each_item
@@ -19,7 +19,7 @@ from weft.dsl.kernel.language.handlers import TABLE, Handler, elementwise, handl
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
-from weft.dsl.kernel.language.operators import binary
+from weft.dsl.kernel.language.value_operators import binary
 from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, Generator, ScalarValue, TupleValue
 
 

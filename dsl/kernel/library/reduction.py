@@ -15,7 +15,7 @@ from weft.dsl.arrays.array import Array, convert
 from weft.dsl.functions.creation import empty
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 
 THREADS = 256

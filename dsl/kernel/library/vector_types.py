@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weft.dsl.kernel.python_mode.conversion import convert
+from weft.dsl.kernel.python_mode.argument_conversion import convert
 
 COMPONENTS = "xyzw"
 

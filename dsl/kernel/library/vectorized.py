@@ -31,7 +31,7 @@ from weft.codegen import (
 from weft.dsl.arrays.array import as_operand, start
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.specialise import Options, specialise
 from weft.dsl.kernel.language.types import Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import make_options

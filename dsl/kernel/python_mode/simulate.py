@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.language.errors import LaunchError
+from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 from weft.dsl.kernel.python_mode.simulate_functions import with_kernel_names

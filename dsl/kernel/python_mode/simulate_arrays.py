@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_bfloat16
-from weft.dsl.kernel.python_mode.conversion import convert
+from weft.dsl.kernel.python_mode.argument_conversion import convert
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 
 

@@ -20,7 +20,7 @@ from weft.codegen import dtype_kind, find_op
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.types import ScalarType
-from weft.dsl.kernel.python_mode.conversion import common_dtype, convert
+from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
 
 # math's name -> the row that says what comes out where Python raises

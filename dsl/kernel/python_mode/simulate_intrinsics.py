@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind
-from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.names import FULL_MASK
 from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library import groups
-from weft.dsl.kernel.python_mode.conversion import common_dtype, convert, fused_multiply_add
+from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert, fused_multiply_add
 from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array, make_array
 from weft.dsl.kernel.python_mode.simulate_threads import WARP, RunningThread, Scope, call_frames
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.dsl.kernel.language.errors import KernelError
+from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.names import NAMES, Intrinsic, running
 from weft.runtime import show_cell
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.sanitizer.detector import Detector
 from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError, make_report, no_collector

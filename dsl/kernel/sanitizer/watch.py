@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import KernelBuilder, Type, Value
-from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, Extent, Sliced
 
 if TYPE_CHECKING:

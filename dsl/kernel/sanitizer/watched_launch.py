@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array as LazyArray
-from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
 from weft.dsl.kernel.sanitizer.detector import Detector, Finding, Unwritten
 from weft.dsl.kernel.sanitizer.watch import Site, SiteKind

@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from weft.codegen import OPS, KernelBuilder, NoLoopError, OpDef, Value, is_supported, resolve_dtypes
-from weft.codegen.ops import table
+from weft.codegen.ops import op_table as table
 from weft.dsl.arrays.array import expr_of, record
 from weft.dsl.arrays.ufunc import UFunc
 from weft.fusion import map_

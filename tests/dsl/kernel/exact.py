@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from weft.dsl.kernel.python_mode.conversion import round_fraction
+from weft.dsl.kernel.python_mode.argument_conversion import round_fraction
 
 
 def directed(exact: Fraction, dtype: np.dtype, direction: str) -> float:

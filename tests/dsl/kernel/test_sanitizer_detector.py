@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from weft.dsl.kernel.language.errors import Place
+from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.sanitizer.detector import Detector
 from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 

@@ -10,7 +10,7 @@ import numpy as np
 from weft.runtime.cpu import native
 native._header = 32  # as without a global lock
 import weft as wf
-from weft.runtime.cpu.launches import runner
+from weft.runtime.cpu.host_launches import runner
 x = wf.asarray(np.arange(10000.0))
 for _ in range(5):
     y, z = x + 1, x * 2

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from weft.runtime.cpu import pool
-from weft.runtime.cpu.launches import chunk_of
+from weft.runtime.cpu.host_launches import chunk_of
 from weft.runtime.cpu.pool import ROUND, Workers
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

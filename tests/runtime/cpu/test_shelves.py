@@ -13,7 +13,7 @@ import pytest
 
 from tests.runtime.test_cuda_memory import Machine
 from weft.runtime import Buffer, CpuDevice, CudaDevice, Requests
-from weft.runtime.cpu.memory import size_class
+from weft.runtime.cpu.host_memory import size_class
 from weft.runtime.cpu.native import Builtin, python_function
 from weft.runtime.cpu.shelf_code import TAKE, TAKES, take_text
 from weft.runtime.errors import CompileError

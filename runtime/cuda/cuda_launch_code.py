@@ -10,8 +10,8 @@ from functools import cache
 
 from weft.runtime.cpu.native import KIND, Builtin, Text
 from weft.runtime.cpu.shelves import kind_words
+from weft.runtime.cuda.device_memory import PoolBlock
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.memory import PoolBlock
 from weft.runtime.cuda.records import (
     ARGUMENTS,
     CHANGED,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.language import arrays
+from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.values import ArrayValue, Constant, Range, ScalarValue, TextValue, TupleValue, describe
 from weft.dsl.kernel.library.vector_types import vector_type

@@ -10,15 +10,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from weft.runtime.cuda.blas import Blas, Matrices
+from weft.runtime.cuda.cuda_services import GpuServices
+from weft.runtime.cuda.device_memory import ASIDE, MemoryPool
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.launcher import CudaLauncher, CudaLaunches
 from weft.runtime.cuda.linker import newest_ptx
-from weft.runtime.cuda.memory import ASIDE, MemoryPool
 from weft.runtime.cuda.modules import CudaFunction, Modules
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.records import Triple
-from weft.runtime.cuda.services import GpuServices
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Registered, Requests

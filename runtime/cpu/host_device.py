@@ -12,9 +12,9 @@ import numpy as np
 
 from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
-from weft.runtime.cpu.launches import HostLaunches, divide, elements_of, launch, runner
+from weft.runtime.cpu.host_launches import HostLaunches, divide, elements_of, launch, runner
+from weft.runtime.cpu.host_memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.loader import HostFunction, load_object
-from weft.runtime.cpu.memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
 from weft.runtime.cpu.shelves import provide
 from weft.runtime.device import Buffer, Registered, Requests

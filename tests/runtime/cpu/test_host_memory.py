@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from weft.runtime import Buffer, CpuDevice
-from weft.runtime.cpu.memory import ALIGNMENT, HUGE, Pool, size_class
+from weft.runtime.cpu.host_memory import ALIGNMENT, HUGE, Pool, size_class
 
 
 @pytest.mark.parametrize("nbytes", [1, 255, 257, 4097, HUGE - 1, HUGE + 1, 10 * HUGE + 3])

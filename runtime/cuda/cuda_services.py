@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.runtime.cuda.device_memory import PoolBlock
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.memory import PoolBlock
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from weft.runtime.cpu.memory import HostBuffer
+from weft.runtime.cpu.host_memory import HostBuffer
 from weft.runtime.cpu.native import KIND, Builtin, Text
 from weft.runtime.cpu.shelves import kind_words
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.codegen import OPS
 from weft.dsl.arrays.array import Array, whole, wrap
-from weft.dsl.cuda.arrays import copy_to_device, copy_to_host
+from weft.dsl.cuda.array_creation import copy_to_device, copy_to_host
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.sharing import get_ipc_handle
 from weft.dsl.kernel.language.types import layout_of

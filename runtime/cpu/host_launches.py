@@ -12,7 +12,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
-from weft.runtime.cpu import launch_code
+from weft.runtime.cpu import host_launch_code as launch_code
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.native import Builtin
 from weft.runtime.cpu.pool import CHUNKS, GRAIN, MOST_PARTS, ROUND, split_address, workers

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, identity_of
-from weft.dsl.kernel.language import arrays, extents
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import dtype_of, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
