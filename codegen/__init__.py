@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from weft.codegen.kernel_ir.text import print_kernel
     from weft.codegen.kernel_ir.verify import InvalidKernelError, verify_kernel
+    from weft.codegen.machines import CPU, GPU, Machine, machine_of
     from weft.codegen.obtain import CompileCounts, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
     from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
     from weft.codegen.schedules.rows import threads_of
-    from weft.codegen.schedules.sweep import THREADS as SWEEP_THREADS
     from weft.codegen.target import Target
 
 __getattr__ = lazy_names(
@@ -72,6 +72,7 @@ __getattr__ = lazy_names(
         "weft.codegen.kernel_ir.text": "print_kernel",
         "weft.codegen.kernel_ir.verify": "InvalidKernelError verify_kernel",
         "weft.codegen.obtain": "CompileCounts find_function is_loaded kernel_digest obtain_code obtain_function",
+        "weft.codegen.machines": "CPU GPU Machine machine_of",
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
@@ -80,7 +81,6 @@ __getattr__ = lazy_names(
         "weft.codegen.schedules.joined": "can_join",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
         "weft.codegen.schedules.rows": "threads_of",
-        "weft.codegen.schedules.sweep": "SWEEP_THREADS=THREADS",
         "weft.codegen.target": "Target",
     },
 )
@@ -89,17 +89,19 @@ __getattr__ = lazy_names(
 set_target_resolver(lambda *wanted: import_module("weft.codegen.compile").resolve_target(*wanted))
 
 __all__ = [
+    "CPU",
     "FOLD_LANES",
+    "GPU",
     "OPS",
     "NoLoopError",
     "SHARED_ROW",
     "STRUCTURAL",
-    "SWEEP_THREADS",
     "Block",
     "Function",
     "Kernel",
     "KernelBuilder",
     "InvalidKernelError",
+    "Machine",
     "OpDef",
     "Operation",
     "Parameter",
@@ -135,6 +137,7 @@ __all__ = [
     "dtype_kind",
     "kernel_digest",
     "lower_stages",
+    "machine_of",
     "native_dtype",
     "obtain_code",
     "obtain_function",

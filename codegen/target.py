@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from weft.codegen.machines import CPU, GPU, Machine
 from weft.runtime import CompileError
 
 # Architecture -> the least PTX version that knows it, as LLVM's feature counts.
@@ -72,6 +73,11 @@ class Target:
     def scheduled_for(self) -> Target:
         """What passes ask that choose how a kernel's work is divided; all others ask the target itself."""
         return self.schedule or self
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that fused kernels are planned and scheduled for."""
+        return GPU if self.scheduled_for.kind == "cuda" else CPU
 
     @property
     def has_extremes(self) -> bool:

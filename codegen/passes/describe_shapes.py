@@ -42,7 +42,7 @@ def describe_shapes(
     """
     if kernel.level != "logical":
         return kernel
-    on_gpu = target.scheduled_for.kind == "cuda"
+    on_gpu = target.machine.is_gpu
     if "joined" not in kernel.attributes and not parts:
         kernel = describe_folds(kernel, sizes, on_gpu)  # (few parts are folded as many are)
     if not on_gpu:

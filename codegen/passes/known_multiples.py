@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
-
-ACCESS_BYTES = 16  # of the widest access of a thread
 
 
 class Multiples:
@@ -69,7 +68,7 @@ def _steps_by_one(
             continue
         pointer = o.operands[0]
         assert isinstance(pointer.type, Pointer)
-        wanted = min(ACCESS_BYTES, lanes * pointer.type.dtype.itemsize)
+        wanted = min(GPU.vector_bytes, lanes * pointer.type.dtype.itemsize)
         yield pointer.name, o.operands[1], pointer.type.dtype.kind != "c" and align[pointer] % wanted == 0
 
 

@@ -15,21 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.known_multiples import needed_multiples
 from weft.codegen.schedules.folds import ROW_ELEMENTS, shuffled
 from weft.codegen.schedules.nest import Nest, prefers_columns
 from weft.codegen.schedules.rows import (
-    BLOCK,
     BLOCK_LENGTH,
     LEAST_LENGTH,
     MAX_ITEMS,
     MOST_LENGTH,
     REGISTER_AIMS,
     TILE_LOADS,
-    WARP,
     WARP_LENGTH,
-    WIDE_BLOCK,
     RowFacts,
     RowNest,
     RowWriter,
@@ -41,7 +39,6 @@ from weft.codegen.schedules.rows import (
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = WIDE_BLOCK
 # That share a short row, at most.
 SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
 # Vectors of a long row that a thread keeps if the row is read twice; the others stay in the L1 cache.
@@ -76,7 +73,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     row = find_row(nest)
     assert row is not None
     kept, multiples = kernel.attributes["rows"], kernel.attributes.get("multiples", ())
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if kept[0] else REGISTER_AIMS[:2]
     aligned = w.are_multiples(multiples, row.lanes()) if multiples else None
     items = w.product(w.extents())
@@ -86,7 +83,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     threads = w.compute("left_shift", 1, shift)
     slot = w.compute("right_shift", w.thread, shift)
     part = w.compute("bitwise_and", w.thread, w.compute("subtract", threads, 1))
-    together = w.compute("right_shift", THREADS, shift)
+    together = w.compute("right_shift", GPU.wide_block, shift)
     with w.builder.loop(w.parts(items, together), "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
         item = w.compute("add", w.compute("multiply", opened.index, together), slot)
         team = Team(threads, slot, w.test("less", item, items), length)
@@ -121,7 +118,7 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
     """The logarithm of how many threads share a row."""
     found: Value | int = 0
     steps = [(ROW_ELEMENTS, 1), (2 * ROW_ELEMENTS, 2), (4 * ROW_ELEMENTS, 3), (LEAST_LENGTH - 1, 5)]
-    steps += [(WARP_LENGTH, BLOCK.bit_length() - 1), (BLOCK_LENGTH, WIDE_BLOCK.bit_length() - 1)]
+    steps += [(WARP_LENGTH, GPU.block.bit_length() - 1), (BLOCK_LENGTH, GPU.wide_block.bit_length() - 1)]
     for above, shift in steps:
         found = w.choose(w.test("greater", length, above), shift, found)
     return w.value(found)
@@ -148,7 +145,7 @@ class AnyRowWriter(RowWriter):
         vectors = w.builder.kernel.attributes.get("vectors", ()) if whole else ()
         loads = TILE_LOADS if len(row.loops) == 1 else LOADS
         known = RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False)
-        super().__init__(w, row, THREADS, part, known)
+        super().__init__(w, row, GPU.wide_block, part, known)
         self.team = team
         self.alone = alone
         if alone:
@@ -177,8 +174,8 @@ class AnyRowWriter(RowWriter):
         """The row's fold from what each thread found; every thread gets it."""
         w = self.w
         if not self.alone:
-            values = halves(w, combine, values, WARP // 2)
-            several = w.test("greater", self.team.size, WARP)
+            values = halves(w, combine, values, GPU.warp // 2)
+            several = w.test("greater", self.team.size, GPU.warp)
             return list(w.select(several, lambda: self._across(combine, values), lambda: values))
         mask = SHORT_THREADS // 2
         while mask:
@@ -191,9 +188,9 @@ class AnyRowWriter(RowWriter):
     def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """What the warps of a row found, folded by each of them."""
         w = self.w
-        most = THREADS // WARP
+        most = GPU.wide_block // GPU.warp
         lane, shared = by_warps(w, values, most)
-        warps = w.quotient(self.team.size, WARP)
+        warps = w.quotient(self.team.size, GPU.warp)
         _, which = w.split(lane, most)
         there = w.test("less", which, warps)
         at = w.compute("minimum", w.compute("add", w.compute("multiply", self.team.slot, warps), which), most - 1)

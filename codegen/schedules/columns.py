@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
@@ -25,9 +26,6 @@ from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWri
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
-WARP = 32
-WARPS = THREADS // WARP
 # Columns of a thread where folding rounds: always as many, so that what else is read changes no bit.
 FOLD_COLUMNS = 4
 # Vectors that a thread reads at once.
@@ -50,7 +48,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
     widest = _columns_of(row, nest.levels[-1].index)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
     walks = [(list(program_order(nest.operations)), nest.levels[-1].index)]
-    any_side = not exact and values * WARPS * WARP * widest <= SHARED_BYTES
+    any_side = not exact and values * GPU.warps * GPU.warp * widest <= SHARED_BYTES
     if any_side:
         vectors, multiples = needed_multiples(kernel, walks, sizes, widest, nest.levels[-1].extent)
         return {"columns": (0, widest), "vectors": vectors, "multiples": multiples}
@@ -58,7 +56,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
     lanes = _power_of_two(count, widest)
     items = prod(sizes[level.extent.name] for level in nest.levels)
     side = _side(count, items, lanes)
-    if values * WARPS * side * lanes > SHARED_BYTES:
+    if values * GPU.warps * side * lanes > SHARED_BYTES:
         return {}
     found: dict[str, Any] = {"columns": (side, lanes)}
     if count % lanes == 0:
@@ -68,7 +66,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
 
 def _side(count: int, items: int, lanes: int) -> int:
     """How many threads stand side by side for so many columns, of so many items in all."""
-    side = _power_of_two(-(-count // lanes), WARP)
+    side = _power_of_two(-(-count // lanes), GPU.warp)
     while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
         side //= 2
     return side
@@ -76,12 +74,12 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 def threads_below(count: int, items: int) -> int:
     """How many threads go down so many columns, of so many items in all, where folding rounds: each has every so-manieth row."""
-    return THREADS // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
+    return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
 
 
 def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """What the threads below one another found as one: those of a warp by halves, then the warps."""
-    inside = max(1, len(parts) // WARPS)
+    inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
     found = [_by_halves(warp, combine) for warp in warps]
     return _by_halves(found, combine)
@@ -127,7 +125,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     row = find_columns(nest)
     assert row is not None
     known, lanes = kernel.attributes["columns"]
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     *outer, columns = w.extents()
     if known:
         side: Value | int = known
@@ -168,10 +166,10 @@ def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Valu
     """The logarithm of `_side`."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
-    for k in range(WARP.bit_length() - 1):
+    for k in range(GPU.warp.bit_length() - 1):
         wanted = w.choose(w.test("greater", vectors, 1 << k), k + 1, wanted)
     most: Value | int = SHORT_SIDE.bit_length() - 1
-    for k in range(SHORT_SIDE.bit_length(), WARP.bit_length()):
+    for k in range(SHORT_SIDE.bit_length(), GPU.warp.bit_length()):
         most = w.choose(w.test("less", items, FEW_BLOCKS * lanes << k), most, k)
     return w.compute("minimum", wanted, most)
 
@@ -183,7 +181,7 @@ class ColumnWriter(RowWriter):
         self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value, side: Value | int, *, whole: bool
     ) -> None:
         attributes = w.builder.kernel.attributes
-        super().__init__(w, row, THREADS, part, RowFacts(0, whole, attributes.get("vectors", ()) if whole else ()))
+        super().__init__(w, row, GPU.block, part, RowFacts(0, whole, attributes.get("vectors", ()) if whole else ()))
         self.side = side
         _, self.lanes = attributes["columns"]
         self.writer.lanes = self.lanes
@@ -234,7 +232,7 @@ class ColumnWriter(RowWriter):
         w, width = self.w, len(loop.results)
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))
-        apart = w.quotient(w.number(THREADS), self.side)
+        apart = w.quotient(w.number(GPU.block), self.side)
         flat = [v for lane in accumulators for v in lane]
 
         def nested(values: Sequence[Value]) -> list[list[Value]]:
@@ -286,13 +284,13 @@ class ColumnWriter(RowWriter):
     def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
         """The folds of this thread's columns from what all that share them found; each of them gets them."""
         w = self.w
-        mask = WARP // 2
+        mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
             values = [self._folded(combine, lane, mask) for lane in values]
             mask //= 2
-        warp, lane = w.split(w.thread, WARP)
-        width = (self.side if isinstance(self.side, int) else WARP) * self.lanes
-        shared = [w.shared_array(v.type, WARPS * width) for v in values[0]]  # type: ignore[arg-type]
+        warp, lane = w.split(w.thread, GPU.warp)
+        width = (self.side if isinstance(self.side, int) else GPU.warp) * self.lanes
+        shared = [w.shared_array(v.type, GPU.warps * width) for v in values[0]]  # type: ignore[arg-type]
         own = w.compute("multiply", w.compute("bitwise_and", lane, w.compute("subtract", self.side, 1)), self.lanes)
         numbers = [w.number(column) for column in range(self.lanes)]
         notes = [{"align": min(16, self.lanes * v.type.itemsize)} for v in values[0]]  # type: ignore[union-attr]
@@ -308,7 +306,7 @@ class ColumnWriter(RowWriter):
             address = w.builder.offset(shared[k], w.compute("add", own, warp * width) if warp else own)
             return [w.builder.load(address, number, **({} if c else notes[k])) for c, number in enumerate(numbers)]
 
-        found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(WARPS)]
+        found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(GPU.warps)]
 
         def together(upper: Any, lower: Any) -> list[tuple[Value, ...]]:
             return [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.schedules.lanes import Slot
 from weft.codegen.schedules.nest import Nest, is_spread
 from weft.codegen.schedules.rows import (
-    BLOCK,
-    WARP,
     RowFacts,
     RowNest,
     RowWriter,
@@ -67,7 +66,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``crossed`` attribute."""
     parts = find_crossed(nest)
     threads, kept = kernel.attributes["crossed"]
-    w = ThreadWriter(kernel, nest, max(threads, BLOCK))
+    w = ThreadWriter(kernel, nest, max(threads, GPU.block))
     attributes = kernel.attributes
     length = w.exact.get(parts.row.stop.name)
     known = RowFacts(kept, bool(attributes.get("whole")), attributes.get("vectors", ()), length)
@@ -110,7 +109,7 @@ class CrossedRows(RowWriter):
             self.columns = self._nested(opened.carried)
             for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
                 self._part(part)
-            if self.threads != WARP:
+            if self.threads != GPU.warp:
                 w.barrier()
             opened.yield_(*(v for slot in self.columns for lane in slot for v in lane))
         self.columns = self._nested(opened.results)

@@ -6,20 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import ACCESS_BYTES
 from weft.codegen.schedules.lanes import LaneWriter
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
 ITEM_THREADS = 128
 # From here on one vector a thread does not keep enough bytes under way: 64 KiB a multiprocessor.
 WIDE_MEMORY = 100
-# 32-bit registers that the values of one thread may take.
-REGISTERS = 64
 # Threads along a row for each byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
 SECTOR = 8
 # Columns that a thread of a two-dimensional tile computes, one block width apart.
@@ -52,7 +49,7 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], target: Ta
 
     A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
     """
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     (level,) = nest.levels
     extent = w.map[level.extent]
     slots = _vectors_a_thread(nest, lanes) if target.compute_capability >= WIDE_MEMORY else 1
@@ -80,7 +77,7 @@ def _vectors_a_thread(nest: Nest, lanes: int) -> int:
     """Two where a thread reads few bytes with one vector, and the values of two fit into the registers."""
     loads = {o.operands[0]: o.operands[0].type for o in nest.item if o.opcode == "load"}
     read = sum(lanes * kind.dtype.itemsize for kind in loads.values())  # type: ignore[union-attr, misc]
-    return 2 if 0 < read <= ACCESS_BYTES and 2 * lanes * pressure(nest.item) <= REGISTERS else 1
+    return 2 if 0 < read <= GPU.vector_bytes and 2 * lanes * pressure(nest.item) <= GPU.registers else 1
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
@@ -110,8 +107,8 @@ def _plane(kernel: Kernel, nest: Nest) -> Kernel:
     How many threads lie along a row follows from its length. A thread finds its row's indices once a
     tile, by division, and its columns by addition.
     """
-    w = ThreadWriter(kernel, nest, THREADS)
-    columns = COLUMNS if COLUMNS * pressure(nest.operations) <= REGISTERS and not has_loops(nest.item) else 1
+    w = ThreadWriter(kernel, nest, GPU.block)
+    columns = COLUMNS if COLUMNS * pressure(nest.operations) <= GPU.registers and not has_loops(nest.item) else 1
     *outer, last = nest.levels
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
@@ -138,7 +135,7 @@ def along_row(nest: Nest) -> int:
     Then a tile's height makes whole 32-byte sectors of that operand's columns.
     """
     if len(nest.levels) < 2:
-        return THREADS
+        return GPU.block
     inner, outer = (index_steps(nest.operations, level.index) for level in nest.levels[:-3:-1])
     sizes = [
         operation.operands[0].type.dtype.itemsize  # type: ignore[union-attr]
@@ -147,7 +144,7 @@ def along_row(nest: Nest) -> int:
         and outer.get(operation.operands[1], 0) in (1, -1)
         and inner.get(operation.operands[1], 0) not in (0, 1, -1)
     ]
-    return max(8, min(32, SECTOR * min(sizes))) if sizes else THREADS
+    return max(8, min(32, SECTOR * min(sizes))) if sizes else GPU.block
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
@@ -197,7 +194,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
         size = pointer.type.dtype.itemsize
         if steps.get(at, 0) == 0:
             continue
-        whole = at is index and align.get(pointer, 1) >= ACCESS_BYTES and pointer.type.dtype.kind != "c"
+        whole = at is index and align.get(pointer, 1) >= GPU.vector_bytes and pointer.type.dtype.kind != "c"
         balance += size if whole else -size
         if whole:
             aligned[pointer] = size
@@ -206,9 +203,9 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
     if not aligned or balance < 0:
         return 1, []
     widest = max(aligned.values())
-    lanes, weight = max(ACCESS_BYTES // widest, 4), pressure(nest.item)
-    while lanes * weight > REGISTERS and lanes * widest > ACCESS_BYTES:
+    lanes, weight = max(GPU.vector_bytes // widest, 4), pressure(nest.item)
+    while lanes * weight > GPU.registers and lanes * widest > GPU.vector_bytes:
         lanes //= 2
-    if lanes * weight > 2 * REGISTERS:
+    if lanes * weight > 2 * GPU.registers:
         return 1, []
     return lanes, sorted(pointer.name for pointer in aligned.keys() - others)

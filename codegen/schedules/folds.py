@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.ops import accumulators, fold
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import program_order
@@ -32,9 +33,6 @@ from weft.codegen.schedules.nest import (
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
-WARP = 32
-WARPS = THREADS // WARP
 # A row is folded by one warp up to this length, where there are enough rows to fill a GPU with warps.
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
@@ -91,7 +89,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
     head, tail = parts
     loops = [operation for operation in head if is_spread(operation)]
     columns = prefers_columns(nest, loops)
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     items = w.product(w.extents())
     team = _make_team(w, items, loops, columns)
     with w.tiles(w.parts(items, team.items)) as tile:
@@ -104,10 +102,10 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
     shared = sum(
         int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
-        for count in [THREADS if columns else WARPS]
+        for count in [GPU.block if columns else GPU.warps]
     )
     if columns:
-        return w.finish("columns", WARP, shared=shared, most_blocks=MOST_BLOCKS)
+        return w.finish("columns", GPU.warp, shared=shared, most_blocks=MOST_BLOCKS)
     limits = (MANY_ROWS, SHORT_LENGTH, WARP_LENGTH, 0, SHARED_LENGTH, ROW_ELEMENTS)
     return w.finish("rows", 1, shared=shared, most_blocks=MOST_BLOCKS, row_limits=limits)
 
@@ -115,20 +113,20 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
 def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:
     # everything that does not depend on the item stands before the loop over tiles
     shared: dict[tuple[int, np.dtype], Value] = {}
-    count = THREADS if columns else WARPS
+    count = GPU.block if columns else GPU.warps
     for loop in loops:
         for k, value in enumerate(loop.results):
             assert isinstance(value.type, np.dtype)
             if (k, value.type) not in shared:
                 shared[k, value.type] = w.shared_array(value.type, count)
     if columns:
-        together = w.power_of_two(items, WARP)
-        size = w.quotient(w.number(THREADS), together)
+        together = w.power_of_two(items, GPU.warp)
+        size = w.quotient(w.number(GPU.block), together)
         part, slot = w.split(w.thread, together)
         return Team(True, size, together, part, slot, shared)
     size = _row_threads(w, items, loops)
     slot, part = w.split(w.thread, size)
-    return Team(False, size, w.quotient(w.number(THREADS), size), part, slot, shared)
+    return Team(False, size, w.quotient(w.number(GPU.block), size), part, slot, shared)
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
@@ -136,7 +134,7 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
     chain = fold_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs from item to item: these are the chunks of a long fold
-        return w.number(THREADS)
+        return w.number(GPU.block)
     length: Value | None = None
     for loop in chain:
         extent = w.compute("subtract", w.map[loop.operands[1]], w.map[loop.operands[0]])
@@ -148,8 +146,8 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
     few = w.test("less", items, MANY_ROWS)
     limit = w.choose(few, SHORT_LENGTH, WARP_LENGTH)
     several = w.quotient(w.power_of_two(length, SHARED_LENGTH), ROW_ELEMENTS)
-    short = w.choose(w.test("less", length, SHARED_LENGTH), w.compute("maximum", several, 1), WARP)
-    return w.choose(w.test("greater", length, limit), THREADS, short)
+    short = w.choose(w.test("less", length, SHARED_LENGTH), w.compute("maximum", several, 1), GPU.warp)
+    return w.choose(w.test("greater", length, limit), GPU.block, short)
 
 
 def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
@@ -219,7 +217,7 @@ def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[
     threads: list[Value] = []
     numbers: list[Value] = []
     for extent in reversed(extents[1:]):
-        along = w.compute("minimum", w.power_of_two(extent, THREADS), left)
+        along = w.compute("minimum", w.power_of_two(extent, GPU.block), left)
         part, number = w.split(part, along)
         left = w.quotient(left, along)
         threads.append(along)
@@ -299,7 +297,7 @@ def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], se
 def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Neighbours fold by shuffles; every thread of the item gets the result."""
     values = list(found)
-    mask = WARP // 2
+    mask = GPU.warp // 2
     while mask:
         folded = shuffled(w, combine, values, mask)
         within = w.test("greater", team.size, mask)
@@ -307,21 +305,21 @@ def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Seque
         mask //= 2
 
     def across_warps() -> list[Value]:
-        warp, lane = w.split(w.thread, WARP)
+        warp, lane = w.split(w.thread, GPU.warp)
         w.barrier()
         with w.when(w.test("equal", lane, 0)):
             for k, value in enumerate(values):
                 w.builder.store(team.shared[k, value.type], warp, value)  # type: ignore[index]
         w.barrier()
-        which = w.split(lane, WARPS)[1]
+        which = w.split(lane, GPU.warps)[1]
         parts = [w.builder.load(team.shared[k, v.type], which) for k, v in enumerate(values)]  # type: ignore[index]
-        distance = WARPS // 2
+        distance = GPU.warps // 2
         while distance:
             parts = shuffled(w, combine, parts, distance)
             distance //= 2
         return parts
 
-    return list(w.select(w.test("greater", team.size, WARP), across_warps, lambda: values))
+    return list(w.select(w.test("greater", team.size, GPU.warp), across_warps, lambda: values))
 
 
 def shuffled(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value], mask: int) -> list[Value]:
@@ -347,12 +345,12 @@ def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Se
     for pointer, value in zip(shared, found, strict=True):
         w.builder.store(pointer, w.thread, value)
     w.barrier()
-    distance = THREADS // 2
-    while distance >= WARP:
+    distance = GPU.block // 2
+    while distance >= GPU.warp:
         step(distance)
         distance //= 2
     # fewer columns than lanes: their threads are closer together
-    with w.when(w.test("less", team.items, WARP)):
+    with w.when(w.test("less", team.items, GPU.warp)):
         while distance:
             with w.when(w.test("less_equal", team.items, distance)):
                 step(distance)

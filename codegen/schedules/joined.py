@@ -13,13 +13,12 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
+from weft.codegen.machines import GPU
 from weft.codegen.passes.join_kernels import TICKET
 from weft.codegen.passes.known_multiples import Multiples, aligned_pointers, needed_multiples
 from weft.codegen.schedules.columns import find_columns
 from weft.codegen.schedules.nest import Nest, find_nest
 from weft.codegen.schedules.rows import (
-    WARP,
-    WIDE_BLOCK,
     RowFacts,
     RowNest,
     RowWriter,
@@ -31,7 +30,6 @@ from weft.codegen.target import Target
 
 # A chunk is a long row: four blocks of 512 threads fill a multiprocessor (of 32 registers a thread at most). With two vectors of 16 bytes
 # each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
-THREADS = WIDE_BLOCK
 CHUNK_LOADS = 2
 # 32-bit registers of a thread for a chunk that is read twice, and those in all that leave room for two blocks.
 CHUNK_REGISTERS = 64
@@ -69,7 +67,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
     found: dict[str, Any] = {}
     parts = _chunk_parts(chunk)
     if len(chunk.loops) > 1 and parts is not None:
-        found["kept"] = vectors_kept(chunk, sizes[parts[0].name], THREADS, CHUNK_REGISTERS)
+        found["kept"] = vectors_kept(chunk, sizes[parts[0].name], GPU.wide_block, CHUNK_REGISTERS)
     if not exact:
         bounds = chunk.start, chunk.stop
         vectors, multiples = needed_multiples(kernel, chunk.walks(), sizes, chunk.lanes(), *bounds)
@@ -80,7 +78,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
         found["whole"] = True
         vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
     count = sizes[final.stop.name]
-    threads = WARP if count <= FEW_PARTS else THREADS
+    threads = GPU.warp if count <= FEW_PARTS else GPU.wide_block
     whole = count % final.lanes() == 0
     if whole:
         vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
@@ -93,7 +91,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.bind(nest.levels, w.block)
     attributes = kernel.attributes
     vectors, multiples = attributes.get("vectors", ()), attributes.get("multiples", ())
@@ -102,7 +100,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     length = _chunk_length(chunk, w)
 
     def fold(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
-        RowWriter(w, chunk, THREADS, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
+        RowWriter(w, chunk, GPU.wide_block, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
 
     kept = attributes.get("kept", 0)
     if multiples:  # (others are read again: there is less code)
@@ -120,8 +118,8 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
             facts = RowFacts(loads=CHUNK_LOADS, rest_at_once=False)
             w.choose_form(
                 few,
-                lambda: _finish(w, rest, final, WARP, facts),
-                lambda: _finish(w, rest, final, THREADS, facts),
+                lambda: _finish(w, rest, final, GPU.warp, facts),
+                lambda: _finish(w, rest, final, GPU.wide_block, facts),
             )
     return w.finish("joined", 1, every=True)
 
@@ -165,16 +163,16 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
     """What all blocks found, folded by this one: a warp or the block has a result."""
     w.nest = nest
-    group, part = (w.number(0), w.thread) if threads == THREADS else w.split(w.thread, threads)
+    group, part = (w.number(0), w.thread) if threads == GPU.wide_block else w.split(w.thread, threads)
     if not nest.levels:
         with w.when(w.test("equal", group, 0)):
             RowWriter(w, row, threads, part, known).write(nest)
         return
     w.copy(nest.levels[0].before)
-    with w.loop(w.product(w.extents()), group, step=THREADS // threads) as item:
+    with w.loop(w.product(w.extents()), group, step=GPU.wide_block // threads) as item:
         w.bind(nest.levels, item)
         RowWriter(w, row, threads, part, known).write(nest)
-        if threads == THREADS:
+        if threads == GPU.wide_block:
             w.barrier()
 
 

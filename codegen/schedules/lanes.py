@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
-from weft.codegen.passes.known_multiples import ACCESS_BYTES
 from weft.codegen.schedules.writer import ThreadWriter
 
 
@@ -231,7 +231,7 @@ class LaneWriter:
 
     def _align(self, pointer: Value) -> int:
         assert isinstance(pointer.type, Pointer)
-        return min(ACCESS_BYTES, pointer.type.dtype.itemsize * self.lanes)
+        return min(GPU.vector_bytes, pointer.type.dtype.itemsize * self.lanes)
 
     def _wide_load(self, operation: Operation, slot: Slot) -> None:
         pointer, index = operation.operands
@@ -305,4 +305,4 @@ def lanes_of(operations: Iterable[Operation], index: Value) -> int:
         ),
         default=np.dtype(np.float32).itemsize,
     )
-    return max(1, ACCESS_BYTES // widest)
+    return max(1, GPU.vector_bytes // widest)

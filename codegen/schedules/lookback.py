@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.schedules.lanes import LaneWriter, Slot
@@ -32,8 +33,6 @@ from weft.codegen.schedules.scans import (
     LANES,
     MOST_BLOCKS,
     MOST_LENGTH,
-    THREADS,
-    WARP,
     Fold,
     Folder,
     Scan,
@@ -46,7 +45,7 @@ from weft.codegen.target import Target
 
 BOARD = "board"
 SLOTS = 4
-TILE = THREADS * SLOTS * LANES
+TILE = GPU.block * SLOTS * LANES
 # The count has a sector of memory of its own.
 FIRST_NOTE = 16
 _WORD = np.dtype(np.uint64)
@@ -95,8 +94,8 @@ def _parts_of_value(fold: Fold) -> int:
 
 def _values_of_row(tiles: int) -> int:
     """Values that are noted of a row: of its tiles, its groups of tiles, and wholes."""
-    groups = -(-tiles // WARP)
-    return tiles + groups + -(-groups // WARP)
+    groups = -(-tiles // GPU.warp)
+    return tiles + groups + -(-groups // GPU.warp)
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
@@ -114,7 +113,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``lookback`` attribute."""
     scan = find_scan(nest)
     assert scan is not None
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     board = next(p.value for p in kernel.parameters if p.value.name == BOARD)
     number, tag = _take_number(w, board)
     start, stop, *initial = scan.loop.operands
@@ -124,7 +123,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
-    warp, lane = w.split(w.thread, WARP)
+    warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(w, writer, scan, tile, (warp, lane))
     folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
     for folder, values in zip(folders, elements.read(folders), strict=True):
@@ -133,7 +132,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     found = [folder.fold_tile() for folder in folders]
     held = [w.shared_array(fold.type, 1) for fold in scan.folds]
     notes = [_Notes(w, board, tag, scan, fold) for fold in scan.folds]
-    with w.when(w.test("less", w.thread, WARP)):
+    with w.when(w.test("less", w.thread, GPU.warp)):
         place = _Place(w, row, tile, tiles, lane)
         for k, folder in enumerate(folders):
             before = _look_back(notes[k], folder, place, found[k][1], w.map[initial[k]])
@@ -182,7 +181,7 @@ class _TileWriter:
         multiples = w.builder.kernel.attributes.get("multiples", ())
         if multiples:
             self.whole = w.builder.op("bitwise_and", self.whole, w.are_multiples(multiples, LANES))
-        own = w.compute("multiply", warp, SLOTS * LANES * WARP)
+        own = w.compute("multiply", warp, SLOTS * LANES * GPU.warp)
         self.first = w.compute("add", w.compute("add", begin, own), w.compute("multiply", lane, LANES))
         loaded: set[Value] = set()
         for o in scan.before:
@@ -208,7 +207,7 @@ class _TileWriter:
         w, found = self.w, []
         last = None if whole else w.compute("subtract", self.stop, 1)
         for k in range(SLOTS):
-            first = w.compute("add", self.first, k * LANES * WARP) if k else self.first
+            first = w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first
             if whole:
                 found.append(self.writer.slot(first))
                 continue
@@ -327,10 +326,10 @@ class _Place:
         self.tile = tile
         self.lane = lane
         self.first = w.test("equal", lane, 0)
-        self.group, self.in_group = w.split(tile, WARP)
-        self.whole, self.in_whole = w.split(self.group, WARP)
-        groups = w.parts(tiles, WARP)
-        self.wholes = w.parts(groups, WARP)
+        self.group, self.in_group = w.split(tile, GPU.warp)
+        self.whole, self.in_whole = w.split(self.group, GPU.warp)
+        groups = w.parts(tiles, GPU.warp)
+        self.wholes = w.parts(groups, GPU.warp)
         rows = w.product(w.extents())
         # numbers of the first values of the row: of tiles, of groups, of wholes
         after_tiles = w.compute("multiply", rows, tiles)
@@ -354,10 +353,10 @@ def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial
         What the row begins with.
     """
     w = notes.w
-    last = w.number(WARP - 1)
+    last = w.number(GPU.warp - 1)
     with w.when(place.first):
         notes.post(w.compute("add", place.of_tiles, place.tile), own)
-    number = w.compute("add", w.compute("multiply", place.group, WARP), place.lane)
+    number = w.compute("add", w.compute("multiply", place.group, GPU.warp), place.lane)
     value = notes.read(
         w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), folder.identity
     )
@@ -369,13 +368,13 @@ def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial
     # the last lane has no group to look at: it looks at what is before the groups
     is_last = w.test("equal", place.lane, last)
     inside = w.test("greater", place.whole, 0)
-    number = w.compute("add", w.compute("multiply", place.whole, WARP), place.lane)
+    number = w.compute("add", w.compute("multiply", place.whole, GPU.warp), place.lane)
     number = w.choose(
         is_last, w.compute("add", place.of_wholes, place.whole), w.compute("add", place.of_groups, number)
     )
     wanted = _either(w, w.test("less", place.lane, place.in_whole), _both(w, is_last, inside))
     value = notes.read(wanted, number, folder.identity)
-    start = folder.choose(inside, folder.from_lane(value, WARP - 1), initial)
+    start = folder.choose(inside, folder.from_lane(value, GPU.warp - 1), initial)
     groups = folder.fold(start, folder.fold_lanes(folder.choose(is_last, folder.identity, value)))
     following = w.compute("add", place.whole, 1)
     ends_whole = _both(w, w.test("equal", place.in_whole, last), w.test("less", following, place.wholes))

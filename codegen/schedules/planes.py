@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
@@ -23,15 +24,13 @@ from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
 # Threads along a row: the whole block, or these where rows are short; below LEAST of them the schedule for any rows does better.
 SHORT_ALONG = 64
 LEAST = 48
 # Of rows shorter than that, where one kernel serves any: so many, or twice as many.
 FEWEST = 8
-# Rows that a thread does, and 32-bit registers that their values may take.
+# Rows that a thread does.
 ROWS = 4
-REGISTERS = 64
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
@@ -47,7 +46,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
     rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
     lanes = lanes_of(operations, index)
     if not exact:
-        if along_row(nest) != THREADS:
+        if along_row(nest) != GPU.block:
             return {}  # (short columns of others are better side by side)
         walks = [(operations, index)]
         vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, nest.levels[-1].extent)
@@ -59,15 +58,15 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
         lanes, vectors = 1, ()
     if rows < ROWS or length < LEAST * lanes:
         return {}
-    along = THREADS if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
+    along = GPU.block if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
     deep = _rows_a_thread(nest, lanes)
-    whole = not length % (along * lanes) and not rows % (THREADS // along * deep)
+    whole = not length % (along * lanes) and not rows % (GPU.block // along * deep)
     return {"plane": (along, lanes, deep), "vectors": vectors, "whole": whole}
 
 
 def _rows_a_thread(nest: Nest, lanes: int) -> int:
     deep = ROWS if len(nest.levels) == 2 else 1
-    while deep > 1 and deep * lanes * pressure(_operations(nest)) > 2 * REGISTERS:
+    while deep > 1 and deep * lanes * pressure(_operations(nest)) > 2 * GPU.registers:
         deep //= 2
     return deep
 
@@ -91,7 +90,7 @@ def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -
 def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``plane`` attribute."""
     known, lanes, deep = kernel.attributes["plane"]
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     whole, multiples = bool(kernel.attributes.get("whole")), kernel.attributes.get("multiples", ())
     vectors = kernel.attributes.get("vectors", ())
     if multiples:
@@ -102,7 +101,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
         )
     else:
         _plane(w, known, _Piece(lanes, deep, vectors, whole))
-    return w.finish("planes", THREADS * lanes * deep, every=whole)
+    return w.finish("planes", GPU.block * lanes * deep, every=whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +120,11 @@ def _plane(w: ThreadWriter, known: int, piece: _Piece) -> None:
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
     if known:
-        along, height = w.number(known), w.number(THREADS // known)
+        along, height = w.number(known), w.number(GPU.block // known)
         down, right = w.split(w.thread, known)
     else:
         shift = _along_shift(w, length, lanes)
-        along, height = w.compute("left_shift", 1, shift), w.compute("right_shift", THREADS, shift)
+        along, height = w.compute("left_shift", 1, shift), w.compute("right_shift", GPU.block, shift)
         down = w.compute("right_shift", w.thread, shift)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", along, 1))
     width, tall = w.compute("multiply", along, lanes), w.compute("multiply", height, deep)
@@ -150,7 +149,7 @@ def _plane(w: ThreadWriter, known: int, piece: _Piece) -> None:
 def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
     """The logarithm of how many threads lie along a row."""
     found: Value | int = FEWEST.bit_length() - 1
-    for above, along in ((FEWEST, 2 * FEWEST), (LEAST - 1, SHORT_ALONG), (2 * SHORT_ALONG, THREADS)):
+    for above, along in ((FEWEST, 2 * FEWEST), (LEAST - 1, SHORT_ALONG), (2 * SHORT_ALONG, GPU.block)):
         found = w.choose(w.test("greater", length, above * lanes), along.bit_length() - 1, found)
     return w.value(found)
 

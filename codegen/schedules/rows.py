@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
@@ -27,18 +28,13 @@ from weft.codegen.schedules.nest import Nest, fold_chain, has_loops, is_spread
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-WARP = 32
-# Threads of a block that shares a row; where a warp has a row, threads of a block in all.
-BLOCK = 256
-WIDE_BLOCK = 512
 # Elements of a row below which the schedule for any folds does better, and up to which a warp or a block has it.
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096
 # Elements of a vector where folding rounds: always as many, so that what else is read changes no bit.
 FOLD_LANES = 4
-# 32-bit registers for what a thread keeps of a row; and how many vectors it reads at once where it keeps nothing.
-KEPT_REGISTERS = 48
+# Vectors of a row that a thread reads at once where it keeps nothing.
 TILE_LOADS = 4
 # Registers of a thread that let 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) run on a multiprocessor, and what a thread needs
 # of them for other things than its part of the row. Left alone, the assembler takes 40 and more for rows that do with 32.
@@ -142,7 +138,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
 
 def threads_of(length: int) -> int:
     """The threads that share a row of this length."""
-    return WARP if length <= WARP_LENGTH else BLOCK if length <= BLOCK_LENGTH else WIDE_BLOCK
+    return GPU.warp if length <= WARP_LENGTH else GPU.block if length <= BLOCK_LENGTH else GPU.wide_block
 
 
 MAX_ITEMS = 2**31 - 1
@@ -155,7 +151,7 @@ def _kept(row: RowNest) -> int:
     return max(1, sum(kept.values()))
 
 
-def vectors_kept(row: RowNest, length: int, threads: int, registers: int = KEPT_REGISTERS) -> int:
+def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
     """Vectors of a row that each of its threads keeps in so many registers: a power of two, or 0 where they are too many."""
     slots = 1
     while has_registers(row, slots, registers):
@@ -165,7 +161,7 @@ def vectors_kept(row: RowNest, length: int, threads: int, registers: int = KEPT_
     return 0
 
 
-def has_registers(row: RowNest, slots: int, registers: int = KEPT_REGISTERS) -> bool:
+def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers) -> bool:
     """Whether a thread has registers to keep so many vectors of a row."""
     return slots * row.lanes() * _kept(row) <= registers
 
@@ -178,7 +174,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     row = find_row(nest)
     assert row is not None
     threads, kept = kernel.attributes["row"]
-    w = ThreadWriter(kernel, nest, max(threads, BLOCK))
+    w = ThreadWriter(kernel, nest, max(threads, GPU.block))
     least = kept * row.lanes() * _kept(row) + OTHER_REGISTERS if kept else REGISTER_AIMS[-1]
     # two at most: each that spills is a compilation
     w.builder.kernel.attributes["register_aims"] = tuple(n for n in REGISTER_AIMS if n >= least)[:2]
@@ -283,7 +279,7 @@ class RowWriter:
         return self.w.test("equal", self.part, 0)
 
     def _meet(self) -> None:
-        if self.threads == WARP:
+        if self.threads == GPU.warp:
             self.w.builder.emit("warp_barrier", (self.w.number(0xFFFFFFFF, np.uint32),))
         else:
             self.w.barrier()
@@ -436,8 +432,8 @@ class RowWriter:
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """The row's fold from what each thread found; every thread gets it."""
         w = self.w
-        values = halves(w, combine, values, WARP // 2)
-        warps = self.threads // WARP
+        values = halves(w, combine, values, GPU.warp // 2)
+        warps = self.threads // GPU.warp
         if warps == 1:
             return values
         _, shared = by_warps(w, values, warps)
@@ -453,7 +449,7 @@ class RowWriter:
 
 def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
     """A thread's lane, and what each of `count` warps has in its first lane, in shared memory that all see."""
-    warp, lane = w.split(w.thread, WARP)
+    warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
     with w.when(w.test("equal", lane, 0)):
         for pointer, value in zip(shared, values, strict=True):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.ops import accumulators
 from weft.codegen.passes.choose_lanes import chooses
 from weft.codegen.passes.fold_identities import fold_identities
@@ -27,9 +28,6 @@ from weft.codegen.schedules.nest import Nest, has_loops, prefers_columns
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
-WARP = 32
-WARPS = THREADS // WARP
 LANES = 4
 # Elements of a row below which one thread has it, in order.
 LEAST_LENGTH = 128
@@ -40,8 +38,6 @@ ALL_LANES = 0xFFFFFFFF
 # A tile behind the last one still has an index; and a grid has so many blocks.
 MOST_LENGTH = 2**31 - 2**16
 MOST_BLOCKS = 2**31 - 1
-# Threads that fill a GPU: so many columns side by side need no blocks that share them.
-MANY_COLUMNS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +112,7 @@ def operands_of(operation: Operation) -> list[Value]:
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
     """Whether the folds go down columns that lie side by side, enough of them for a thread each."""
-    return rows >= MANY_COLUMNS and prefers_columns(nest, [scan.loop])
+    return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
@@ -145,7 +141,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``scan`` attribute."""
     scan = find_scan(nest)
     assert scan is not None
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     least, multiples = kernel.attributes["scan"], kernel.attributes.get("multiples", ())
     if least == 1:
         _write_row(w, scan, whole=bool(kernel.attributes.get("whole")))
@@ -167,7 +163,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
 
 def _write_rows(w: ThreadWriter) -> None:
     """A row for each thread, in order."""
-    item = w.compute("add", w.compute("multiply", w.block, THREADS), w.thread)
+    item = w.compute("add", w.compute("multiply", w.block, GPU.block), w.thread)
     with w.when(w.test("less", item, w.product(w.extents()))):
         w.bind(w.nest.levels, item)
         w.enter(w.nest.levels[1:])
@@ -182,14 +178,14 @@ def _write_row(w: ThreadWriter, scan: Scan, *, whole: bool) -> None:
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
-    warp, lane = w.split(w.thread, WARP)
+    warp, lane = w.split(w.thread, GPU.warp)
     folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
     # what follows from the folds may be written to where something was computed before them
     steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
         writer.inside(),
         w.builder.loop(
-            stop, "serial", start=start, initial=before, step_by=w.number(THREADS * LANES), rolled=True
+            stop, "serial", start=start, initial=before, step_by=w.number(GPU.block * LANES), rolled=True
         ) as opened,
     ):
         own, left = w.compute("multiply", w.thread, LANES), w.compute("subtract", stop, opened.index)
@@ -225,7 +221,7 @@ class Folder:
         self.of = fold
         self.warp = warp
         self.lane = lane
-        self.held = w.shared_array(fold.type, WARPS)
+        self.held = w.shared_array(fold.type, GPU.warps)
         (identity,) = fold_identities((fold.operation.opcode,), (fold.type,))
         self.identity = w.number(identity, fold.type)
         self.slots: list[tuple[Value, list[Value]]] = []  # what the warp has before the slot; the slot's own prefixes
@@ -263,7 +259,7 @@ class Folder:
                 prefixes.append(self.fold(prefixes[-1], value))
             mine = prefixes[-1]
             distance = 1
-            while distance < WARP:
+            while distance < GPU.warp:
                 inside = w.test("greater_equal", self.lane, distance)
                 mine = self.choose(inside, self.fold(self.from_lane(mine, distance, "up"), mine), mine)
                 distance *= 2
@@ -271,24 +267,24 @@ class Folder:
             start = self.choose(first, self.identity, self.from_lane(mine, 1, "up"))
             self.slots.append((start if carried is None else self.fold(carried, start), prefixes))
             if len(self.slots) < len(slots):
-                mine = self.from_lane(mine, WARP - 1)
+                mine = self.from_lane(mine, GPU.warp - 1)
             carried = mine if carried is None else self.fold(carried, mine)
         assert carried is not None
-        with w.when(w.test("equal", self.lane, WARP - 1)):
+        with w.when(w.test("equal", self.lane, GPU.warp - 1)):
             w.builder.store(self.held, self.warp, carried)
 
     def fold_tile(self) -> tuple[Value, Value]:
         """What the warps before this one have, and what all have: behind a barrier."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
-        for k in range(1, WARPS):
+        for k in range(1, GPU.warps):
             start = self.choose(w.test("greater_equal", self.warp, k), whole, start)
             whole = self.fold(whole, w.builder.load(self.held, w.number(k)))
         return start, whole
 
     def fold_lanes(self, value: Value) -> Value:
         """What all lanes of the warp have, by halves."""
-        distance = WARP // 2
+        distance = GPU.warp // 2
         while distance:
             value = self.fold(value, self.from_lane(value, distance, "xor"))
             distance //= 2

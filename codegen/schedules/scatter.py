@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.ops import identity_of
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.schedules.elements import vector_lanes
@@ -20,7 +21,6 @@ from weft.codegen.schedules.nest import Nest
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
 # Blocks that fill a GPU: with more of them each would fold fewer elements before its counters are added to the result.
 MOST_BLOCKS = 1 << 10
 # Of shared memory, which six blocks of a multiprocessor share; and elements a place from which on places of one's own pay.
@@ -54,26 +54,26 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``private`` attribute."""
     atomic = find_scatter(nest)
     assert atomic is not None
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     kind, dtype = atomic.attributes["kind"], _kept_as(kernel, atomic)
     places = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["places"])
     # what is subtracted is added up, negative
     nothing = w.number(identity_of("add" if kind == "subtract" else kind, dtype), dtype)
     held = w.shared_array(dtype, kernel.attributes["private"])
-    with w.loop(places, w.thread, step=THREADS) as place:
+    with w.loop(places, w.thread, step=GPU.block) as place:
         w.builder.store(held, place, nothing)
     w.barrier()
     _elements(w, nest, atomic, held)
     w.barrier()
     pointer = w.map[atomic.operands[0]]
     result = atomic.results[0].type
-    with w.loop(places, w.thread, step=THREADS) as place:
+    with w.loop(places, w.thread, step=GPU.block) as place:
         value = w.builder.load(held, place)
         with w.when(w.builder.op("not_equal", value, nothing, dtype=np.bool_)):
             whole = w.builder.cast(value, result)  # type: ignore[arg-type]
             after = "add" if kind == "subtract" else kind
             w.builder.emit("atomic", (pointer, place, whole), (result,), kind=after)
-    return w.finish("scatter", THREADS * LEAST_ELEMENTS, most_blocks=MOST_BLOCKS)
+    return w.finish("scatter", GPU.block * LEAST_ELEMENTS, most_blocks=MOST_BLOCKS)
 
 
 def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
@@ -88,8 +88,8 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
         kept = value if value.type == dtype else w.number(1, dtype)
         w.builder.emit("atomic", (held, index, kept), (dtype,), kind=atomic.attributes["kind"], scope="block")
 
-    own = w.compute("add", w.compute("multiply", w.block, THREADS), w.thread)
-    apart = w.compute("multiply", w.grid, THREADS)
+    own = w.compute("add", w.compute("multiply", w.block, GPU.block), w.thread)
+    apart = w.compute("multiply", w.grid, GPU.block)
     count = w.compute("right_shift", extent, lanes.bit_length() - 1)
     with w.builder.loop(count, "serial", start=own, step_by=apart, rolled=True, opaque=True) as opened:
         writer = LaneWriter(w, lanes, vectors)

@@ -18,7 +18,6 @@ from weft.codegen.schedules.nest import Nest
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256  # of a block; fewer where the tile has fewer points
 # Registers that let 6, 5 or 4 blocks run on a multiprocessor: what is on its way from memory has to be waited for by others.
 REGISTER_AIMS = (40, 48, 64)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
@@ -22,12 +23,9 @@ from weft.codegen.schedules.rows import REGISTER_AIMS
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-THREADS = 256
-WARP = 32
 # Elements along a side, by the bytes of an element; of what is not aligned to vectors.
 SIDES = {1: 64, 2: 64, 4: 64, 8: 32}
 SINGLE_SIDE = 32
-REGISTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
         vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, *bounds)
         odd = not multiples
     accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
-    heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * REGISTERS
+    heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * GPU.registers
     if odd or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
         side, lanes, vectors, multiples = SINGLE_SIDE, 1, (), ()
     if len(crossing.loads) * side * (side + 1) * widest > 40_000:
@@ -103,7 +101,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     """The threaded form of a kernel with a ``tile`` attribute."""
     crossing = find_crossing(kernel, nest)
     assert crossing is not None
-    w = ThreadWriter(kernel, nest, THREADS)
+    w = ThreadWriter(kernel, nest, GPU.block)
     side, lanes = kernel.attributes["tile"]
     vectors, multiples = kernel.attributes.get("vectors", ()), kernel.attributes.get("multiples", ())
     # left alone, the assembler begins all reads before the block meets, and takes registers from other blocks for that
@@ -140,9 +138,9 @@ class _Tile:
         self.side, self.lanes = shape
         self.vectors = vectors
         self.whole = whole
-        warp, lane = w.split(w.thread, WARP)
+        warp, lane = w.split(w.thread, GPU.warp)
         if self.lanes == 1:
-            self.near, self.far, self.apart = lane, warp, THREADS // self.side
+            self.near, self.far, self.apart = lane, warp, GPU.block // self.side
             return
         # eight vectors of four rows a warp, two warps side by side
         pair, left = w.split(warp, 2)
@@ -151,7 +149,7 @@ class _Tile:
         assert across == 16
         self.near = w.compute("multiply", w.compute("add", w.compute("multiply", left, 8), vector), self.lanes)
         self.far = w.compute("add", w.compute("multiply", pair, 4), row)
-        self.apart = THREADS // across
+        self.apart = GPU.block // across
 
     def write_all(self) -> None:
         """All tiles: one a block where they are whole."""

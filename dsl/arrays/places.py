@@ -18,6 +18,7 @@ from math import prod
 
 import numpy as np
 
+from weft import codegen
 from weft.codegen import identity_of
 from weft.fusion import (
     Expr,
@@ -51,8 +52,7 @@ _IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 def is_gpu(device: Device) -> bool:
     """Whether kernels of a device are written for a GPU."""
-    # (asking the CPU for its target loads the compiler where no cache knows the machine)
-    return device.name != "cpu" and device.target.scheduled_for.kind == "cuda"
+    return codegen.machine_of(device).is_gpu
 
 
 def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
-from weft.codegen import Kernel, Target, find_op
+from weft.codegen import CPU, Kernel, Target, find_op
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
 from weft.fusion.explain.picture import draw_plan, show_html
 from weft.fusion.explain.speed import arithmetic_rate
@@ -202,8 +202,8 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
         graph = make_graph([*roots, *live], epoch.results)
         roots, live = list(dict.fromkeys(graph.versions[: len(roots)])), graph.versions[len(roots) :]
         on = target or epoch.device.target
-        schedule = schedule_versions(live, roots, graph.origins, for_gpu=on.scheduled_for.kind == "cuda")
-        found.append(join_groups(schedule, on))
+        schedule = schedule_versions(live, roots, graph.origins, on.machine)
+        found.append(join_groups(schedule, on.machine))
     return found
 
 
@@ -309,7 +309,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {group.passes()} times over the row"
     if isinstance(group, Crossed):
         title += " of rows and of columns in one pass, by parts and then their results"
-    elif chunk_length(group, make_nest(group)):
+    elif chunk_length(group, make_nest(group), CPU):
         title += ", by parts and then their results"
     elif shares_rows(group, make_nest(group)):
         title += ", by parts, which threads of a CPU read twice"

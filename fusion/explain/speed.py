@@ -38,7 +38,7 @@ def arithmetic_rate(device: Device) -> float | None:
 
 def _measure(device: Device) -> float:
     value = _program(device)
-    (group,) = make_schedule([value], [], {}).groups
+    (group,) = make_schedule([value], [], {}, device.target.machine).groups
     (lowered,) = lower_for(device.target, group, special=True)
     function = obtain_function(device, lowered.kernel)
     buffers = {True: device.allocate(value.nbytes), False: device.allocate(value.nbytes)}

@@ -15,7 +15,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.codegen import Kernel, KernelBuilder, Parameter, Value, choose_index_dtype, fold, fold_later, identity_of
+from weft.codegen import (
+    CPU,
+    Kernel,
+    KernelBuilder,
+    Parameter,
+    Value,
+    choose_index_dtype,
+    fold,
+    fold_later,
+    identity_of,
+)
 from weft.fusion.graph.expr import Expr, constant_value, value_bytes
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import Size
@@ -484,7 +494,7 @@ class KernelWriter:
 
     def ways(self, folds: list[Placed]) -> dict[str, Any]:
         """Whether the results of a CPU's loop that folds take its lanes: as each fold has it by itself."""
-        return across(self.for_cpu and any(order_alone(p.task).across for p in folds if p.task.rounds()))
+        return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
         position = 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.codegen import (
     Kernel,
+    Machine,
     Pointer,
     Target,
     can_join,
@@ -35,8 +36,6 @@ from weft.runtime import Device
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
-# Bytes of a vector. All memory begins at a multiple of it.
-ALIGNED = 16
 # Elements of a row of a sweep's part.
 LONG_ROW = 1 << 10
 
@@ -50,7 +49,7 @@ def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
-    on_gpu = device.target.scheduled_for.kind == "cuda"
+    on_gpu = device.target.machine.is_gpu
     if on_gpu or any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
         large = any(k.bytes_read + k.bytes_written >= LARGE for k in general)
         whole = large and not on_gpu  # (each of a CPU's large schedules)
@@ -91,21 +90,17 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
     Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
     """
-    kind = target.scheduled_for.kind
-    found = lower_group(group, parametric=not special, by_threads=kind == "cpu", for_gpu=kind == "cuda")
+    machine = target.machine
+    found = lower_group(group, parametric=not special, machine=machine)
     STATISTICS.lowered += len(found)
-    for lowered in found if kind == "cuda" else ():
-        _set_alignment(lowered)
-    if (
-        kind == "cuda"
-        and len(found) == 2
-        and not isinstance(group, Crossed)
-        and can_join(*(lowered.kernel for lowered in found))
-    ):
-        found = [_joined(*found)]
-    elif kind == "cuda":
+    if machine.is_gpu:
         for lowered in found:
-            _share_rows(lowered)
+            _set_alignment(lowered, machine)
+        if len(found) == 2 and not isinstance(group, Crossed) and can_join(*(lowered.kernel for lowered in found)):
+            found = [_joined(*found)]
+        else:
+            for lowered in found:
+                _share_rows(lowered)
     for lowered in found:
         parts = lowered.kernel.name == FINISH
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special, parts=parts)
@@ -121,11 +116,13 @@ def _in_long_rows(group: Group) -> bool:
     return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
 
 
-def _set_alignment(lowered: Lowered) -> None:
+def _set_alignment(lowered: Lowered, machine: Machine) -> None:
     """Say how pointers are aligned."""
     for parameter, (kind, _, offset) in lowered.bound():
         if isinstance(parameter.value.type, Pointer) and kind in ("buffer", "partial"):
-            parameter.align = ALIGNED if offset % ALIGNED == 0 else parameter.value.type.dtype.itemsize
+            parameter.align = (
+                machine.vector_bytes if offset % machine.vector_bytes == 0 else parameter.value.type.dtype.itemsize
+            )
 
 
 def _forget_alignment(kernel: Kernel) -> None:

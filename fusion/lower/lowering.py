@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
+from weft.codegen import CPU, Machine
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.sizes import square_root
 from weft.fusion.lower.block_writer import BlockWriter
@@ -40,31 +41,30 @@ def lower_group(
     partial_base: int = 0,
     *,
     parametric: bool = False,
-    by_threads: bool = False,
-    for_gpu: bool = False,
+    machine: Machine | None = None,
 ) -> list[Lowered]:
     """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
-    one kernel serves all their values. With `by_threads`, long rows of running folds are cut into chunks, and each accumulator takes
-    elements in order; with `for_gpu`, folds are cut into as many chunks as its blocks want."""
+    one kernel serves all their values. Without a machine nothing is written that only one kind of machine profits from."""
     if isinstance(group, Sweep) and group.tile:
         return [BlockWriter(group, parametric).write()]
     if isinstance(group, Sweep):
         return [SweepWriter(group, parametric).write()]
     if isinstance(group, Crossed):
         return lower_crossed(group, partial_base, parametric)
+    on_cpu = machine is not None and not machine.is_gpu
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]
-    any_order = for_gpu and any(scatters_in_any_order(p) for p in group.placed)
+    any_order = machine is not None and machine.is_gpu and any(scatters_in_any_order(p) for p in group.placed)
     if any_order:
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
-    length = chunk_length(group, nest, for_gpu=for_gpu)
+    length = chunk_length(group, nest, machine or CPU)
     if length:
-        return _lower_split(group, nest, folds, length, partial_base, parametric, for_cpu=by_threads)
-    length = scan_length(group, nest, by_threads=by_threads, for_gpu=for_gpu)
+        return _lower_split(group, nest, folds, length, partial_base, parametric, for_cpu=on_cpu)
+    length = scan_length(group, nest, machine) if machine else 0
     if length:
-        return _lower_shared(group, nest, length, partial_base, parametric, for_gpu=for_gpu)
+        return _lower_shared(group, nest, length, partial_base, parametric, for_cpu=on_cpu)
     writer = KernelWriter(group, nest, "fused", parametric)
-    writer.any_order, writer.for_cpu = any_order, by_threads
+    writer.any_order, writer.for_cpu = any_order, on_cpu
     writer.build(folds)
     return [writer.finish()]
 
@@ -100,15 +100,15 @@ def _is_chained(group: Group) -> bool:
     return False
 
 
-def scan_length(group: Group, nest: Nest, *, by_threads: bool, for_gpu: bool) -> int:
+def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     """Into chunks of how many turns running folds are cut, for threads to share; 0 where they are not.
 
     A GPU's threads have columns side by side, and bands of them: twice the square root of the column's length is about what
     one thread goes through, along its band and over the bands before it.
     """
-    if by_threads:
+    if not machine.is_gpu:
         return SCAN_CHUNK if shares_rows(group, nest) else 0
-    if for_gpu and _runs(group, nest):
+    if _runs(group, nest):
         extent = nest.inner[0].extent
         columns = prod(loop.extent for loop in nest.outer)
         if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_BAND or not goes_across(group, nest):
@@ -129,15 +129,15 @@ def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
 
 
 def _lower_shared(
-    group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_gpu: bool
+    group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
     split, chunked = _cut(nest, length, base)
     first = SplitWriter(group, chunked, "partial", parametric)
     second = SplitWriter(group, chunked, "shared", parametric)
-    first.for_cpu = second.for_cpu = not for_gpu
+    first.for_cpu = second.for_cpu = for_cpu
     first.build_totals(scans, split)
-    second.build_shared(scans, split, for_gpu=for_gpu)
+    second.build_shared(scans, split)
     return [first.finish(), second.finish()]
 
 

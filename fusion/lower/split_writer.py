@@ -169,7 +169,7 @@ class SplitWriter(KernelWriter):
 
         self._parallel(0, at_point)
 
-    def build_shared(self, scans: list[Placed], split: Split, *, for_gpu: bool) -> None:
+    def build_shared(self, scans: list[Placed], split: Split) -> None:
         """Running folds along each chunk, from what the chunks before it have in all: on a GPU by one thread too, since
         others of its team would have nothing to do along the chunk."""
         self._count_work(split)
@@ -180,7 +180,7 @@ class SplitWriter(KernelWriter):
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
             how: dict[str, Any] = (
-                {"role": "serial"} if for_gpu else {"role": "reduce", "combine": names, **across(depth > 1)}
+                {"role": "serial"} if not self.for_cpu else {"role": "reduce", "combine": names, **across(depth > 1)}
             )
             with self.builder.loop(self.indices[0], initial=initial, **how) as loop:
                 self.indices.append(loop.index)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from weft.codegen import find_op, threads_below, threads_of
+from weft.codegen import Machine, find_op, threads_below, threads_of
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
@@ -28,16 +28,11 @@ MOST_INSTRUCTIONS = 120
 # Parts that keep some threads busy, and elements of a row that are worth one.
 LEAST_PARTS = 8
 LEAST_ROW = 32
-# Bytes of what columns have so far, which stay in a core's L2 cache, and of what is read: less is in a cache anyway.
+# Bytes of what columns have so far, which stay in a core's L2 cache.
 ROOM = 1 << 19
-LEAST_BYTES = 1 << 18
-# The same for a GPU, whose L2 cache is larger, and threads that keep it busy; elements of a row that are worth a warp, and of
-# a vector; 32-bit registers of a thread for its part of a row and of the columns, and bytes of what a column has.
-GPU_BYTES = 32 << 20
-GPU_THREADS = 1 << 16
+# On a GPU: elements of a row that are worth a warp, and of a vector, and bytes of what a column has.
 GPU_ROW = 64
 VECTOR = 4
-GPU_REGISTERS = 48
 GPU_COLUMN = 32
 
 
@@ -74,7 +69,7 @@ class Crossed(Group):
 # -- whether two groups cross -------------------------------------------------------------------
 
 
-def cross(one: Group, other: Group, for_gpu: bool = False) -> Crossed | None:
+def cross(one: Group, other: Group, machine: Machine) -> Crossed | None:
     """Both groups as one kernel, or None where they do not cross, or it does not pay."""
     loops = _same_loops(one, other)
     if loops is None:
@@ -89,7 +84,7 @@ def cross(one: Group, other: Group, for_gpu: bool = False) -> Crossed | None:
     if not _hands_on(one, second):
         return None
     for rows, columns in ((one, second), (second, one)):
-        found = _crossed(rows, columns, [one, second], for_gpu)
+        found = _crossed(rows, columns, [one, second], machine)
         if found is not None:
             return found
     return None
@@ -134,7 +129,7 @@ def _hands_on(first: Group, second: Group) -> bool:
     return True
 
 
-def _crossed(rows: Group, columns: Group, order: list[Group], for_gpu: bool) -> Crossed | None:
+def _crossed(rows: Group, columns: Group, order: list[Group], machine: Machine) -> Crossed | None:
     pairs = [(a.role == "parallel", b.role == "parallel") for a, b in zip(rows.loops, columns.loops, strict=True)]
     if (False, False) in pairs:
         return None
@@ -151,7 +146,7 @@ def _crossed(rows: Group, columns: Group, order: list[Group], for_gpu: bool) -> 
         return None
     found.rows, found.columns, found.batch, found.position = rows, columns, batch, position
     found.down, found.along = down[0], along[0]
-    return found if (_cut_for_gpu(found) if for_gpu else _cut(found)) else None
+    return found if (_cut_for_gpu(found, machine) if machine.is_gpu else _cut(found, machine)) else None
 
 
 def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> bool:
@@ -179,18 +174,18 @@ def _nests(found: Crossed) -> list[Nest] | None:
     return nests if ways == [False, True] else None
 
 
-def _cut(found: Crossed) -> bool:
+def _cut(found: Crossed, machine: Machine) -> bool:
     """Find out into which parts it is cut, as each of its folds is by itself; whether that is a kernel worth having."""
     nests = _nests(found)
     if nests is None or not all(
-        order_alone(p.task).across is (part is found.columns)
+        order_alone(p.task, machine).across is (part is found.columns)
         for part in (found.rows, found.columns)
         for p in part.placed
         if p.task.kind == "reduce" and p.task.rounds()
     ):
         return False
     found.length, found.band = (
-        chunk_length(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)
+        chunk_length(group, nest, machine) for group, nest in zip((found.rows, found.columns), nests, strict=True)
     )
     chunks = -(-found.along.extent // found.length) if found.length else 1
     bands = -(-found.down.extent // found.band) if found.band else 1
@@ -199,16 +194,16 @@ def _cut(found: Crossed) -> bool:
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
 
-def _cut_for_gpu(found: Crossed) -> bool:
+def _cut_for_gpu(found: Crossed, machine: Machine) -> bool:
     """The same for a GPU, where a warp or a block has a row, and what its columns have in registers: every so-manieth row of
     a band, as a thread that goes down columns alone."""
     nests = _nests(found)
     if nests is None or found.batch:
         return False
     rows, columns = nests
-    if chunk_length(found.rows, rows, for_gpu=True) or any(p.task.node.dtype.kind == "c" for p in found.placed):
+    if chunk_length(found.rows, rows, machine) or any(p.task.node.dtype.kind == "c" for p in found.placed):
         return False
-    found.band = chunk_length(found.columns, columns, for_gpu=True)
+    found.band = chunk_length(found.columns, columns, machine)
     length = found.along.extent
     if not found.band or length < GPU_ROW or len(columns.outer) != 1:
         return False
@@ -220,8 +215,8 @@ def _cut_for_gpu(found: Crossed) -> bool:
         vectors *= 2
     read = {node: node.dtype.itemsize for node, form in _forms(found, made=True) if len(form[1]) == len(found.loops)}
     kept = sum(max(1, size // 4) for size in (*read.values(), *_itemsizes(found.columns)))
-    enough = bands * found.apart * threads >= GPU_THREADS
-    return enough and kept * vectors * VECTOR <= GPU_REGISTERS and sum(_itemsizes(found.columns)) <= GPU_COLUMN
+    enough = bands * found.apart * threads >= machine.threads
+    return enough and kept * vectors * VECTOR <= machine.kept_registers and sum(_itemsizes(found.columns)) <= GPU_COLUMN
 
 
 def _itemsizes(group: Group) -> list[int]:
@@ -260,7 +255,7 @@ def _is_straight(instruction: Instruction) -> bool:
 # -- joining --------------------------------------------------------------------------------------
 
 
-def join_crossed(schedule: Schedule, *, for_gpu: bool) -> Schedule:
+def join_crossed(schedule: Schedule, machine: Machine) -> Schedule:
     """The schedule with pairs of kernels joined."""
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
@@ -275,7 +270,7 @@ def join_crossed(schedule: Schedule, *, for_gpu: bool) -> Schedule:
             first = groups[before]
             assert first is not None
             where = _common_place(groups, masks, before, place)
-            made = None if where is None or not _shares(first, group, for_gpu) else cross(first, group, for_gpu)
+            made = None if where is None or not _shares(first, group, machine) else cross(first, group, machine)
             if made is None or where is None:
                 continue
             masks[where] = masks[before] | masks[place]
@@ -297,15 +292,13 @@ def join_crossed(schedule: Schedule, *, for_gpu: bool) -> Schedule:
     return finish_schedule(schedule.outputs, found, schedule.in_place)
 
 
-def _shares(one: Group, other: Group, for_gpu: bool) -> bool:
+def _shares(one: Group, other: Group, machine: Machine) -> bool:
     """Whether there is enough that both read, or the one makes and the other reads."""
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)
     common = sum(count for node, count in bytes_read(other).items() if node in sizes)
-    return common + sum(node.nbytes for node in other.read if node in one.made) >= (
-        GPU_BYTES if for_gpu else LEAST_BYTES
-    )
+    return common + sum(node.nbytes for node in other.read if node in one.made) >= machine.pair_bytes
 
 
 def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
-from weft.codegen import SHARED_ROW
+from weft.codegen import SHARED_ROW, Machine
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine, disjoint
 from weft.fusion.plan.body import Loop, Role
@@ -31,8 +31,8 @@ LOOK_BACK = 24  # groups that a task is tried with, newest first
 class Grouping:
     """Places tasks one after another."""
 
-    def __init__(self, in_place: Collection[Expr] = (), *, for_gpu: bool = False) -> None:
-        self.for_gpu = for_gpu
+    def __init__(self, in_place: Collection[Expr], machine: Machine) -> None:
+        self.machine = machine
         self.in_place = set(in_place)  # updates that take over the memory of their previous version
         self.groups: list[Group] = []
         self.home: dict[Expr, int] = {}  # stored value -> its group
@@ -61,7 +61,7 @@ class Grouping:
                 return
             if number in needs and why:
                 reason = why
-        new = self._around_centre(task, reason) if measured_in_parts(task, for_gpu=self.for_gpu) else None
+        new = self._around_centre(task, reason) if measured_in_parts(task, self.machine) else None
         if new is None:
             new = Group(len(self.groups), reason=reason)
             start_group(new, task)
@@ -127,7 +127,7 @@ class Grouping:
             return None, "the kernel would grow too large"
         stored = group.made
         produced = [(node, index) for node, index in task.reads() if node in stored]
-        if measured_in_parts(task, for_gpu=self.for_gpu):
+        if measured_in_parts(task, self.machine):
             assert task.centred is not None
             centre = task.centred.centre
             if centre.node not in stored:
@@ -141,7 +141,7 @@ class Grouping:
         for placed in self._placements(task, group, produced, stored):
             trouble = "" if produced or walks_along(placed, group) else "they walk through memory in different ways"
             trouble = trouble or self._settle(placed, group, stored)
-            trouble = trouble or changes_sums(placed, group, bool(produced), for_gpu=self.for_gpu)
+            trouble = trouble or changes_sums(placed, group, bool(produced), self.machine)
             if not trouble:
                 commit_loops(group, placed)
                 return placed, ""
@@ -183,7 +183,7 @@ class Grouping:
         """Find the stage of the task at this place; why there is none, empty if there is."""
         ready = placed.stage
         reads = placed.task.reads()
-        if measured_in_parts(placed.task, for_gpu=self.for_gpu):
+        if measured_in_parts(placed.task, self.machine):
             assert placed.task.centred is not None
             centre = placed.task.centred.centre
             reads = [*reads, (centre.node, centre.target)]
@@ -206,9 +206,9 @@ class Grouping:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
         placed.stage = ready + ((ready ^ placed.stage) & 1)
-        measured = measured_in_parts(placed.task, for_gpu=self.for_gpu) and placed.stage == 3
+        measured = measured_in_parts(placed.task, self.machine) and placed.stage == 3
         if placed.stage > 1 and placed.inner and not measured:
-            trouble = too_long(group, placed.task, for_gpu=self.for_gpu)
+            trouble = too_long(group, placed.task, self.machine)
             if trouble:
                 return trouble
         if placed.stage != 1 and runs_along_shared_rows(group):
@@ -251,9 +251,9 @@ class Grouping:
         return disjoint(earlier.flat(earlier.task.target), later.flat(later.task.target), extents)
 
 
-def measured_in_parts(task: Task, *, for_gpu: bool) -> bool:
+def measured_in_parts(task: Task, machine: Machine) -> bool:
     """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
-    return task.centred is not None and order_alone(task, for_gpu=for_gpu).chunk > 0
+    return task.centred is not None and order_alone(task, machine).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
@@ -281,7 +281,7 @@ def walks_along(placed: Placed, group: Group) -> bool:
     return any(not own.isdisjoint(walks(other)) for other in group.placed)
 
 
-def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) -> str:
+def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
     """Why a task may not stand with those of the group: it would change the order in which one of them, or it, sums up.
 
     The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
@@ -295,18 +295,18 @@ def changes_sums(placed: Placed, group: Group, needs: bool, *, for_gpu: bool) ->
     trial.placed.append(own)
     nest = make_nest(trial)
     sums = [p for p in trial.placed if p.task.rounds()]
-    if any(fold_loops(p, nest) != order_alone(p.task, for_gpu=for_gpu).loops for p in sums):
+    if any(fold_loops(p, nest) != order_alone(p.task, machine).loops for p in sums):
         return "its sums would be folded in another order"
-    ways = [(p, order_alone(p.task, for_gpu=for_gpu).across) for p in sums if p.task.kind == "reduce"]
-    if for_gpu:
+    ways = [(p, order_alone(p.task, machine).across) for p in sums if p.task.kind == "reduce"]
+    if machine.is_gpu:
         # which of its threads share a sum depends on what the kernel reads side by side
         across = goes_across(trial, nest)
         if any(way != across for p, way in ways if p is not own or not needs):
             return "its sums would be shared by other threads"
     elif len({way for _, way in ways}) > 1:
         return "its sums go different ways through memory"
-    chunk = chunk_length(trial, nest, for_gpu=for_gpu)
-    if any(order_alone(p.task, for_gpu=for_gpu).chunk != chunk for p in sums if p.task.kind == "reduce"):
+    chunk = chunk_length(trial, nest, machine)
+    if any(order_alone(p.task, machine).chunk != chunk for p in sums if p.task.kind == "reduce"):
         return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
     return ""
 

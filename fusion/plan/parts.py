@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from math import prod
 
+from weft.codegen import Machine
 from weft.fusion.graph.fold_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
 from weft.fusion.plan.nest import Nest, folds_across, goes_across, make_nest
 from weft.fusion.plan.task import FoldOrder, Task
 
-# Going over a row again pays while it is still in the cache, and while rows are enough to keep the machine busy: this
-# many, or short ones. Rows across memory (columns) are in the cache only if they are short.
+# Reading a row again pays while it is in the cache, and while rows are enough to keep the machine busy. Rows across memory
+# (columns) are in the cache only if they are short.
 ROW_BYTES = 1 << 20
-SHORT_ROW = 2048
-# A GPU finds no part too small that is columns: blocks that fill it, with how many columns each, how many rows they go down at
-# least, and elements of which one launch is through before a second one would have begun.
-FULL = 512
+# Reductions of columns on a GPU: columns of a block, the least rows of a band, and elements that one launch reduces sooner than
+# a second one begins.
 COLUMNS = 128
 LEAST_ROWS = 128
 FEW_ELEMENTS = 1 << 17
 
 
-def chunk_length(group: Group, nest: Nest, *, for_gpu: bool = False) -> int:
+def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
     """Into chunks of how many turns the outermost reduce loop is cut; 0 where it is not.
 
     Never where the kernel goes over its rows again, but for what can be measured from the centre of a chunk.
@@ -36,25 +35,24 @@ def chunk_length(group: Group, nest: Nest, *, for_gpu: bool = False) -> int:
         return 0
     inside = prod(loop.extent for loop in nest.inner[1:])
     if inside == 1 and goes_across(group, nest):
-        length = _band_on_gpu(nest.inner[0].extent, rows) if for_gpu else _band(nest.inner[0].extent, rows)
-        if length or for_gpu:
+        length = _band_length(nest.inner[0].extent, rows, machine)
+        if length or machine.is_gpu:
             return length
     size = row_size(group)
-    if size <= 2 * CHUNK or (for_gpu and rows >= FULL // 2):
+    if size <= 2 * CHUNK or (machine.is_gpu and rows >= machine.blocks // 2):
         return 0  # (many rows: the last block would have something to do for each)
     return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
-def order_alone(task: Task, *, for_gpu: bool = False) -> FoldOrder:
+def order_alone(task: Task, machine: Machine) -> FoldOrder:
     """How a task folds by itself, and so in any company."""
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)
         nest = make_nest(alone)
-        chunk = chunk_length(alone, nest, for_gpu=for_gpu)
-        task.order = FoldOrder(
-            fold_loops(alone.placed[0], nest), chunk, (goes_across if for_gpu else folds_across)(alone, nest)
-        )
+        chunk = chunk_length(alone, nest, machine)
+        across = goes_across(alone, nest) if machine.is_gpu else folds_across(alone, nest)
+        task.order = FoldOrder(fold_loops(alone.placed[0], nest), chunk, across)
     return task.order
 
 
@@ -65,20 +63,18 @@ def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
-def _band(extent: int, columns: int) -> int:
-    """Return the number of rows that each CPU thread processes in a column reduction of this length; shorter columns are read twice."""
-    length = max(BAND, CHUNK // columns)
-    return length if extent > max(SHORT_COLUMN, 2 * length) else 0
-
-
-def _band_on_gpu(extent: int, columns: int) -> int:
+def _band_length(extent: int, columns: int, machine: Machine) -> int:
+    """Return the number of rows that each CPU thread, or each block, processes in a reduction of columns; 0 where they are not cut."""
+    if not machine.is_gpu:
+        length = max(BAND, CHUNK // columns)
+        return length if extent > max(SHORT_COLUMN, 2 * length) else 0
     blocks = -(-columns // COLUMNS)
-    length = max(LEAST_ROWS, extent * blocks // (2 * FULL))
+    length = max(LEAST_ROWS, extent * blocks // (2 * machine.blocks))
     few = columns * extent <= FEW_ELEMENTS
-    return 0 if few or blocks >= FULL or extent < 2 * length else length
+    return 0 if few or blocks >= machine.blocks or extent < 2 * length else length
 
 
-def too_long(group: Group, task: Task, *, for_gpu: bool) -> str:
+def too_long(group: Group, task: Task, machine: Machine) -> str:
     """Why the group should not go over its rows again for a task; empty if it may. Folds share no row by themselves.
 
     To a GPU's blocks a row that is not cut is short, also where it is not in the cache any more: another kernel would read it
@@ -86,13 +82,13 @@ def too_long(group: Group, task: Task, *, for_gpu: bool) -> str:
     """
     length = row_size(group)
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
-    if rows < MANY_ROWS and length > (2 * CHUNK if for_gpu else SHORT_ROW) and task.kind != "reduce":
+    if rows < MANY_ROWS and length > machine.row_length and task.kind != "reduce":
         return "it needs the finished reduction of rows that are too few to share the work by"
     along, across = row_bytes(group)
     whole = task.kind == "reduce" and rows * length * (along + across) <= ROW_BYTES
     if across > along and not whole:
-        if _band_on_gpu(length, rows) if for_gpu else length > SHORT_COLUMN:
+        if _band_length(length, rows, machine) if machine.is_gpu else length > SHORT_COLUMN:
             return "it needs the finished reduction before it goes over the columns again"
-    if length > LONG_ROW or (not for_gpu and length * (along + across) > ROW_BYTES):
+    if length > LONG_ROW or (not machine.is_gpu and length * (along + across) > ROW_BYTES):
         return "it needs the finished reduction, and the row would no longer be in the cache"
     return ""

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.plan.centred import centre_of
@@ -45,9 +46,9 @@ class Schedule:
 
 
 def make_schedule(
-    outputs: Sequence[Expr], kept: Collection[Expr], origins: Mapping[Expr, Expr], *, for_gpu: bool = False
+    outputs: Sequence[Expr], kept: Collection[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Plan the evaluation of `outputs`, by a CPU or a GPU.
+    """Plan the evaluation of `outputs` by a machine.
 
     `kept` are other live expressions that will be evaluated later from the same leaves; `origins` say what leaves hold
     (`graph.Graph`).
@@ -57,7 +58,7 @@ def make_schedule(
     steps = _make_steps(order, stored, set(outputs), origins)
     kept_leaves = {n for n in topological(kept) if n.kind == "leaf"}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
-    groups = _group(sequence, set(outputs), in_place, for_gpu=for_gpu)
+    groups = _group(sequence, set(outputs), in_place, machine)
     groups.sort(key=lambda g: (g.before.bit_count(), g.number))
     return finish_schedule(outputs, groups, in_place)
 
@@ -203,9 +204,9 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _group(
-    sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr], in_place: set[Expr], *, for_gpu: bool
+    sequence: list[tuple[Step, set[Expr]]], outputs: set[Expr], in_place: set[Expr], machine: Machine
 ) -> list[Group]:
-    grouping = Grouping(in_place, for_gpu=for_gpu)
+    grouping = Grouping(in_place, machine)
     for (node, task), waits in sequence:
         if task is None:
             grouping.add_opaque(node)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.schedule import Schedule, make_schedule
 
@@ -23,10 +24,10 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 
 
 def schedule_versions(
-    versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], *, for_gpu: bool
+    versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
     """Plan the evaluation of `roots`, which are among the live `versions`; `origins` as in `graph.Graph`."""
-    schedule = partial(make_schedule, origins=origins, for_gpu=for_gpu)
+    schedule = partial(make_schedule, origins=origins, machine=machine)
     order = topological(roots)
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed)]))

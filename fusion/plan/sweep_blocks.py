@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from weft.codegen import SWEEP_THREADS, find_op
+from weft.codegen import GPU, find_op
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.body import all_instructions
 from weft.fusion.plan.group import Group
@@ -28,18 +28,13 @@ TILES: dict[int, tuple[Place, ...]] = {
     1: ((256,), (512,), (1024,), (2048,)),
     2: ((8, 32), (16, 32), (32, 32), (8, 64), (16, 64), (32, 64)),
 }
-# Shared memory of a block, which every GPU gives without being asked, and of a multiprocessor; and blocks that run on one.
-ROOM = 48 << 10
-ALL_ROOM = 200 << 10
+# Blocks that run on a multiprocessor.
 MOST_BLOCKS = 6
 FEW_BLOCKS = 4  # fewer wait for memory
 REACH = 8  # along an axis, of reads that a ring serves
 # Parts that fill a GPU, all at once, and how often longer than it takes to fill and empty the rings a band of rows is at least.
 MANY_PARTS = 640
 LEAST_FILLS = 3
-# A kernel that moves fewer bytes has its values in the L2 cache anyway.
-LEAST_BYTES = 48 << 20
-MOST = (20, 15, 10, 8, 6, 5, 4, 3, 2)  # steps of a kernel; those that write borders count too
 # Costs are in instructions: of a byte of memory, and of four bytes of shared memory or the L1 cache, which has
 # a path of its own; of where a step is and whether a point is inside; and of a turn, for a thread.
 BYTE_COST = 6
@@ -48,7 +43,6 @@ STEP_COST = 6
 OVER_COST = 3  # where it writes over another one's values
 TURN_COST = 30
 LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
-SECTOR = 32  # bytes that parts of long rows begin at multiples of
 
 
 def ring_readers(sweep: Sweep) -> Iterator[tuple[Expr, int, Place]]:
@@ -110,7 +104,7 @@ def ring_bytes(sweep: Sweep) -> int:
 
 def threads_of(sweep: Sweep) -> int:
     """Threads of a block."""
-    return min(SWEEP_THREADS, prod(sweep.tile))
+    return min(GPU.block, prod(sweep.tile))
 
 
 # -- choices --------------------------------------------------------------------------------------------
@@ -131,7 +125,7 @@ def choose_blocks(sweep: Sweep) -> bool:
     for tile in TILES[max(1, sweep.axes - 1)]:
         sweep.tile = tile
         sweep.rings = {node: (count, *tile) for node, count in rows.items()}
-        if ring_bytes(sweep) <= ROOM and _set_parts(sweep):
+        if ring_bytes(sweep) <= GPU.shared_bytes and _set_parts(sweep):
             found.append((joined_cost(sweep), tile, sweep.margin, sweep.width))
     if not found:
         return False
@@ -200,7 +194,7 @@ def _set_parts(sweep: Sweep) -> bool:
         ends = [*(s.last[axis] for s in sweep.steps), *(node.shape[axis] for node in sweep.outside)]
         if all(end <= points for end in ends):
             low = high = 0  # nobody is there
-        unit = max(1, SECTOR // size) if axis == sweep.axes - 1 and points >= SWEEP_THREADS else 1
+        unit = max(1, GPU.sector_bytes // size) if axis == sweep.axes - 1 and points >= GPU.block else 1
         margin = -(-low // unit) * unit
         width = min(points - margin - high, lengths[axis])
         if width < lengths[axis]:
@@ -250,8 +244,8 @@ def joined_cost(sweep: Sweep) -> int:
     shared = sum(_reads(task) for task in tasks) + writes
     more = turns_of(sweep)[1] if sweep.rows else 0
     turns = prod(sweep.counts) * ((sweep.width[0] if sweep.rows else 1) + more)
-    done = turns * (prod(sweep.tile) * _together(arithmetic, shared) + SWEEP_THREADS * TURN_COST)
-    blocks = min(MOST_BLOCKS, ALL_ROOM // max(1, ring_bytes(sweep)))
+    done = turns * (prod(sweep.tile) * _together(arithmetic, shared) + GPU.block * TURN_COST)
+    blocks = min(MOST_BLOCKS, GPU.all_shared_bytes // max(1, ring_bytes(sweep)))
     if blocks < FEW_BLOCKS:
         done = done * FEW_BLOCKS // max(1, blocks)
     read, written = traffic(sweep)

@@ -11,11 +11,10 @@ other; an element is computed by the same operations as step by step, however of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from math import prod
 
-from weft.codegen import Target, find_op
+from weft.codegen import Machine, find_op
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan import sweep_blocks
 from weft.fusion.plan.body import Loop, all_instructions
@@ -38,7 +37,6 @@ from weft.fusion.plan.traffic import traffic
 
 # Steps of a kernel, and their instructions: what it takes to compile them.
 MOST_STEPS = 12
-MOST = (24, 12, 8, 5, 3, 2)  # those that write borders count too
 MOST_INSTRUCTIONS = 400
 REACH = 8  # of one step along an axis
 # Bytes of the rings of a part: they share a core's L2 cache with what is read and written.
@@ -47,8 +45,6 @@ WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # of a part along an axis behi
 VECTOR = 16  # elements that rows of rings are a multiple of
 ROW_COST = 48  # what it takes to begin with a row, in points
 MANY_PARTS = 16
-# A kernel that moves fewer bytes has its values in a cache anyway.
-LEAST_BYTES = 4 << 20
 # What a byte from memory costs, in instructions on an element.
 BYTE_COST = 3
 RING_COST = 5  # of an element that is written to a ring and read there again, from the L2 cache
@@ -344,46 +340,26 @@ def single_cost(group: Group) -> int:
 # -- joining --------------------------------------------------------------------------------------------
 
 
-def join_time_steps(schedule: Schedule, target: Target) -> Schedule:
+def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
     """The schedule with chains of steps joined, for what runs it."""
     if len(schedule.groups) < 2:
         return schedule
-    found = _Joiner(schedule, _machine(target)).run()
+    found = _Joiner(schedule, machine).run()
     if found is schedule.groups:
         return schedule
     in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, Sweep)))
     return finish_schedule(schedule.outputs, found, in_place)
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """How a machine does sweeps: whether one can be cut into parts, what kernels cost, and which chains are worth a try."""
-
-    choose: Callable[[Sweep], bool]
-    joined_cost: Callable[[Sweep], int]
-    single_cost: Callable[[Group], int]
-    least_bytes: int
-    most: tuple[int, ...]
-
-
-def _machine(target: Target) -> _Machine:
-    if target.scheduled_for.kind == "cpu":
-        return _Machine(choose_parts, joined_cost, single_cost, LEAST_BYTES, MOST)
-    return _Machine(
-        sweep_blocks.choose_blocks,
-        sweep_blocks.joined_cost,
-        sweep_blocks.single_cost,
-        sweep_blocks.LEAST_BYTES,
-        sweep_blocks.MOST,
-    )
-
-
 class _Joiner:
     """Goes through the groups of a schedule in order and joins those that follow each other."""
 
-    def __init__(self, schedule: Schedule, machine: _Machine) -> None:
+    def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule
         self.machine = machine
+        self.choose = sweep_blocks.choose_blocks if machine.is_gpu else choose_parts
+        self.joined_cost = sweep_blocks.joined_cost if machine.is_gpu else joined_cost
+        self.single_cost = sweep_blocks.single_cost if machine.is_gpu else single_cost
         self.outputs = set(schedule.outputs)
         self.readers: dict[Expr, set[int]] = {}
         for group in schedule.groups:
@@ -436,11 +412,11 @@ class _Joiner:
 
     def _join_members(self) -> list[Group]:
         alone = [group for group, _ in self.members]
-        if max(sum(traffic(group)) for group in alone) < self.machine.least_bytes:
+        if max(sum(traffic(group)) for group in alone) < self.machine.steps_bytes:
             return alone
-        best, found = (100 - LEAST_GAIN) * sum(self.machine.single_cost(group) for group in alone) // 100, alone
+        best, found = (100 - LEAST_GAIN) * sum(self.single_cost(group) for group in alone) // 100, alone
         before: int | None = None
-        for pieces in dict.fromkeys(-(-len(alone) // most) for most in self.machine.most):
+        for pieces in dict.fromkeys(-(-len(alone) // most) for most in self.machine.steps):
             cost, groups = self._in_pieces(pieces)
             if groups and before is not None and cost >= before:
                 break  # more pieces read and write more
@@ -458,13 +434,13 @@ class _Joiner:
             piece = self.members[count * k // pieces : count * (k + 1) // pieces]
             if len(piece) == 1:
                 groups.append(piece[0][0])
-                cost += self.machine.single_cost(piece[0][0])
+                cost += self.single_cost(piece[0][0])
                 continue
             made = self._joined(piece)
             if made is None:
                 return 0, []
             groups.append(made)
-            cost += self.machine.joined_cost(made)
+            cost += self.joined_cost(made)
         return cost, groups
 
     def _joined(self, piece: list[tuple[Group, list[Statement]]]) -> Sweep | None:
@@ -479,7 +455,7 @@ class _Joiner:
         sweep = chain.sweep(piece[-1][0].number, kept)
         if any(h < -REACH * len(chain.steps) for step in sweep.steps for h in (*step.low, *step.high)):
             return None  # a step that nobody needs
-        if not self.machine.choose(sweep):
+        if not self.choose(sweep):
             return None
         sweep.members = sum(1 << number for number in members)
         for group, _ in piece:

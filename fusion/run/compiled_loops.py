@@ -107,6 +107,6 @@ def tree_of(task: Task, target: Target) -> Tree:
         found = find_fold_lanes(kernel.kernel, target)
         levels.append(Level() if found is None else Level(*found))
     extents = tuple(loop.extent for loop in nest.inner)
-    chunk = chunk_length(group, nest)
+    chunk = chunk_length(group, nest, target.machine)
     pieces = tuple(loop.extent for loop in task.loops)
     return Tree(pieces, outer, order, extents, chunk, levels[0], levels[-1])

@@ -141,7 +141,7 @@ def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
     """Whether kernels for these sizes alone are worth another compilation: large ones, on a GPU."""
-    if device.target.scheduled_for.kind != "cuda":
+    if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
     return any(step.nbytes >= LARGE and not step.exact for step in launches)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from weft.codegen import kernel_digest, print_kernel
+from weft.codegen import kernel_digest, machine_of, print_kernel
 from weft.fusion.explain.explanation import announce, facts_of
 from weft.fusion.graph.expr import Expr, is_window, topological, value_bytes
 from weft.fusion.graph.sizes import Size, greatest
@@ -81,9 +81,9 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
     for node in topological(roots):
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
-    for_gpu = device.target.scheduled_for.kind == "cuda"
-    schedule = schedule_versions(versions, roots, graph.origins, for_gpu=for_gpu)
-    schedule = join_groups(schedule, device.target, special=may.first or may.back)
+    machine = machine_of(device)
+    schedule = schedule_versions(versions, roots, graph.origins, machine)
+    schedule = join_groups(schedule, machine, special=may.first or may.back)
     return PlanWriter(device, slots, schedule, may).write()
 
 

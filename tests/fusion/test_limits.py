@@ -14,7 +14,7 @@ import pytest
 
 import weft as wf
 from tests.fusion.test_programs import layer_norm, softmax
-from weft.codegen import Pointer
+from weft.codegen import CPU, Pointer
 from weft.codegen.passes.unroll_folds import SHORT
 from weft.fusion import Expr, kernels_of
 from weft.fusion.graph.expr import constant, leaf, map_, reduce_, update, view
@@ -158,7 +158,7 @@ def calls(work: Callable[[], object]) -> int:
     ids=lambda f: f.__name__,
 )
 def test_planning_is_linear(program: Callable[[int], list[Expr]]) -> None:
-    small, large = (partial(make_schedule, program(n), [], {}) for n in (300, 1200))
+    small, large = (partial(make_schedule, program(n), [], {}, CPU) for n in (300, 1200))
     first = calls(small)
     assert calls(large) < 5 * first
 

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import weft as wf
 from tests.fuzz import children
+from weft.codegen import CPU, GPU
 from weft.fusion.plan import crossed
 from weft.runtime import device as on_device
 
@@ -55,15 +57,12 @@ EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
 @contextmanager
 def however_small() -> Iterator[None]:
     """Join whatever can be joined."""
-    names = {"LEAST_BYTES": 0, "LEAST_PARTS": 1, "LEAST_ROW": 2, "GPU_BYTES": 0, "GPU_THREADS": 0}
-    before = {name: getattr(crossed, name) for name in names}
-    try:
-        for name, value in names.items():
-            setattr(crossed, name, value)
+    with (
+        mock.patch.multiple(crossed, LEAST_PARTS=1, LEAST_ROW=2),
+        mock.patch.dict(vars(CPU), pair_bytes=0),
+        mock.patch.dict(vars(GPU), pair_bytes=0, threads=0),
+    ):
         yield
-    finally:
-        for name, value in before.items():
-            setattr(crossed, name, value)
 
 
 def bits(array: wf.Array) -> bytes:

@@ -250,7 +250,7 @@ class Program:
 def _limits(pick: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
     """Limits for the CPU, and for blocks."""
     like = steps.Program(pick.randrange(1 << 30))
-    most = {"MOST": (pick.choice((2, 5, 8, 12, 12)),)}
+    most = {"steps": (pick.choice((2, 5, 8, 12, 12)),)}
     return like.limits | most, like.block_limits | most
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 import weft as wf
 from tests.fuzz import children
+from weft.codegen import CPU, GPU
 from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.plan.sweep import Sweep
 from weft.fusion.run import execute
@@ -40,20 +41,20 @@ class Program:
                 body.append(line)
         self.text = "\n".join([f"for turn in range({self.source.randint(2, 12)}):", *(f"    {line}" for line in body)])
         self.limits = {
-            "LEAST_BYTES": 0,
+            "steps_bytes": 0,
             "LEAST_GAIN": -(10**9),
-            "MOST": (self.source.choice((2, 3, 5, 8, 12)),),
+            "steps": (self.source.choice((2, 3, 5, 8, 12)),),
             "MANY_PARTS": self.source.choice((1, 3, 7)),
             "WIDTHS": self.source.choice(((16,), (16, 48), time_steps.WIDTHS)),
             "ROOM": self.source.choice((1 << 20, 1 << 20, 200 << 10, 30 << 10)),
         }
         small = {1: ((32,), (64,), (256,)), 2: ((8, 32), (4, 16), (16, 16), (1, 32))}
         self.block_limits = {
-            "LEAST_BYTES": 0,
-            "MOST": self.limits["MOST"],
+            "steps_bytes": 0,
+            "steps": self.limits["steps"],
             "MANY_PARTS": self.source.choice((1, 3, 30)),
             "LEAST_FILLS": self.source.choice((0, 0, 1)),
-            "SECTOR": self.source.choice((4, 32)),
+            "sector_bytes": self.source.choice((4, 32)),
             "TILES": {
                 axes: (*self.source.sample(tiles, 1), *sweep_blocks.TILES[axes][:1]) for axes, tiles in small.items()
             },
@@ -116,9 +117,13 @@ def forced(program: Any, device: str) -> Iterator[None]:
     resized._known.clear()
     with ExitStack() as stack:
         stack.enter_context(wf.device(device))
-        for module, limits in (time_steps, program.limits), (sweep_blocks, program.block_limits):
+        for module, machine, limits in (
+            (time_steps, CPU, program.limits),
+            (sweep_blocks, GPU, program.block_limits),
+        ):
             for name, value in limits.items():
-                stack.enter_context(mock.patch.object(module, name, value))
+                where = vars(machine if name.islower() else module)
+                stack.enter_context(mock.patch.dict(where, {name: value}))
         yield
 
 

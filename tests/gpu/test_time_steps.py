@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from tests.fusion.plan import test_sweep_blocks, test_time_steps
+from weft.codegen import GPU
 from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.run import execute
 
@@ -34,7 +35,7 @@ def test_same_bits_as_step_by_step(
     rng = np.random.default_rng(sum(shape))
     given = [rng.random(shape).astype(dtype) for _ in range(count)]
     wanted = program(*(x.copy() for x in given))
-    monkeypatch.setattr(sweep_blocks, "LEAST_BYTES", 0)
+    monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(sweep_blocks, "LEAST_FILLS", 0)
     monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 8)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))

@@ -40,7 +40,7 @@ def choose_order(node: Expr, orders: Any) -> Any:
     """The tree of a reduction; None where `reduce_values` knows it from the operand's shape."""
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
         return None
-    if orders.for_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
+    if orders.machine.is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
         raise NeedsKernelError
     (operand,) = node.operands
     tree = None
@@ -139,7 +139,7 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 def check_scan(node: Expr, orders: Any) -> None:
     """Raise NeedsKernelError where a scan is shared by threads, or takes a GPU's order."""
-    if rounds(node) and (orders.for_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
+    if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 
 

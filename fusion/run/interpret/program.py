@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from weft.codegen import order_target
+from weft.codegen import machine_of, order_target
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.run.fold_values import NeedsKernelError
@@ -73,8 +73,7 @@ class Orders:
     ) -> None:
         self.any_order = any_order
         self._device = device
-        # (asking the CPU for its target loads the compiler where no cache knows the machine)
-        self.for_gpu = device.name != "cpu" and device.target.scheduled_for.kind == "cuda"
+        self.machine = machine_of(device)
         self.origins = graph.origins
         self._order = order
         self._outputs = outputs

@@ -11,6 +11,7 @@ import pytest
 import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
+from weft.codegen import GPU
 from weft.fusion.plan import resized, sweep_blocks, time_steps
 from weft.fusion.run import execute
 from weft.runtime import override
@@ -127,7 +128,7 @@ def test_time_steps_together_read_and_write_once(measured: Any, monkeypatch: pyt
 
     x = f4(128, 480)
     single, (wanted,) = measured(jacobi, x)
-    monkeypatch.setattr(sweep_blocks, "LEAST_BYTES", 0)
+    monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 4)
     monkeypatch.setattr(sweep_blocks, "TILES", {1: ((256,),)})
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))

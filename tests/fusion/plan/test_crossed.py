@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.codegen import CPU
 from weft.fusion import kernels_of
 from weft.fusion.plan import time_steps
 
@@ -78,7 +79,7 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
 
 def test_folds_wait_for_all_steps_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """One fold comes before time steps that one kernel does, the other one needs a value from between them."""
-    monkeypatch.setattr(time_steps, "LEAST_BYTES", 0)
+    monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
 
     def program(x: wf.Array) -> Sequence[wf.Array]:

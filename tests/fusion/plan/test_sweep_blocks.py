@@ -11,6 +11,7 @@ import pytest
 
 import weft as wf
 from tests.fusion.plan import test_time_steps as steps
+from weft.codegen import GPU
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError
 from weft.fusion.plan import resized, sweep_blocks, time_steps
@@ -21,9 +22,9 @@ from weft.fusion.run import execute
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Join whatever can be, in parts so small that there are many."""
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
-    monkeypatch.setattr(sweep_blocks, "LEAST_BYTES", 0)
+    monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(sweep_blocks, "LEAST_FILLS", 0)
-    monkeypatch.setattr(sweep_blocks, "MOST", (5,))
+    monkeypatch.setitem(vars(GPU), "steps", (5,))
     monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 12)
     monkeypatch.setattr(sweep_blocks, "TILES", {1: ((64,),), 2: ((16, 16),)})
     execute._plans.clear()

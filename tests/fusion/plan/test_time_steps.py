@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.codegen import CPU
 from weft.fusion.plan import resized, time_steps
 from weft.fusion.run import execute
 
@@ -16,9 +17,9 @@ from weft.fusion.run import execute
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Join whatever can be, in parts so small that there are many."""
-    monkeypatch.setattr(time_steps, "LEAST_BYTES", 0)
+    monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
-    monkeypatch.setattr(time_steps, "MOST", (5,))
+    monkeypatch.setitem(vars(CPU), "steps", (5,))
     monkeypatch.setattr(time_steps, "MANY_PARTS", 3)
     monkeypatch.setattr(time_steps, "WIDTHS", (16, 48))
     execute._plans.clear()
@@ -197,7 +198,7 @@ def test_explained() -> None:
 
 
 def test_what_fits_into_a_cache_stays_a_kernel_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_steps, "LEAST_BYTES", 4 << 20)
+    monkeypatch.setitem(vars(CPU), "steps_bytes", 4 << 20)
     u = wf.asarray(np.zeros((64, 80), np.float32)).copy()
     wf.evaluate(u)
     assert len(wf.explain(jacobi(u)).kernels) == 5

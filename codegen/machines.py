@@ -1,0 +1,91 @@
+"""Machines: the numbers that planning and schedules ask of what runs a kernel.
+
+They are those of a class of machines, not of the one at hand, since the order of sums and the kernels of a plan follow from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A class of machines.
+
+    Attributes
+    ----------
+    kind : {"cpu", "gpu"}
+    row_length : int
+        Longest row that a kernel reads again without sharing the row among threads, or blocks.
+    pair_bytes, steps_bytes : int
+        Least bytes that one kernel for two reductions reads once instead of twice, and that one kernel of several time steps
+        moves in a step: fewer are in a cache anyway.
+    steps : tuple of int
+        Numbers of time steps that a kernel may do, in the order in which they are tried. Steps that write borders count too.
+    warp, block, wide_block : int
+        Threads of a warp, of most kernels' blocks, and of blocks that share a long row.
+    blocks, threads : int
+        Blocks that fill the machine, and threads that keep it busy.
+    registers, kept_registers : int
+        32-bit registers that the values of a thread may take, and what it keeps of a row.
+    vector_bytes, sector_bytes : int
+        Bytes of the widest access of a thread, and of the least that memory is read by.
+    shared_bytes, all_shared_bytes : int
+        Shared memory of a block that does not ask for more, and of a multiprocessor.
+    """
+
+    kind: Literal["cpu", "gpu"]
+    row_length: int
+    pair_bytes: int
+    steps_bytes: int
+    steps: tuple[int, ...]
+    warp: int = 1
+    block: int = 1
+    wide_block: int = 1
+    blocks: int = 0
+    threads: int = 0
+    registers: int = 0
+    kept_registers: int = 0
+    vector_bytes: int = 0
+    sector_bytes: int = 0
+    shared_bytes: int = 0
+    all_shared_bytes: int = 0
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether blocks of threads share the work."""
+        return self.kind == "gpu"
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return self.block // self.warp
+
+
+CPU = Machine("cpu", row_length=2048, pair_bytes=1 << 18, steps_bytes=4 << 20, steps=(24, 12, 8, 5, 3, 2))
+GPU = Machine(
+    "gpu",
+    row_length=1 << 15,
+    pair_bytes=32 << 20,
+    steps_bytes=48 << 20,
+    steps=(20, 15, 10, 8, 6, 5, 4, 3, 2),
+    warp=32,
+    block=256,
+    wide_block=512,
+    blocks=512,
+    threads=1 << 16,
+    registers=64,
+    kept_registers=48,
+    vector_bytes=16,
+    sector_bytes=32,
+    shared_bytes=48 << 10,
+    all_shared_bytes=200 << 10,
+)
+
+
+def machine_of(device: Any) -> Machine:
+    """The machine that a device's kernels are written for."""
+    # (asking the CPU for its target loads the compiler where no cache knows the machine)
+    found: Machine = CPU if device.name == "cpu" else device.target.machine
+    return found
