@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from weft.runtime.cache import disk_cache, key_material
@@ -35,15 +36,17 @@ def newest_ptx(driver: tuple[int, int]) -> int:
     return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 
-def load_nvjitlink() -> Any:
-    """The bindings of nvJitLink. Raises MissingAssemblerError where the library is missing."""
-    try:
-        from cuda.bindings import nvjitlink
+def load_nvjitlink() -> tuple[Any, type[Exception]]:
+    """Return cuda.core, whose `Linker` has nvJitLink, and the class of its errors.
 
+    Raises MissingAssemblerError where the library is missing: cuda.core would ask the driver instead.
+    """
+    try:
+        nvjitlink = import_module("cuda.bindings.nvjitlink")
         nvjitlink.version()
+        return import_module("cuda.core"), nvjitlink.nvJitLinkError
     except (ImportError, RuntimeError) as error:
         raise MissingAssemblerError(f"{MISSING} ({error})") from None
-    return nvjitlink
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
@@ -85,35 +88,16 @@ _LIMIT = re.compile(rb"\.maxnreg \d+")
 
 
 def _assemble(ptx: bytes, arch: str) -> ObjectCode:
-    nvjitlink = load_nvjitlink()
+    core, refusal = load_nvjitlink()
     try:
-        handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
-    except nvjitlink.nvJitLinkError as error:
-        raise CompileError(f"nvJitLink does not assemble for {arch}: {error}") from None
-    try:
-        try:
-            nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), "kernel.ptx")
-            nvjitlink.complete(handle)
-        except nvjitlink.nvJitLinkError as error:
-            raise CompileError(
-                f"the assembler refused the PTX for {arch}: {error}\n{_log(nvjitlink, handle, 'error')}"
-            ) from None
-        size = nvjitlink.get_linked_cubin_size(handle)
-        cubin = bytearray(size)
-        nvjitlink.get_linked_cubin(handle, cubin)
-        notes = _log(nvjitlink, handle, "info")
-    finally:
-        nvjitlink.destroy(handle)
+        options = core.LinkerOptions(arch=arch, verbose=True)
+        linker = core.Linker(core.ObjectCode.from_ptx(ptx, name="kernel.ptx"), options=options)
+        cubin = linker.link("cubin").code
+    except refusal as error:
+        raise CompileError(f"nvJitLink refused the PTX for {arch}: {str(error).strip()}") from None
     entry = re.search(rb"\.entry\s+(\w+)", ptx)
-    return ObjectCode("cubin", entry[1].decode() if entry else "", bytes(cubin), arch, (), (), read_resources(notes))
-
-
-def _log(nvjitlink: Any, handle: Any, kind: str) -> str:
-    size = getattr(nvjitlink, f"get_{kind}_log_size")(handle)
-    text = bytearray(size)
-    if size:
-        getattr(nvjitlink, f"get_{kind}_log")(handle, text)
-    return text.decode(errors="replace").rstrip("\0\n")
+    notes = linker.get_info_log()
+    return ObjectCode("cubin", entry[1].decode() if entry else "", cubin, arch, (), (), read_resources(notes))
 
 
 def read_resources(log: str) -> dict[str, int]:
