@@ -1,4 +1,4 @@
-"""The face of the runtime. What needs llvmlite or cuda is loaded on first use."""
+"""The public interface of the runtime. Modules that need llvmlite or cuda load on first use."""
 
 from __future__ import annotations
 

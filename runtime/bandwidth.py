@@ -1,4 +1,4 @@
-"""How fast a device copies its own memory: measured once a process, on first use."""
+"""A device's memory bandwidth, measured by copying once a process, on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _measured: dict[str, float] = {}
 
 
 def copy_bandwidth(device: Device) -> float | None:
-    """Bytes read and written a second when a device copies memory; None for one that runs nothing.
+    """Return the bytes read and written per second when a device copies memory, or None for a device that runs
+    nothing.
 
     The median of a few copies of 64 MiB, which take some 10 ms on a CPU.
     """

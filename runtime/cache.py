@@ -35,14 +35,14 @@ HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, thei
 
 
 def encode(code: ObjectCode) -> bytes:
-    """An object code as bytes."""
+    """Serialize object code to bytes."""
     fields = {k: v for k, v in asdict(code).items() if k != "code"}
     text = json.dumps(fields, sort_keys=True).encode()
     return struct.pack("<Q", len(text)) + text + code.code
 
 
 def decode(payload: bytes) -> ObjectCode:
-    """The object code that `encode` made these bytes of."""
+    """Deserialize object code from the bytes that `encode` returned."""
     (length,) = struct.unpack_from("<Q", payload)
     fields = json.loads(payload[8 : 8 + length])
     fields["parameters"] = tuple(fields["parameters"])
@@ -51,7 +51,7 @@ def decode(payload: bytes) -> ObjectCode:
 
 
 class DiskCache:
-    """A folder of entries, at most `limit` bytes in all."""
+    """A folder of cache entries with at most `limit` bytes in total."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
@@ -87,11 +87,11 @@ class DiskCache:
             warn_user(text, CacheWarning)
 
     def get(self, key: bytes) -> ObjectCode | None:
-        """The entry of `key`, or None."""
+        """Return the entry of `key`, or None."""
         return self.find(hashlib.sha256(key).hexdigest())
 
     def find(self, digest: str) -> ObjectCode | None:
-        """The entry of the key that has this digest (SHA-256, in hexadecimal digits), or None."""
+        """Return the entry whose key has this digest (SHA-256, in hexadecimal digits), or None."""
         if not self.usable:
             return None
         path = self._file(digest)
@@ -139,7 +139,7 @@ class DiskCache:
             self._warn(f"cannot remove the cache entry {path}: {error}")
 
     def put(self, key: bytes, code: ObjectCode) -> None:
-        """Keep an entry. Losing a race against another process is no error: both wrote the same."""
+        """Store an entry. Losing a race against another process is no error, since both wrote the same bytes."""
         if not self.usable:
             return
         import tempfile
@@ -176,7 +176,9 @@ class DiskCache:
         return sorted(found)
 
     def _evict(self) -> None:
-        """Remove what was used longest ago where there is too much, and a share more, so that this is seldom done."""
+        """Remove the least recently used entries when the cache is too large, and some more, so that eviction is
+        rare.
+        """
         entries = self._entries()
         total, share = sum(size for _, size, _ in entries), self.limit // SHARE
         wanted = self.limit if total <= self.limit else self.limit - share
@@ -189,7 +191,7 @@ class DiskCache:
         self._sweep(time.time() - ABANDONED)
 
     def _sweep(self, before: float) -> None:
-        """Remove files that were begun before that time and never became entries."""
+        """Remove temporary files that were begun before a time and never became entries."""
         for path in self.folder.glob("new-*"):
             try:
                 if path.stat().st_mtime < before:
@@ -198,7 +200,7 @@ class DiskCache:
                 continue  # finished, or swept by another process
 
     def info(self) -> dict[str, Any]:
-        """Folder, number of entries, their bytes and the limit."""
+        """Return the folder, the number of entries, their bytes and the limit."""
         entries = self._entries() if self.usable else []
         return {
             "folder": str(self.folder),
@@ -208,7 +210,7 @@ class DiskCache:
         }
 
     def clear(self) -> int:
-        """Remove every entry; how many there were."""
+        """Remove every entry and return how many there were."""
         entries = self._entries() if self.usable else []
         for _, _, path in entries:
             self._remove(path)
@@ -225,7 +227,9 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """The version of an installed package, from the name of its metadata folder: importlib.metadata takes 20 ms to load."""
+    """Return the version of an installed package from its metadata folder's name; importlib.metadata takes 20 ms to
+    load.
+    """
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         return "missing"
@@ -241,7 +245,7 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """What an entry is found by: the kernel's text, its target, the versions of what generates the code."""
+    """Return the text of a cache key: the kernel's text, its target, and the versions of the code generator."""
     return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
 
 
@@ -249,7 +253,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 
 def disk_cache() -> DiskCache | None:
-    """The cache of the current settings, or None where it is switched off."""
+    """Return the cache of the current settings, or None if it is disabled."""
     if not setting("cache"):
         return None
     where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")

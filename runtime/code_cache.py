@@ -1,4 +1,4 @@
-"""Loaded functions in memory: bounded, each built once however many threads ask.
+"""Loaded functions in memory: a bounded cache that builds each function once for all threads.
 
 In: a key, and how to build what it names. Out: that, built outside the lock. Invariant: a thread that waits for another thread's
 build goes on when it ends, well or not; a forked child waits for no thread that it does not have.
@@ -17,7 +17,7 @@ _caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 
 
 class CodeCache:
-    """Least recently used of at most `limit` functions; builds run outside the lock."""
+    """A least-recently-used cache of at most `limit` functions. Builds run outside the lock."""
 
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
@@ -28,7 +28,7 @@ class CodeCache:
         _caches.add(self)
 
     def forget_builds(self) -> None:
-        """In a forked child: the threads that were building, or held the lock, are not there."""
+        """Reset builds and lock in a forked child, which does not have the threads that held them."""
         self._lock = threading.RLock()
         self._building.clear()
 
@@ -36,7 +36,7 @@ class CodeCache:
         return len(self._found)
 
     def get(self, key: Any) -> Any | None:
-        """The function, or None."""
+        """Return the cached function, or None."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
@@ -44,8 +44,9 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
-        """The function of `key`; made by `build` where there is none. A failed build is tried again by
-        the next caller."""
+        """Return the function of `key`, calling `build` if it is missing. A failed build is tried again by the next
+        caller.
+        """
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)

@@ -1,4 +1,4 @@
-"""The one protocol that every device answers, and what it deals in."""
+"""The protocol that every device implements, and the types in its methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.runtime.services import MemoryCount, Services
 
 
 class Buffer:
-    """Memory on one device, given back when the last reference to it goes.
+    """Memory on one device, freed with the last reference to it.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Buffer:
 
 @dataclass(slots=True)
 class Requests:
-    """Memory that is asked for together, as often as a plan is run.
+    """Memory blocks that a plan asks for together each time it runs.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Requests:
 
 @runtime_checkable
 class Device(Services, Protocol):
-    """What the layers above ask of a device.
+    """The device protocol that the layers above use.
 
     `slots` is the packed argument list of a launch: one 64-bit item a kernel parameter
     (an address; an integer; the bits of a float in the low bytes), so that one form serves
@@ -89,39 +89,45 @@ class Device(Services, Protocol):
 
     @property
     def memory(self) -> MemoryCount:
-        """Its memory pool."""
+        """Return the counters of the memory pool."""
         ...
 
     @property
     def target(self) -> Any:
-        """Codegen's `Target`; opaque here."""
+        """Return codegen's `Target`, which is opaque here."""
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
+        """Allocate uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
         ...
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Uninitialised memory at each place of the table that is asked for; such places hold None before, or a buffer of it."""
+        """Allocate uninitialised memory for each requested table entry; such an entry holds None before, or a
+        buffer to reuse.
+        """
         ...
 
     def ticket(self) -> Buffer:
-        """A 32-bit zero that the blocks of a launch count in, and leave at zero: the calling thread's own, or its stream's."""
+        """Return a 32-bit zero for the completion counter of a launch, which resets it; one for each thread or its
+        stream.
+        """
         ...
 
     def board(self, nbytes: int) -> Buffer:
-        """Memory on which the blocks of a launch leave notes for one another, of the calling thread or its stream alone.
+        """Return memory for the look-back descriptors of a launch, used only by the calling thread or its stream.
 
         It begins with zeros, and the launches that use it one after the other leave it fit for the next one.
         """
         ...
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """A new buffer with the elements of `values` in C order."""
+        """Return a new buffer with the elements of `values` in C order."""
         ...
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """The leading elements of `buffer` as a host array; read-only and without a copy on the host."""
+        """Return the leading elements of `buffer` as a host array, which is read-only and shares memory on the
+        host.
+        """
         ...
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
@@ -129,11 +135,11 @@ class Device(Services, Protocol):
         ...
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """A copy, here, of a buffer of another device."""
+        """Copy a buffer of another device to this device."""
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Make object code callable; what comes back goes to `launch`. Checks symbols first."""
+        """Load object code and return a handle for `launch`. All symbols are checked first."""
         ...
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
@@ -153,16 +159,16 @@ class Device(Services, Protocol):
         slots: array[int],
         stream: Any = None,
     ) -> None:
-        """Start an explicit kernel: `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory."""
+        """Launch an explicit kernel: `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until everything started here has ended; errors of those launches come out here."""
+        """Wait until all work started by this process has ended, and raise the errors of those launches."""
         ...
 
 
 class Registered:
-    """The functions that devices call. Code generation and the sanitizer set them when they are imported."""
+    """Functions that devices call; code generation and the sanitizer register them when they are imported."""
 
     # from a target's name, and for a GPU the newest PTX that its driver reads, to the target
     resolve_target: Any = None
@@ -171,10 +177,10 @@ class Registered:
 
 
 def set_target_resolver(resolver: Any) -> None:
-    """Tell devices how a target is found by its name."""
+    """Register the function that finds a target by name."""
     Registered.resolve_target = staticmethod(resolver)
 
 
 def set_judge(judge: Any) -> None:
-    """Tell device `simt` who judges watched kernels."""
+    """Register the function that checks watched kernels on device `simt`."""
     Registered.judge = staticmethod(judge)

@@ -27,7 +27,8 @@ _stack = _Stack()
 
 
 def get_device(name: str | Device) -> Device:
-    """The device called `name`: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "simt::watched", "null", "null:sm_90".
+    """Return the device of a name: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "simt::watched", "null",
+    "null:sm_90".
 
     Raises DeviceNotFoundError, which says what is missing and how to mend it.
     """
@@ -44,7 +45,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Call a function or class of a module that is loaded for it: a process loads its own devices only."""
+    """Import a module and call one of its names, so that a process loads only the devices it uses."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -66,7 +67,7 @@ def _make(name: str) -> Device:
 
 
 def devices() -> list[Device]:
-    """The devices that can run here.
+    """Return the devices that can run here.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def devices() -> list[Device]:
 
 
 def default_device() -> Device:
-    """Where new arrays go.
+    """Return the device of new arrays.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def select_device(name: str | Device | None) -> None:
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """New arrays of the calling thread go to this device inside the ``with``."""
+    """Place new arrays of the calling thread on this device inside the ``with``."""
     chosen = get_device(name)
     _stack.devices.append(chosen)
     try:

@@ -11,7 +11,7 @@ class WeftError(Exception):
 
 
 class OutOfMemoryError(WeftError, MemoryError):
-    """A device could not give the memory, also after caches were freed and one retry.
+    """A device has no memory left, even after freeing caches and one retry.
 
     Attributes
     ----------
@@ -55,15 +55,15 @@ class OutOfMemoryError(WeftError, MemoryError):
 
 
 class DeviceNotFoundError(WeftError, LookupError):
-    """A device was named that this machine does not have."""
+    """The named device does not exist on this machine."""
 
 
 class DeviceMismatchError(WeftError, ValueError):
-    """Arrays of different devices met in one operation."""
+    """One operation has arrays of different devices."""
 
 
 class DeviceLostError(WeftError, RuntimeError):
-    """An earlier error left the device's context unusable; the other devices go on."""
+    """An earlier error made the device's context unusable; other devices still work."""
 
 
 class CudaError(WeftError, RuntimeError):
@@ -84,15 +84,15 @@ class CudaError(WeftError, RuntimeError):
 
 
 class CompileError(WeftError, RuntimeError):
-    """Code generation refused a kernel, or a tool that it needs is missing."""
+    """Code generation rejected a kernel, or a required tool is missing."""
 
 
 class MissingAssemblerError(CompileError):
-    """nvJitLink, which makes machine code from PTX without a driver, is not installed."""
+    """nvJitLink, which assembles PTX without a driver, is not installed."""
 
 
 class KernelFault(WeftError, RuntimeError):
-    """An explicit kernel could not go on: its threads wait for each other for ever."""
+    """An explicit kernel cannot continue because its threads wait for each other."""
 
     def __init__(self, kernel: str, detail: str) -> None:
         super().__init__(f"kernel {kernel}: {detail}")
@@ -100,15 +100,15 @@ class KernelFault(WeftError, RuntimeError):
 
 
 class SettingError(WeftError, ValueError):
-    """An environment variable has a value that it cannot have."""
+    """An environment variable has an invalid value."""
 
 
 class CacheWarning(UserWarning):
-    """The disk cache could not be used as it should; work goes on without it."""
+    """The disk cache cannot be used; the program continues without it."""
 
 
 class VerificationError(WeftError, AssertionError):
-    """A plan gave other bits than the same program interpreted (setting ``verify``)."""
+    """A plan and the interpreter gave different bits for the same program (setting ``verify``)."""
 
 
 class OptimizerWarning(UserWarning):
@@ -116,11 +116,11 @@ class OptimizerWarning(UserWarning):
 
 
 class PerformanceWarning(UserWarning):
-    """Something works, but slower than it could."""
+    """An operation works, but slower than it could."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning at the user's line: that of the innermost frame outside this package."""
+    """Warn at the user's line: the innermost frame outside this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         level, frame = level + 1, frame.f_back

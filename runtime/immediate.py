@@ -1,4 +1,4 @@
-"""The services of devices on which everything has ended when a call returns: the CPU, and the null device.
+"""Services of devices whose calls return when the work has ended: the CPU and the null device.
 
 Streams hold no work, events are times, host memory is memory. Invariant: nothing here waits.
 """
@@ -32,20 +32,20 @@ SHARED_FOLDER = "/dev/shm"
 
 
 class DoneStream:
-    """A stream whose work has ended when the call that made it returned."""
+    """A stream of a device whose calls return when the work has ended."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
 
     def query(self) -> bool:
-        """Always true."""
+        """Return True: no work is ever pending."""
         return True
 
     def synchronize(self) -> None:
-        """Nothing is left running."""
+        """Do nothing: no work is ever pending."""
 
     def wait(self, event: Any) -> None:
-        """Every recorded event has happened."""
+        """Do nothing: every recorded event has happened."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` now."""
@@ -53,7 +53,7 @@ class DoneStream:
 
 
 class ClockEvent:
-    """A time."""
+    """An event that stores a time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0
@@ -61,18 +61,18 @@ class ClockEvent:
         self._at: int | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Take the time."""
+        """Store the current time."""
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Always true, as for an event of CUDA's that was never recorded."""
+        """Return True, as CUDA does for an event that was never recorded."""
         return True
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: the event has happened."""
 
     def elapsed(self, earlier: Any) -> float:
-        """Milliseconds since another event. Raises ValueError where one was not recorded or keeps no time."""
+        """Return the milliseconds since another event. Raises ValueError if one was not recorded or has no timing."""
         if not (self._timing and earlier._timing):
             raise ValueError("the time between two events needs events made with timing=True")
         if self._at is None or earlier._at is None:
@@ -81,7 +81,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A file in memory, mapped here; its creator unlinks its name at the end."""
+    """A memory-mapped file; the process that created it removes its name at the end."""
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -99,18 +99,18 @@ class SharedFile:
 
 
 class NoMemory:
-    """What a device without memory of its own says about it."""
+    """The memory counters of a device without memory of its own."""
 
     held = kept = peak = 0
     limit: int | None = None
 
     def empty(self) -> int:
-        """Nothing is kept."""
+        """Return 0: no free blocks are kept."""
         return 0
 
 
 class Immediate:
-    """A device whose calls return when their work is done."""
+    """A device whose calls return when their work has ended."""
 
     name: str
     memory: Any  # as `MemoryCount`
@@ -121,20 +121,20 @@ class Immediate:
         return f"<device {self.name}>"
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Uninitialised memory at each place of the table that is asked for."""
+        """Allocate uninitialised memory for each requested table entry."""
         for place, nbytes in zip(requests.places, requests.sizes, strict=True):
             table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
 
     @contextmanager
     def working_in(self, stream: Any) -> Iterator[None]:
-        """Work has ended when its call returns, whatever its stream."""
+        """Do nothing: work has ended when its call returns, whatever the stream."""
         yield
 
     def claim(self, buffer: Buffer, stream: Any = None, written: bool = False) -> None:
-        """Nobody has to wait."""
+        """Do nothing: no work is ever pending."""
 
     def create_stream(self, handle: int | None = None) -> DoneStream:
-        """A stream; its handle is a number of its own, for CUDA's functions never see it."""
+        """Return a stream. Its handle is only a number, since CUDA never sees it."""
         if handle is None:
             Immediate._streams += 1
             handle = Immediate._streams
@@ -143,29 +143,29 @@ class Immediate:
     _streams = 2  # CUDA's handles 1 and 2 are its default streams
 
     def create_event(self, timing: bool = True) -> ClockEvent:
-        """An event."""
+        """Return an event."""
         return ClockEvent(timing)
 
     def facts(self) -> DeviceFacts:
-        """The processor as a device."""
+        """Return the properties of the processor."""
         return _facts(self.name)
 
     def memory_info(self) -> tuple[int, int]:
-        """Free bytes and bytes in all of the machine."""
+        """Return the machine's free and total memory in bytes."""
         return machine_memory()
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Ordinary memory, which is all that these devices have."""
+        """Allocate ordinary memory, the only kind that these devices have."""
         values = np.empty(nbytes + 64, np.uint8)
         at = -(-values.ctypes.data // 64) * 64
         return HostMemory(at, at, nbytes, values)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """The array's own memory."""
+        """Return the array's own memory."""
         return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy into a contiguous host array."""
+        """Copy to a contiguous host array."""
         ctypes.memmove(values.ctypes.data, address, values.nbytes)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
@@ -173,7 +173,7 @@ class Immediate:
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """A buffer in a file in memory; the handle is its path."""
+        """Allocate a buffer in a memory-mapped file; the handle is its path."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
@@ -184,7 +184,7 @@ class Immediate:
         return self._over(file, nbytes), path.encode()
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """The buffer whose file the handle names. Raises ValueError where it is gone or too short."""
+        """Open the buffer of a handle. Raises ValueError if its file is gone or too short."""
         path = bytes(handle).rstrip(b"\0").decode()
         if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
             raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
@@ -195,19 +195,19 @@ class Immediate:
         return Buffer(device, file.address, nbytes, file)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """A core runs one block at a time."""
+        """Return 1: a core runs one block at a time."""
         return 1
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """A grid for every core, and a block that the usual programs use."""
+        """Return a grid that uses every core, and a block size that common programs use."""
         return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 
     def profile(self, on: bool) -> None:
-        """No profiler listens to these devices."""
+        """Do nothing: no profiler attaches to these devices."""
         warn_user("profiling is for a GPU; on this device it does nothing")
 
     def reset(self) -> None:
-        """Give back memory that no array holds."""
+        """Free memory that no array uses."""
         self.memory.empty()
 
 
@@ -230,7 +230,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Limits of explicit kernels here: those of the architecture whose features the device has."""
+    """Return the limits of explicit kernels, those of the architecture that the device emulates."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,
@@ -286,7 +286,7 @@ def _attributes() -> dict[str, int]:
 
 
 def machine_memory() -> tuple[int, int]:
-    """Free bytes and bytes in all of the machine."""
+    """Return the machine's free and total memory in bytes."""
     try:
         rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free, total = (int(rows[key].split()[0]) * 1024 for key in ("MemAvailable", "MemTotal"))

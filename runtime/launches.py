@@ -1,4 +1,4 @@
-"""One kernel of a plan, as a device prepares it: packed ahead but for what changes from run to run.
+"""Kernel launches of a plan, with arguments packed in advance except those that change between runs.
 
 In: what a plan knows. Out: `Launch`; a device that starts several by one call makes a `PreparedLaunches` of them.
 """
@@ -43,10 +43,10 @@ class Launch:
 
 
 class PreparedLaunches(Protocol):
-    """Launches that are started together."""
+    """Launches that are prepared once and started together."""
 
     def run(self, table: list[Any]) -> None:
-        """Start them with what lies in the table.
+        """Start the launches with the buffers of a table.
 
         Its last item is how many of them an interrupt came behind; on a device whose launches return when they are done it
         is kept, and the rest is started.

@@ -1,4 +1,4 @@
-"""Names of a package that load the module that defines them on first use (PEP 562)."""
+"""Package attributes whose modules load on first use (PEP 562)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens to launches and compilations: profiles, ranges for NVIDIA's tools, the line that shows progress.
+"""Listeners of launches and compilations: profiles, NVTX ranges, and the progress line.
 
 In: what is about to start. Out: the same, started, with every listener around it. Invariant: without a listener a plan
 costs one look at an empty tuple; listeners are told from whatever thread launches or compiles.
@@ -23,7 +23,7 @@ PATIENCE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LaunchNote:
-    """What is launched.
+    """A description of one launch.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class LaunchNote:
 
 @dataclass(frozen=True, slots=True)
 class BuildNote:
-    """What was compiled, or loaded, for which target, and when: times by `time.perf_counter_ns`."""
+    """A description of one compilation or load, with its target and times from `time.perf_counter_ns`."""
 
     name: str
     target: str
@@ -61,43 +61,43 @@ class BuildNote:
 
 
 class Listener(Protocol):
-    """A listener."""
+    """The interface of a listener."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches."""
+        """Call `start`, which launches the kernel."""
         ...
 
     def built(self, note: BuildNote) -> None:
-        """A kernel was compiled or loaded."""
+        """Handle the end of a compilation or load."""
         ...
 
 
 class Listening:
-    """The listeners, innermost last."""
+    """The active listeners, innermost last."""
 
     listeners: tuple[Listener, ...] = ()
     _lock = threading.Lock()
 
     @classmethod
     def add(cls, listener: Listener) -> None:
-        """Tell `listener` from here on."""
+        """Start notifying `listener`."""
         with cls._lock:
             cls.listeners = (*cls.listeners, listener)
 
     @classmethod
     def remove(cls, listener: Listener) -> None:
-        """Tell it no more."""
+        """Stop notifying a listener."""
         with cls._lock:
             cls.listeners = tuple(other for other in cls.listeners if other is not listener)
 
 
 def kernel_number(digest: str) -> int:
-    """The key that launches and compilations of a kernel tell, from the digest that its code is found by."""
+    """Return the number that launch and build notes use for a kernel, computed from its digest."""
     return int(digest[:15], 16)
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Start a kernel with every listener around it."""
+    """Start a kernel inside every listener."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()
@@ -105,7 +105,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Around compiling or loading: its time for the listeners, and a line on the terminal if it takes long."""
+    """Notify listeners of a compilation or load, and show a progress line if it takes long."""
     begin = time.perf_counter_ns()
     shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None
     try:
@@ -119,7 +119,7 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 
 
 class _Progress:
-    """A line that appears when a compilation takes long, counts its seconds, and goes when it is done."""
+    """A terminal line that appears when a compilation takes long, counts seconds, and disappears at the end."""
 
     def __init__(self, name: str, target: str) -> None:
         self._text = f"weft: compiling {name} for {target}"
@@ -141,6 +141,6 @@ class _Progress:
             sys.stderr.flush()
 
     def end(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         self._done.set()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Which arrays hold a device's memory, and the error that says so where there is none left.
+"""Live arrays of a device, and the out-of-memory error that lists them.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that made each. Nothing is recorded for this
 ahead but the line: the interpreter's own list of objects is walked on demand.
@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 def show_place(place: Any) -> str:
-    """A place in the user's program (code object and offset of an instruction) as ``file.py:12``; empty for none."""
+    """Format a source location (code object and instruction offset) as ``file.py:12``, or return "" for None."""
     if place is None:
         return ""
     code, offset = place
@@ -26,19 +26,19 @@ def show_place(place: Any) -> str:
 
 
 def show_file(path: str) -> str:
-    """A file by its name, a notebook's cell as the notebook numbers it."""
+    """Format a file name; a notebook cell is shown by its number."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 
 def show_cell(path: str) -> str:
-    """The cell of a notebook that a file of code stands for, as ``Cell In[3]``; empty for other files."""
+    """Return the notebook cell of a code file as ``Cell In[3]``, or "" for other files."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
 
 
 def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], ...]:
-    """Bytes and origin of the largest live buffers on a device."""
+    """Return the bytes and source location of the largest live buffers of a device."""
     found = [
         (thing.nbytes, thing.origin)
         for thing in gc.get_objects()
@@ -51,5 +51,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """The error for a request that could not be met, with the largest live arrays."""
+    """Return the error for a request that failed, listing the largest live arrays."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

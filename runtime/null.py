@@ -1,4 +1,4 @@
-"""The device that compiles everything and runs nothing."""
+"""A device that compiles everything and runs nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.runtime.object_code import ObjectCode
 
 
 class NullDevice(Immediate):
-    """Kernels are generated for its target and counted, never run; every array reads back as zeros.
+    """A device that generates code for its target and counts launches. Every array reads as zeros.
 
     Parameters
     ----------
@@ -30,47 +30,47 @@ class NullDevice(Immediate):
 
     @property
     def target(self) -> Any:
-        """What code is generated for."""
+        """Return the target that code is generated for."""
         if self._target is None:
             self._target = Registered.resolve_target(self.name.partition(":")[2] or "host")
         return self._target
 
     def allocate(self, nbytes: int) -> Buffer:
-        """A buffer without memory."""
+        """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 
     def ticket(self) -> Buffer:
-        """A buffer without memory."""
+        """Return a buffer without memory."""
         return Buffer(self, 0, 4)
 
     def board(self, nbytes: int) -> Buffer:
-        """A buffer without memory."""
+        """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """A buffer that forgets `values`."""
+        """Return a buffer without memory; `values` are discarded."""
         return Buffer(self, 0, values.nbytes)
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Zeros."""
+        """Return zeros."""
         return np.zeros(shape, dtype)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Nothing to copy."""
+        """Do nothing."""
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """A buffer without memory."""
+        """Return a buffer without memory."""
         return Buffer(self, 0, buffer.nbytes)
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Zeros: there is no memory at the address."""
+        """Fill the host array with zeros, since there is no device memory."""
         values.fill(0)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Forget `values`."""
+        """Discard `values`."""
 
     def load(self, code: ObjectCode) -> Any:
-        """The code itself."""
+        """Return the object code itself."""
         return code
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
@@ -90,4 +90,4 @@ class NullDevice(Immediate):
         self.launched += 1
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Object code: what code generation hands to the runtime, and the disk cache keeps."""
+"""Object code, which code generation passes to the runtime and the disk cache stores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FEW_BLOCKS = 256  # that would leave much of a GPU without work
 
 @dataclass(frozen=True, slots=True)
 class BlockSchedule:
-    """How a fused kernel's launch domain is given to blocks of threads: the same on a GPU and where one is played.
+    """The mapping of a fused kernel's launch domain to thread blocks, the same on a GPU and on device `simt`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class BlockSchedule:
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """The schedule that object code was made for; nothing useful for kernels that a user launches."""
+        """Return the schedule that object code was generated for. It has no meaning for explicit kernels."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))
@@ -99,7 +99,9 @@ class BlockSchedule:
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Blocks of a launch over these extents, `work` elements in all; 0 where there is nothing to do."""
+        """Return the number of blocks for a launch over these extents and `work` elements, 0 if there is nothing to
+        do.
+        """
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:
             many, few_length, many_length, block_length, warp_length, elements = self.row_limits

@@ -1,4 +1,4 @@
-"""What a device offers beside memory and kernels: streams, events, host memory, facts about itself.
+"""Device services beside memory and kernels: streams, events, host memory, properties.
 
 In: nothing but the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part
 of the device protocol that hands them out. Invariant: a stream's work is ordered behind everything that the device
@@ -23,19 +23,19 @@ class Stream(Protocol):
     handle: int  # what CUDA calls it; 0 is the device's own
 
     def query(self) -> bool:
-        """Whether everything in it has ended."""
+        """Return whether all work in the stream has ended."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until everything in it has ended."""
+        """Wait until all work in the stream has ended."""
         ...
 
     def wait(self, event: Any) -> None:
-        """What comes next waits for `event`."""
+        """Make work that is added later wait for `event`."""
         ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function`, from any thread, when everything so far has ended."""
+        """Call `function`, from any thread, when the work added so far has ended."""
         ...
 
 
@@ -43,25 +43,25 @@ class Event(Protocol):
     """A point in a stream."""
 
     def record(self, stream: Any = None) -> None:
-        """Mark the present end of a stream (None: the device's own)."""
+        """Mark the current end of a stream (None: the device's own)."""
         ...
 
     def query(self) -> bool:
-        """Whether everything before it has ended."""
+        """Return whether all work before the event has ended."""
         ...
 
     def synchronize(self) -> None:
-        """Wait for it."""
+        """Wait for the event."""
         ...
 
     def elapsed(self, earlier: Any) -> float:
-        """Milliseconds since another event."""
+        """Return the milliseconds since another event."""
         ...
 
 
 @dataclass(slots=True)
 class HostMemory:
-    """Memory that the host reads and writes at `host`, and the device, where it can, at `address`."""
+    """Memory that the host accesses at `host`, and the device, if it can, at `address`."""
 
     host: int
     address: int
@@ -71,7 +71,7 @@ class HostMemory:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a device is.
+    """The properties of a device.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class DeviceFacts:
 
 
 class MemoryCount(Protocol):
-    """What a device's memory pool says about itself.
+    """The counters of a device's memory pool.
 
     Attributes
     ----------
@@ -108,26 +108,26 @@ class MemoryCount(Protocol):
 
     @property
     def kept(self) -> int:
-        """Bytes of free blocks."""
+        """Return the bytes of free blocks."""
         ...
 
     @property
     def peak(self) -> int:
-        """The most that was held."""
+        """Return the largest number of bytes that were held."""
         ...
 
     @property
     def held(self) -> int:
-        """Bytes that arrays hold."""
+        """Return the bytes that arrays hold."""
         ...
 
     def empty(self) -> int:
-        """Give the free blocks back. Returns how many bytes."""
+        """Free the unused blocks and return their bytes."""
         ...
 
 
 class Services(Protocol):
-    """The part of the device protocol that explicit kernels, `weft.cuda`, streams and reports need."""
+    """The part of the device protocol for explicit kernels, `weft.cuda`, streams and reports."""
 
     streaming: bool  # whether a user's streams have to be told what they use
 
@@ -136,31 +136,31 @@ class Services(Protocol):
         ...
 
     def working_in(self, stream: Any) -> AbstractContextManager[None]:
-        """What the calling thread gives the device inside the ``with`` goes to `stream`."""
+        """Submit the calling thread's work to `stream` inside the ``with``."""
         ...
 
     def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:
-        """Before a stream (None: the calling thread's) uses a buffer: wait for the work that must precede it."""
+        """Make a stream (None: the calling thread's) wait for the work that must precede its use of a buffer."""
         ...
 
     def create_event(self, timing: bool = True) -> Event:
-        """A new event; without `timing` it is cheaper, and `elapsed` does not work."""
+        """Return a new event; without `timing` it is cheaper, and `elapsed` does not work."""
         ...
 
     def facts(self) -> DeviceFacts:
-        """What the device is."""
+        """Return the properties of the device."""
         ...
 
     def memory_info(self) -> tuple[int, int]:
-        """Free bytes and bytes in all."""
+        """Return the free and total memory in bytes."""
         ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Memory that host and device share, or that the device copies from without a detour (pinned)."""
+        """Allocate memory that host and device share, or pinned memory that the device copies from directly."""
         ...
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Make existing host memory known to the device until the result dies."""
+        """Register existing host memory with the device until the result dies."""
         ...
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
@@ -172,19 +172,19 @@ class Services(Protocol):
         ...
 
     def share(self, nbytes: int) -> tuple[Any, bytes]:
-        """A new buffer that other processes can open, and the handle that they open it by."""
+        """Allocate a buffer that other processes can open, and return it with its handle."""
         ...
 
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
-        """The buffer that another process shares."""
+        """Open a buffer that another process shares."""
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Blocks of a kernel that one multiprocessor runs at the same time."""
+        """Return the number of blocks of a kernel that one multiprocessor runs at the same time."""
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Blocks of the grid and threads of a block that fill the device (`limit`: threads at most, 0 for any)."""
+        """Return the grid size and block size that fill the device (`limit`: the most threads, 0 for any)."""
         ...
 
     def profile(self, on: bool) -> None:
@@ -192,5 +192,5 @@ class Services(Protocol):
         ...
 
     def reset(self) -> None:
-        """Wait for everything and give back memory that no array holds."""
+        """Wait for all work and free memory that no array uses."""
         ...

@@ -1,4 +1,4 @@
-"""Settings: one table, read from the environment here and nowhere else."""
+"""Settings: one table. The environment is read here and nowhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row: its environment variable, how its text is read, its default, what it does."""
+    """One setting: its environment variable, parser, default and description."""
 
     name: str
     env: str
@@ -119,7 +119,7 @@ _overrides: dict[str, Any] = {}
 
 
 def setting(name: str) -> Any:
-    """The value of one setting. Raises SettingError where its variable cannot be read."""
+    """Return the value of a setting. Raises SettingError if its variable is invalid."""
     row, key, default = _by_name[name]
     if key not in _variables and not _overrides:
         return default
@@ -136,7 +136,7 @@ def setting(name: str) -> Any:
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Give settings other values for a while."""
+    """Replace the values of settings inside the ``with``."""
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
@@ -157,7 +157,7 @@ BELIEVED = 0.05
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     global _cores
     count, until = _cores
     if (now := monotonic()) >= until:
@@ -167,7 +167,7 @@ def usable_cores() -> int:
 
 
 def thread_count() -> int:
-    """Threads of the CPU device."""
+    """Return the number of threads of the CPU device."""
     return setting("threads") or usable_cores()
 
 

@@ -1,4 +1,4 @@
-"""Work that Ctrl-C may not end half way: what takes locks of others' (LLVM's), and would leave them taken.
+"""Uninterruptible work: Ctrl-C must not end code that holds locks of another library, such as LLVM's.
 
 In: something to do, and what it is called. Out: its result. Invariant: an interrupt of the main thread is raised there at
 once; the work goes on to its end on a thread of its own, where no signal is handled, and who asks for the same again waits for
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """Something that is done on a thread of its own."""
+    """Work that runs on a thread of its own."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -37,7 +37,7 @@ class _Work(Generic[Result]):
             self._ended.release()
 
     def wait(self) -> Result:
-        """What comes of it; an interrupt ends the waiting alone."""
+        """Return the result; an interrupt ends only the wait."""
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())
@@ -64,7 +64,7 @@ _left: dict[Hashable, _Work[Any]] = {}
 
 
 def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
-    """What `work` returns or raises; or, where an interrupt came while the same `name` was worked on, what that does."""
+    """Return or raise the result of `work`, or join the work of the same `name` that an interrupt left running."""
     if threading.get_ident() != threading.main_thread().ident:
         return work()  # Python handles signals on the main thread alone
     under_way = _left.pop(name, None) or _Work(work)

@@ -1,4 +1,4 @@
-"""Linking ELF object files for x86-64 into memory, without LLVM.
+"""A linker of ELF object files for x86-64 that loads them without LLVM.
 
 In: an object file as LLVM writes it for a kernel, and the address of every outside symbol. Out: an `Image` of executable
 memory, and where its functions lie. Invariant: memory is written before it becomes executable, never after; an object
@@ -33,11 +33,11 @@ _RELOCATED = ".data.rel.ro"
 
 
 class UnsupportedObjectError(Exception):
-    """The object file is not of this machine, or wants something that only a whole linker does."""
+    """The object file is for another machine, or uses a relocation that this linker lacks."""
 
 
 class Section(NamedTuple):
-    """A section header, field by field as the file has it."""
+    """A section header of the ELF file, field by field."""
 
     name: int
     kind: int
@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol: its name, the number of its section, and its place in there."""
+    """A symbol: its name, section number and offset."""
 
     name: str
     section: int
@@ -61,7 +61,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory, there as long as this object lives."""
+    """Linked code in memory, which lives as long as this object."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
@@ -89,7 +89,7 @@ def link(code: bytes, outside: Mapping[str, int]) -> Image:
 
 
 class _Linker:
-    """One object file on its way into memory: sections first, then stubs for outside functions, then slots."""
+    """The state of loading one object file: sections first, then stubs for external functions, then slots."""
 
     def __init__(self, code: bytes, outside: Mapping[str, int]) -> None:
         self.code = code
@@ -103,7 +103,7 @@ class _Linker:
         self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
 
     def read_symbols(self, table: Section) -> list[Symbol]:
-        """The symbol table, with the names."""
+        """Return the symbol table with names."""
         names = self.sections[table.link].offset
         found = []
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
@@ -115,7 +115,7 @@ class _Linker:
         return self.code[begin : self.code.index(b"\0", begin)].decode()
 
     def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
-        """What is to be filled in: section, offset, kind, symbol, addend."""
+        """Return the relocations: section, offset, kind, symbol, addend."""
         found = []
         for table in self.sections:
             if table.kind != _RELOCATIONS or table.info not in self.places:
@@ -126,7 +126,7 @@ class _Linker:
         return found
 
     def link(self) -> Image:
-        """Lay out, copy, relocate, and make it executable."""
+        """Lay out, copy, relocate, and make the code executable."""
         size = self.lay_out()
         relocations = self.relocations()
         called = self.wanted(relocations, (_CALL,))
@@ -165,7 +165,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.place_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """A place for every section that is loaded; bytes in all."""
+        """Assign an offset to every loaded section and return the total bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # no exception goes through code of ours, so that nothing reads how to unwind it
@@ -183,7 +183,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Symbols that relocations of these kinds need a stub or slot for."""
+        """Return the symbols that relocations of these kinds need a stub or slot for."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.places
@@ -198,12 +198,12 @@ class _Linker:
         return found
 
     def place_of(self, symbol: Symbol) -> int:
-        """Where a symbol of the file goes."""
+        """Return the address of a symbol of the file."""
         return self.places[symbol.section] + symbol.value
 
 
 def _protect(start: int, size: int) -> None:
-    """Make whole pages executable, and no longer writable."""
+    """Make whole pages executable and read-only."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
         raise UnsupportedObjectError(f"memory cannot be made executable: errno {ctypes.get_errno()}")

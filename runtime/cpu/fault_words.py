@@ -1,4 +1,4 @@
-"""The record of a launch on the CPU, word by word: what an explicit kernel tells of a failure, and what ends it.
+"""The layout of the record in which an explicit kernel on the CPU reports a failure, and the words that stop it.
 
 Words 0 to 5 are the kernel's (`faults`); the others are read and written here and in `interrupts`.
 """
@@ -16,7 +16,9 @@ MAIN, NEXT, KEY = 0, 1, 2
 
 
 def stop(record: int, error: BaseException) -> None:
-    """Let an exception end the kernel of the record at this address: its threads go the next time they ask."""
+    """Stop the kernel of the record at this address with an exception; its threads exit at their next interrupt
+    poll.
+    """
     words = (ctypes.c_int64 * END).from_address(record)
     if words[STOP]:
         return
@@ -28,7 +30,7 @@ def stop(record: int, error: BaseException) -> None:
 
 
 def look_soon(record: int) -> None:
-    """Signals are looked for the next time that a thread asks."""
+    """Make the kernel check for signals at its next interrupt poll."""
     shared = ctypes.c_int64.from_address(record + 8 * SHARED).value
     if shared:
         ctypes.c_int64.from_address(shared + 8 * NEXT).value = 0

@@ -1,4 +1,4 @@
-"""What an explicit kernel tells of a failure: a record that its code writes and the launch reads.
+"""Failure records of explicit kernels, written by generated code and read after the launch.
 
 The words of the record: what happened (0: nothing), then the block, and two threads with the meetings they wait at; then
 those of `fault_words`.
@@ -14,7 +14,7 @@ from weft.runtime.errors import KernelFault
 
 
 class FaultRecord:
-    """Memory for one launch.
+    """The failure record of one launch.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class FaultRecord:
             self._words[fault_words.ASK], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise KernelFault where the kernel failed, or what a handler of a signal raised that ended it."""
+        """Raise KernelFault if the kernel failed, or the exception of the signal handler that stopped it."""
         if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)
         if not self._words[0]:

@@ -1,4 +1,4 @@
-"""Explicit kernels that are launched again and again on the CPU: by the native function that runs plans.
+"""Repeated launches of explicit kernels on the CPU by the native function that runs plans.
 
 In: a kernel with its grid and block; the items of its arguments, launch by launch. Out: it has run to its end. Invariant:
 its blocks are cut into parts as for a kernel that is launched once; a record is used by one launch at a time.
@@ -25,7 +25,7 @@ THREADS_GRAIN = 1 << 12
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:
-    """The parts that the blocks of a kernel run in, and how many blocks make a chunk."""
+    """Return the number of parts that the blocks of a kernel run in, and the blocks in each chunk."""
     if function.cooperative or not function.parallel or blocks * prod(block) < THREADS_GRAIN:
         return 1, blocks
     parts = min(threads, blocks)
@@ -33,7 +33,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """What is run so that Ctrl-C can end the kernel, and its slots; a plan's kernels run to their end."""
+    """Return the entry and slots that let Ctrl-C stop a kernel. A plan's kernels always run to their end."""
     found = interrupts.guard()
     if found is None or function.schedule.threads:
         return Entry(function.call, function.address), slots
@@ -42,12 +42,12 @@ def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tup
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """What stands behind the arguments of an explicit kernel."""
+    """Return the slots after the arguments of an explicit kernel."""
     return [*grid, *block, shared_bytes, fault.address]
 
 
 class PreparedGrid:
-    """A kernel with a grid, and `count` arguments: it is run with a list of their items.
+    """An explicit kernel with its grid and `count` arguments, run with a list of their items.
 
     Parameters
     ----------
@@ -82,7 +82,9 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: Any = None) -> None:
-        """Run it to its end; streams have no meaning here. Raises `KernelFault` where threads wait for each other for ever."""
+        """Run the kernel to its end; streams have no meaning here. Raises `KernelFault` if threads wait for each
+        other for ever.
+        """
         function = self._function
         if self._wide and (threads := thread_count()) != self._threads:
             self._spare = []
@@ -101,7 +103,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """One kernel as words, where it tells of failures, and what keeps the words."""
+        """Return the address of the launch record, its failure record, and the array that holds the record."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

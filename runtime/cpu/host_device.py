@@ -25,7 +25,7 @@ from weft.runtime.settings import thread_count
 
 
 class CpuDevice(Immediate):
-    """Kernels run in the calling thread, long ones side by side on all cores; `launch` returns when they are done."""
+    """The CPU. Kernels run in the calling thread, long ones on all cores; `launch` returns when they have ended."""
 
     name = "cpu"
 
@@ -35,11 +35,11 @@ class CpuDevice(Immediate):
 
     @property
     def target(self) -> Any:
-        """What code is generated for: this machine."""
+        """Return the target of this machine."""
         return Registered.resolve_target("host")
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Uninitialised memory."""
+        """Allocate uninitialised memory."""
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
         shelves = self.memory.shelves
         if shelves is None:
@@ -53,13 +53,13 @@ class CpuDevice(Immediate):
         return found
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Uninitialised memory at each place of the table that is asked for."""
+        """Allocate uninitialised memory for each requested table entry."""
         call = requests.call
         if call is None or call(requests.address, table):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
     def ticket(self) -> Buffer:
-        """A zero of the calling thread's: what a launch that failed may have left there is gone."""
+        """Return a zero of the calling thread's, reset in case a failed launch changed it."""
         found: Buffer | None = getattr(self._own, "ticket", None)
         if found is None:
             found = self._own.ticket = self.allocate(np.dtype(np.uint32).itemsize)
@@ -67,7 +67,7 @@ class CpuDevice(Immediate):
         return found
 
     def board(self, nbytes: int) -> Buffer:
-        """Zeros of the calling thread's: what a launch that failed may have left there is gone."""
+        """Return zeros of the calling thread's, reset in case a failed launch changed them."""
         found: Buffer | None = getattr(self._own, "board", None)
         if found is None or found.nbytes < nbytes:
             found = self._own.board = self.allocate(nbytes)
@@ -75,14 +75,14 @@ class CpuDevice(Immediate):
         return found
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """A copy of `values` in C order."""
+        """Return a copy of `values` in C order."""
         buffer = self.allocate(values.nbytes)
         if values.nbytes:
             np.copyto(_view(buffer, values.dtype, values.shape), values)
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """The elements where they lie: a read-only array that keeps the buffer."""
+        """Return the elements without a copy: a read-only array that keeps the buffer alive."""
         if not prod(shape):
             return np.empty(shape, dtype)
         values = _view(buffer, dtype, shape)
@@ -90,7 +90,7 @@ class CpuDevice(Immediate):
         return values
 
     def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """The leading elements where they lie, to be written to."""
+        """Return the leading elements without a copy, as a writable array."""
         return _view(buffer, dtype, shape)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
@@ -99,7 +99,7 @@ class CpuDevice(Immediate):
         copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """A copy, here, of a buffer of another device."""
+        """Copy a buffer of another device to this device."""
         own = self.allocate(buffer.nbytes)
         if buffer.nbytes:
             buffer.device.claim(buffer)
@@ -107,7 +107,7 @@ class CpuDevice(Immediate):
         return own
 
     def load(self, code: ObjectCode) -> HostFunction:
-        """Link and load."""
+        """Link and load object code."""
         return load_object(code)
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
@@ -116,7 +116,7 @@ class CpuDevice(Immediate):
         launch(function, *divide(function, parallel, work, threads), slots)
 
     def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
-        """Kernels that are run together, again and again."""
+        """Prepare kernels that repeatedly run together."""
         return HostLaunches(self, launches)
 
     def launch_grid(
@@ -128,7 +128,7 @@ class CpuDevice(Immediate):
         slots: array[int],
         stream: Any = None,
     ) -> None:
-        """Run an explicit kernel to its end, its blocks in parts on all cores; streams have no meaning here.
+        """Run an explicit kernel to its end on all cores; streams have no meaning here.
 
         Raises `KernelFault` where threads wait for each other for ever.
         """
@@ -149,17 +149,17 @@ class CpuDevice(Immediate):
     def prepare_grid(
         self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> PreparedGrid | None:
-        """An explicit kernel that is started again and again: run with a list of its `count` items."""
+        """Prepare an explicit kernel that is launched repeatedly with a list of its `count` items."""
         if not prod(grid) or runner() is None:
             return None
         return PreparedGrid(self, function, grid, block, shared_bytes, count)
 
     def synchronize(self) -> None:
-        """Nothing is ever left running."""
+        """Do nothing: no work is ever pending."""
 
 
 class _Exposed:
-    """Memory as NumPy's array interface; the array that is made of it keeps the buffer."""
+    """Memory with NumPy's array interface; arrays made from it keep the buffer alive."""
 
     __slots__ = ("__array_interface__", "_buffer")
 

@@ -1,4 +1,4 @@
-"""The native function that runs a plan's kernels on the CPU: its code, and what it reads.
+"""The native function that runs a plan's kernels on the CPU, and the layout of its record.
 
 In: the words of a record, a table of buffers, the pool of threads. Out: the kernels have run, one after the other. Invariant:
 what can raise comes before the first kernel; nobody writes to a record, so that threads share it; Python's lock is let
@@ -34,7 +34,7 @@ def kernel_words(
     patches: Sequence[tuple[int, int, int]],
     numbers: Sequence[tuple[int, int]],
 ) -> list[int]:
-    """One kernel of a record."""
+    """Return the words of one kernel in a launch record."""
     words = [entry, extent, chunk, parts, len(slots), len(patches), len(numbers), *slots]
     for row in (*patches, *numbers):
         words += row
@@ -52,7 +52,7 @@ def native_runner(split: int) -> Builtin:
 
 @cache
 def runner_text() -> str:
-    """LLVM text of the function: no outside symbol, no constant in memory."""
+    """Return the LLVM text of the function, which has no external symbol and no constant in memory."""
     t = Text()
     known = t.begin_builtin(NAME, ("split", *KIND))
     number = known["PyLong_AsLongLong"]
@@ -98,7 +98,7 @@ def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """A kernel's arguments, with what the table has; on to the next kernel."""
+    """Emit code that reads a kernel's arguments from the table and advances to the next kernel."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)
@@ -121,7 +121,7 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
 
 
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
-    """One kernel, by itself or by the pool; on to the next."""
+    """Emit code that runs one kernel, directly or on the pool, and advances to the next."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     entry, extent, chunk, parts = (
         t.load(kernel, ENTRY, "ptr"),

@@ -1,4 +1,4 @@
-"""Launches on the CPU: one kernel at once, or those of a plan by one native call, as often as it is run.
+"""Launches on the CPU: a single kernel, or the kernels of a plan by one native call.
 
 In: kernels, how much each has to do, their arguments. Out: they have run. Invariant: a kernel is cut into the same chunks
 either way; nobody waits for the native function to be made who runs a plan once.
@@ -34,15 +34,16 @@ def elements_of(function: HostFunction) -> int:
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """How many indices of `extent` make a chunk, where they have `work` elements: a multiple of `grain`, and at least `least`
-    elements."""
+    """Return the indices of `extent` in a chunk for `work` elements in all: a multiple of `grain` with at least
+    `least` elements.
+    """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
     return -(-chunk // unit) * unit
 
 
 def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int]:
-    """How far a kernel's outermost loop runs, in chunks of what, and by how many threads."""
+    """Return the extent of a kernel's outermost loop, the chunk size and the number of threads."""
     extent = parallel[0] if parallel else 1
     least = elements_of(function)
     parts = min(threads, MOST_PARTS, work // least, extent) if function.parallel else 1
@@ -52,7 +53,7 @@ def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads
 def launch(
     function: HostFunction, extent: int, chunk: int, parts: int, slots: array[int], begun: list[Any] | None = None
 ) -> None:
-    """Run one kernel, as `divide` divided it; `begun` as for `Workers.split`."""
+    """Run one kernel as `divide` divided it; `begun` as for `Workers.split`."""
     address = slots.buffer_info()[0]
     if parts > 1:
         workers().split(function, address, extent, parts, chunk, begun)
@@ -64,7 +65,7 @@ def launch(
 
 
 class HostLaunches:
-    """Kernels that are run together, again and again.
+    """Kernels that are prepared once and run together repeatedly.
 
     The first time they are run one by one: many a plan never comes back.
 
@@ -86,7 +87,9 @@ class HostLaunches:
         self._call: Any = None
 
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
-        """The records for so many threads: the address of each, how many kernels are behind one then, and its words."""
+        """Return the records for a number of threads: the address of each, the kernels in it and all before it, and
+        its words.
+        """
         found: list[list[Launch]] = []
         room = 0
         for launch in self._launches:
@@ -100,7 +103,7 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run them with what lies in the table, those that its last item does not count."""
+        """Run the kernels with the buffers of a table, except those that its last item skips."""
         if table[-1]:
             self._run_singly(table)
             return
@@ -151,7 +154,7 @@ def _words(launches: list[Launch], threads: int) -> list[int]:
 
 @cache
 def runner() -> Builtin | None:
-    """The native function, once a process; None where it cannot be made."""
+    """Return the native function, made once a process, or None if it cannot be made."""
     try:
         return launch_code.native_runner(split_address())
     except CompileError:

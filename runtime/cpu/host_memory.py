@@ -33,7 +33,7 @@ _colours = count()
 
 
 class HostBlock(NamedTuple):
-    """One block: what keeps it, where it starts, its bytes."""
+    """One memory block: its owner, address and bytes."""
 
     raw: object
     address: int
@@ -42,7 +42,7 @@ class HostBlock(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """Bytes that a request is rounded up to: quarters of powers of two, so that little is wasted."""
+    """Round a request up to a quarter of a power of two, which limits waste."""
     if nbytes <= 256:
         return 256
     step = 1 << max(6, (nbytes - 1).bit_length() - 3)
@@ -50,7 +50,7 @@ def size_class(nbytes: int) -> int:
 
 
 class HostBuffer(Buffer):
-    """A block of a pool, to which it goes back."""
+    """A buffer whose block returns to its pool."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class HostBuffer(Buffer):
 
 
 class Pool(Counted):
-    """Free blocks by size.
+    """A pool of free memory blocks by size.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Pool(Counted):
         self.shelves: Shelves | None = None
 
     def obtain_shelves(self) -> Shelves | None:
-        """The shelves; None where they cannot be made."""
+        """Return the free lists of buffers, or None if they cannot be made."""
         if self.shelves is None:
             try:
                 found = Shelves(HostBuffer, self, {})
@@ -89,8 +89,7 @@ class Pool(Counted):
         return self.shelves
 
     def allocate(self, nbytes: int) -> HostBlock:
-        """A block of at least `nbytes`, to be given back. Raises OutOfMemoryError after the free blocks were given up and
-        one retry."""
+        """Allocate a block of at least `nbytes`. Raises OutOfMemoryError after freeing unused blocks and one retry."""
         size = size_class(nbytes)
         free = self._free.get(size)
         if free:
@@ -114,7 +113,7 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """A block of the system's memory; None where there is none, or the limit forbids it."""
+        """Allocate a block from the system, or return None if there is none or the limit forbids it."""
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:
@@ -125,7 +124,7 @@ class Pool(Counted):
         return block
 
     def give_back(self, block: HostBlock) -> None:
-        """Keep a block for reuse, or let it go where enough are kept."""
+        """Keep a block for reuse, or free it if enough are kept."""
         size = block[2]
         if self.kept + size > self.most_kept:
             self.counts[MADE] -= size
@@ -137,7 +136,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Give every free block back to the system. Returns how many bytes."""
+        """Free every unused block and return their bytes."""
         if self.shelves is not None:
             self.shelves.clear()
         given = 0
@@ -167,7 +166,7 @@ def _from_system(size: int) -> HostBlock:
 
 
 def _next_colour() -> int:
-    """Return the place in a page where the next large block begins.
+    """Return the offset in a page where the next large block begins.
 
     A processor compares the addresses of loads with those of earlier stores by their place in a page: a loop that reads one
     array and writes to another at nearly the same place takes up to ten times as long.

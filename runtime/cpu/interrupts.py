@@ -1,4 +1,4 @@
-"""Explicit kernels that Ctrl-C ends: who runs them looks for signals now and then, and jumps out where a handler raises.
+"""Ctrl-C in explicit kernels: generated code polls for signals and exits by longjmp if a handler raises.
 
 In: the fault record of a launch, which the kernel hands over when it asks whether to go on. Out: the handler's exception, in
 the record, and every thread out of the kernel. Invariant: signals are looked for by Python's main thread alone, every
@@ -30,7 +30,7 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 
 
 class Guard(NamedTuple):
-    """How a kernel is run that can be ended.
+    """The native entry points that make a kernel interruptible.
 
     `call` and `address` are an entry like a kernel's, whose slots are the kernel's address and the record's before the kernel's
     own; `asked` and `tick` are addresses of what the kernel, and the pool where it waits, call; `shared` that of the words.
@@ -45,7 +45,7 @@ class Guard(NamedTuple):
 
 @cache
 def guard() -> Guard | None:
-    """The guard of this process; None where kernels cannot be ended."""
+    """Return the guard of this process, or None if kernels cannot be interrupted."""
     libc = ctypes.CDLL(None)
     if sys.platform != "linux" or not all(hasattr(libc, name) for name in _C):
         return None
@@ -74,7 +74,7 @@ def raise_again(words: array[int]) -> None:
 
 
 def text() -> str:
-    """The module."""
+    """Return the LLVM module."""
     return f"""
 declare i64 @pthread_self()
 declare ptr @pthread_getspecific(i32)
@@ -90,7 +90,7 @@ declare void @PyErr_Fetch(ptr, ptr, ptr)
 
 
 def _look() -> str:
-    """Whether a handler of a signal raised: asked by the main thread from time to time, else no."""
+    """Emit the function that runs pending signal handlers on the main thread and returns whether one raised."""
     return f"""
 define internal i1 @look(ptr %record) noinline {{
 entry:
@@ -139,7 +139,7 @@ no:
 
 
 def _asked() -> str:
-    """What a kernel asks: goes out of it where it is to end."""
+    """Emit the interrupt poll that kernels call; it leaves the kernel if the kernel is to end."""
     return f"""
 define void @{ASKED}(ptr %record) {{
 entry:
@@ -172,7 +172,7 @@ entry:
 
 
 def _tick() -> str:
-    """What who waits for the pool's workers calls: an entry and its slots."""
+    """Emit the function that a thread calls while it waits for the pool's workers: an entry and its slots."""
     return f"""
 define void @{TICK}(ptr %called, ptr %slots) {{
 entry:
@@ -190,7 +190,7 @@ out:
 
 
 def _guard() -> str:
-    """An entry that runs a kernel's, and where the kernel jumps to."""
+    """Emit an entry that runs a kernel's entry and is the target of its longjmp."""
     return f"""
 define void @{GUARD}(ptr %slots, i64 %begin, i64 %end) {{
 entry:

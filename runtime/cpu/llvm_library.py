@@ -1,4 +1,4 @@
-"""LLVM's library, which loads late: more than a hundred megabytes of address space.
+"""Late loading of LLVM's library, which takes more than a hundred megabytes of address space.
 
 Invariant: no process is forked, and none ends, while a thread is inside the library. A child would wait for its locks for ever; at
 exit it is taken down. So a fork and the exit wait for the call that is under way, and at exit no other thread begins a new one.
@@ -17,7 +17,7 @@ _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate 
 
 @cache
 def load_llvm() -> None:
-    """Load the library. Raises MemoryError where the address space has no room for it; a later call tries again."""
+    """Load the library. Raises MemoryError if the address space has no room for it; a later call tries again."""
     try:
         ffi = import_module("llvmlite.binding.ffi")
         lock = ffi.lib._lock  # (held around every call)

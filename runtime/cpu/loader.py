@@ -1,4 +1,4 @@
-"""Loading host object code: every outside symbol is found before anything is linked."""
+"""The loader of host object code, which resolves every external symbol before it links."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 @cache
 def _address(symbol: str) -> int:
-    """Where an outside symbol lies; 0 where nothing has it."""
+    """Return the address of an external symbol, or 0 if nothing defines it."""
     own = _OWN.get(symbol)
     owner = next((library for library in _libraries() if hasattr(library, symbol)), None)
     found = own if own is not None else getattr(owner, symbol, None)
@@ -49,12 +49,12 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Functions that LLVM calls in the place of loops, whether or not the code calls them."""
+    """Return functions that LLVM may call although the code does not, such as memset in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 
 class HostFunction:
-    """A loaded kernel: `call` is its entry, and keeps the code.
+    """A loaded kernel: `call` is its entry and keeps the code alive.
 
     `cost` is how many instructions an element takes, `grain` what parts of its outermost loop begin at a multiple of.
     `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched,
@@ -90,7 +90,7 @@ class HostFunction:
 
 
 def load_object(code: ObjectCode) -> HostFunction:
-    """Link and load an object file. Raises CompileError where it needs a symbol that the machine lacks."""
+    """Link and load an object file. Raises CompileError if the machine lacks a symbol that it needs."""
     outside = {symbol: _address(symbol) for symbol in code.symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -102,7 +102,7 @@ def load_object(code: ObjectCode) -> HostFunction:
 
 
 def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file: what keeps it, and the addresses of its functions `names`."""
+    """Link an object file; return the owner of the code and the addresses of the functions `names`."""
     memory: Any
     try:
         memory = elf.link(code, {**_functions_of_llvms_own(), **outside})

@@ -1,4 +1,4 @@
-"""Linking host object code with LLVM, on machines for which `elf` does not."""
+"""Linking of host object code by LLVM, on machines that `elf` does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _lock = threading.Lock()
 
 
 def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Load an object file: what keeps the code alive, and the addresses of `names`, 0 where one is not there."""
+    """Load an object file; return the owner of the code and the addresses of `names`, 0 for a missing one."""
     with _lock:
         for symbol, address in outside.items():
             llvm.add_symbol(symbol, address)
@@ -28,7 +28,7 @@ def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple
 
 
 def compile_text(text: str) -> bytes:
-    """An object file from a module's text, for any machine of this one's kind."""
+    """Compile a module's text to an object file for any machine of this architecture."""
     with _lock:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

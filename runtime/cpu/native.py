@@ -1,4 +1,4 @@
-"""Native functions of the runtime's own: LLVM text to an address, or to a function that Python calls.
+"""Native functions of the runtime: LLVM text compiled to an address, or to a function that Python calls.
 
 In: text that defines one function and refers to nothing outside. Out: its address; a builtin function, which finds what it
 calls in a table behind it. Invariant: the code is kept in the disk cache, so that a process which finds it there does not
@@ -53,14 +53,14 @@ _header = object.__basicsize__
 
 
 def check_objects() -> None:
-    """Raise CompileError in a Python whose objects native code does not know."""
+    """Raise CompileError if this Python's object layout is not supported by native code."""
     if sys.implementation.name != "cpython" or _header != HEADER:
         raise CompileError("native code does not know this Python's objects")
 
 
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
-    """A loaded function: its address, and what keeps the code."""
+    """A loaded function: its address and the owner of its code."""
 
     address: int
     memory: Any
@@ -68,7 +68,7 @@ class NativeFunction:
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """The function `entry` that `text` defines. Raises CompileError where it cannot be compiled or loaded."""
+    """Compile and load the function `entry` of `text`. Raises CompileError if that fails."""
     return _load(native_object(entry, text))
 
 
@@ -78,7 +78,7 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """The object code of `text`, which defines `entry` and may refer to `symbols`.
+    """Return the object code of `text`, which defines `entry` and may refer to `symbols`.
 
     Code that is not in the disk cache is made without optimisation, which takes a twentieth of the time, and
     optimised a little later, for this process and those that follow. Raises CompileError where it cannot be compiled.
@@ -99,7 +99,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 
 
 def is_kept(text: str) -> bool:
-    """Whether object code of `text` is in the disk cache."""
+    """Return whether the disk cache has object code of `text`."""
     cache = disk_cache()
     return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
 
@@ -148,7 +148,7 @@ def _exchange_code(old: int, better: ObjectCode) -> None:
 
 
 def _compile(text: str, optimised: bool) -> bytes:
-    """An object file for any processor of this machine's kind."""
+    """Compile to an object file for any processor of this machine's architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -170,7 +170,7 @@ def _compile(text: str, optimised: bool) -> bytes:
 
 
 class _MethodDefinition(ctypes.Structure):
-    """Python's PyMethodDef."""
+    """Python's PyMethodDef structure."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -236,7 +236,7 @@ class Builtin:
         lasting(self)  # holders of the function may call it, also if another thread made this once more
 
     def exchange(self, old: object, new: object) -> None:
-        """Let it call one object in the place of another that it was made with."""
+        """Replace an object that the function was made with by another."""
         words = self._words()
         self._objects = (*self._objects, new)  # (the old one may be in use)
         words[words == id(old)] = id(new)
@@ -247,7 +247,7 @@ class Builtin:
         return np.frombuffer(memoryview(words), np.int64)
 
     def method(self) -> Any:
-        """The function as a method of a class: what it is called on comes first."""
+        """Return the function as a method of a class, called with the instance first."""
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
         return make(self.call)
@@ -255,12 +255,12 @@ class Builtin:
 
 @cache
 def python_function(name: str) -> int:
-    """The address of a function of Python's own."""
+    """Return the address of a function of Python's C API."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 def lasting(thing: _T) -> _T:
-    """The same, which never dies: native code goes to it whatever else is gone."""
+    """Return an object after making it immortal, since native code refers to it without a reference."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
