@@ -269,7 +269,7 @@ def lasting(thing: _T) -> _T:
 
 
 class Text:
-    """LLVM text of one function, line by line."""
+    """A builder of the LLVM text of one function, line by line."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -290,42 +290,42 @@ class Text:
         return {name: self.load(inside, k, "ptr") for k, name in enumerate(names)}
 
     def end(self) -> str:
-        """The function's text."""
+        """Return the function's text."""
         self.lines.append("}")
         return "\n".join(self.lines)
 
     def do(self, line: str) -> None:
-        """A line without a result."""
+        """Append an instruction without a result."""
         self.lines.append(f"  {line}")
 
     def new(self, line: str) -> str:
-        """A line with a result; its name."""
+        """Append an instruction and return the name of its result."""
         self._count += 1
         self.lines.append(f"  %t{self._count} = {line}")
         return f"%t{self._count}"
 
     def label(self, name: str) -> None:
-        """A block begins."""
+        """Begin a basic block."""
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """The address of a word."""
+        """Return the address of a 64-bit word at an index from a base address."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """A word."""
+        """Load a word."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
-        """Write a word."""
+        """Store a word."""
         self.do(f"store i64 {value}, ptr {self.at(base, word)}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """Go one way or the other."""
+        """Append a conditional branch."""
         self.do(f"br i1 {self.new(condition)}, label %{yes}, label %{no}")
 
     def begin_loop(self, name: str, count: str) -> str:
-        """For 0 to `count`; its number."""
+        """Begin a loop from 0 to `count` and return the name of its index."""
         self.do(f"br label %{name}.enter")
         self.label(f"{name}.enter")
         self.do(f"br label %{name}")
@@ -336,7 +336,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """The next turn, or on; `reached` where the block before has gone on to ``.end`` already."""
+        """End a loop; with `reached` the preceding block has branched to ``.end`` already."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -345,14 +345,14 @@ class Text:
         self.label(f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """What lies at a place of a list; on to ``raise`` where the list is too short."""
+        """Load an item of a list; branch to ``raise`` if the list is too short."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {place})")
         self.branch(f"icmp eq ptr {found}, null", "raise", name)
         self.label(name)
         return found
 
     def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """The address of what lies at a place of a list; on to ``raise`` where it has none.
+        """Load the address that an item of a list holds; branch to ``raise`` if it has none.
 
         Buffers from shelves are asked at once: words `KIND` of the builtin say what they are and where they have it.
         """

@@ -1,4 +1,4 @@
-"""Operators of a class as native functions, which Python calls without looking for a method.
+"""Operators of a class as native functions, which Python calls without a method lookup.
 
 In: a class of objects with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C. Invariant:
 classes below it, and other methods in the place of these, behave as they do with methods written in Python.
@@ -45,7 +45,7 @@ words_with_code.append(np.frombuffer(memoryview(_TABLE), np.int64))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
-    """Let Python's operators on objects of a class call builtins.
+    """Replace the operators of a class by builtins.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Let calls of a class's objects call a builtin. Raises CompileError where native code cannot be made."""
+    """Make calls of a class's instances call a builtin. Raises CompileError if native code cannot be made."""
     _put(kind, _CALL, ("__call__",), np.ufunc, [builtin.address, id(builtin.table), id(builtin.call), 0])
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Give a class the slots of these names, as a class in C has them."""
+    """Set type slots of a class by name, as a C extension does."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]
@@ -95,7 +95,7 @@ def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[i
 
 @cache
 def _find_operator() -> Callable[[int], int]:
-    """Return what gives a function's address by its number."""
+    """Return a function that maps an operator's number to the address of its native function."""
     code = native_object(_NAME, _text(), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     lasting(memory)
@@ -104,7 +104,7 @@ def _find_operator() -> Callable[[int], int]:
 
 
 def _text() -> str:
-    """LLVM text of all functions, and of one that gives their addresses."""
+    """Return the LLVM text of all operator functions and of one that returns their addresses."""
     words = "\n  ".join(
         f"%w{k} = load ptr, ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {k})" for k in range(_FIRST)
     )

@@ -1,4 +1,4 @@
-"""Worker threads that run parts of a kernel side by side: native ones, woken without the interpreter's lock.
+"""The worker threads that run parts of a kernel: native threads that never hold the interpreter's lock.
 
 In: a kernel's entry, its slots and how far its outermost loop runs. Out: the same, done. Invariant: one job at a time is
 divided among the workers; who comes while another thread's is under way runs its own alone.
@@ -52,14 +52,14 @@ _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Entry(NamedTuple):
-    """A function that does part of a job: to be called, and its address."""
+    """A function that computes part of a job, as a callable and as an address."""
 
     call: Callable[[int, int, int], None]
     address: int
 
 
 class _Code(NamedTuple):
-    """The function that runs a job, the address of what a worker does, and a kernel that copies bytes."""
+    """Native functions: the one that runs a job, a worker's main function, and a kernel that copies bytes."""
 
     run: Any
     address: int
@@ -106,7 +106,9 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Let who waits for workers call the function at this address from time to time, with the job's entry and slots."""
+        """Set a native function that a thread calls periodically, with the job's entry and slots, while it waits
+        for workers.
+        """
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
@@ -127,7 +129,7 @@ class Workers:
         return self._address
 
     def leave(self) -> None:
-        """Let others have the pool."""
+        """Release the pool."""
         self._lock.release()
 
     def _grow(self, wanted: int) -> None:
@@ -167,7 +169,7 @@ class Workers:
 
 @cache
 def _code() -> _Code:
-    """The pool's own code, loaded."""
+    """Load the native code of the pool."""
     libc = ctypes.CDLL(None)
     outside = {}
     for symbol in pool_code.SYMBOLS:
@@ -181,7 +183,7 @@ def _code() -> _Code:
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
-    """Copy memory, in up to `parts` threads where it is long."""
+    """Copy memory, with up to `parts` threads if it is large."""
     parts = min(parts, nbytes // COPY_GRAIN)
     if parts < 2:
         ctypes.memmove(target, source, nbytes)
@@ -192,7 +194,7 @@ def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
 
 
 def _fresh_memory() -> int:
-    """The address of a pool without threads."""
+    """Return the address of a pool structure without threads."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
     _keep_for_ever(raw)
@@ -207,7 +209,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_turns() -> int:
-    """Count the turns that take as long as a thread looks out: a turn takes 5 to 50 ns, by processor."""
+    """Return the spin iterations that last as long as a worker spins before it sleeps; one takes 5 to 50 ns."""
     times = []
     for _ in range(3):
         begin = perf_counter()
@@ -217,12 +219,14 @@ def _count_turns() -> int:
 
 
 def _keep_for_ever(what: Any) -> None:
-    """Workers sleep in it while the interpreter is taken down."""
+    """Keep an object alive at exit, since workers still use it while the interpreter shuts down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 
 def split_address() -> int:
-    """The address of the function that runs a job: of the pool, an entry, its slots, an extent, a chunk and the parts."""
+    """Return the address of the function that runs a job, given a pool, an entry, its slots, an extent, a chunk and
+    the parts.
+    """
     return _code().address
 
 
@@ -230,7 +234,7 @@ _workers = Workers()
 
 
 def workers() -> Workers:
-    """This process's pool."""
+    """Return the pool of this process."""
     return _workers
 
 

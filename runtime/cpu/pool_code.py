@@ -1,4 +1,4 @@
-"""The code of the worker threads: they wait, take parts of a kernel's work, and never meet the interpreter.
+"""The native code of the worker threads, which wait, run parts of a kernel, and never enter the interpreter.
 
 In: the layout below, which `pool` fills in. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`, from the disk cache or made by
 LLVM now. Invariant: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
@@ -43,7 +43,7 @@ NAP = 50_000_000  # nanoseconds between two such calls
 
 
 def _pause() -> tuple[str, str]:
-    """How a thread that looks out is told to the processor: a declaration and a call."""
+    """Return the declaration and the call of the processor's spin-wait hint."""
     match platform.machine().lower():
         case "x86_64" | "amd64":
             return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
@@ -54,7 +54,7 @@ def _pause() -> tuple[str, str]:
 
 
 def text() -> str:
-    """The module."""
+    """Return the LLVM module."""
     declaration, pause = _pause()
     return f"""
 declare ptr @memcpy(ptr, ptr, i64)
@@ -69,7 +69,7 @@ declare i32 @pthread_cond_broadcast(ptr)
 
 
 def _work() -> str:
-    """A thread's part of the open job: its own part first, in chunks, then what the others have left."""
+    """Emit a thread's share of the open job: its own part first, in chunks, then what other threads have left."""
     return f"""
 define internal void @work(ptr %pool, i64 %me) {{
 entry:
@@ -120,7 +120,7 @@ over:
 
 
 def _thread(pause: str) -> str:
-    """What a worker does all its life: look out for a job, sleep, take part."""
+    """Emit a worker's main function: spin for a job, sleep, take part."""
     return f"""
 define ptr @{THREAD}(ptr %line) {{
 entry:
@@ -193,7 +193,7 @@ tell:
 
 
 def _run() -> str:
-    """A job: divided, opened, taken part in, closed, and waited for."""
+    """Emit the function that divides, opens, joins, closes and awaits a job."""
     return f"""
 define void @{RUN}(ptr %pool, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts) {{
 entry:
@@ -253,7 +253,7 @@ own:
 
 
 def _wait(pause: str) -> str:
-    """Wait, after closing a job, until no worker is at it."""
+    """Emit the wait, after a job is closed, until no worker uses it."""
     return f"""
 define internal void @wait(ptr %pool, ptr %function, ptr %slots) {{
 entry:
@@ -307,7 +307,7 @@ over:
 
 
 def _nap() -> str:
-    """Wait for a condition, but not longer than `NAP`."""
+    """Emit a wait on a condition variable for at most `NAP`."""
     return f"""
 define internal void @nap(ptr %condition, ptr %mutex) {{
 entry:
@@ -329,7 +329,7 @@ entry:
 
 
 def _copy() -> str:
-    """A kernel like others: copies bytes from the address in its first slot to that in its second."""
+    """Emit a kernel that copies bytes from the address in its first slot to the one in its second."""
     return f"""
 define void @{COPY}(ptr %slots, i64 %begin, i64 %end) {{
   %target_at = getelementptr i64, ptr %slots, i64 1
@@ -345,7 +345,7 @@ define void @{COPY}(ptr %slots, i64 %begin, i64 %end) {{
 
 
 def _rest(pause: str) -> str:
-    """So many turns of a thread that looks out: what they take depends on the processor."""
+    """Emit a number of spin iterations, whose time depends on the processor."""
     return f"""
 define void @{PAUSE}(i64 %turns) {{
 entry:
@@ -363,7 +363,7 @@ over:
 
 
 def object_code() -> ObjectCode:
-    """The code for this machine."""
+    """Return the object code for this machine."""
     source, cache = text(), disk_cache()
     key = key_material("worker threads", f"{platform.machine()} {platform.system()}\n{source}")
     found = cache.get(key) if cache is not None else None

@@ -1,4 +1,4 @@
-"""``print`` of explicit kernels: what host code calls to write to sys.stdout.
+"""``print`` in explicit kernels: the callback of host code that writes to sys.stdout.
 
 In: the address of a length and JSON text (the pieces, the dtypes of the
 values, their formats as C's printf has them), that of one 64-bit word a value, and that of the launch's record (or 0).
@@ -17,7 +17,7 @@ from weft.runtime.cpu.fault_words import look_soon, stop
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the pieces and values of one call."""
+    """Write the text and values of one call."""
     pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
     for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):
@@ -27,7 +27,7 @@ def print_line(told: int, values: int) -> None:
 
 
 def _shown(value: bool | int | float, form: str) -> str:
-    """A value as C's printf shows it."""
+    """Format a value as C's printf does."""
     if isinstance(value, bool) and not form:
         return str(value)
     return f"%{form or ('g' if isinstance(value, float) else 'd')}" % value
@@ -40,7 +40,7 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 
 
 def _print(told: int, values: int, record: int | None) -> None:
-    """Print for a kernel, which the exception ends where that fails, or a signal comes: nobody else would hear of it."""
+    """Print for a kernel. An exception or a signal ends the kernel, since nobody else would see it."""
     try:
         print_line(told, values)
     except BaseException as error:

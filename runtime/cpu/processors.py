@@ -1,4 +1,4 @@
-"""Which processor a thread runs on, and threads that keep off one.
+"""Processor affinity: the processor of a thread, and threads that avoid one.
 
 A thread that wakes on the processor of the thread that woke it waits there for milliseconds until the system finds it another, where the
 processors of a virtual machine do not look like neighbours.
@@ -18,7 +18,9 @@ MOST_MOVED = 16
 
 
 def keep_off(here: int, threads: Sequence[int]) -> None:
-    """Leave a processor to its thread: others, by the system's numbers of them, run on the others that this process may use."""
+    """Reserve a processor for its thread: other threads, by system number, run on the rest that this process may
+    use.
+    """
     others = os.sched_getaffinity(0) - {here} if here >= 0 else None
     if others and len(threads) <= MOST_MOVED:
         for number in tuple(threads):
@@ -27,7 +29,7 @@ def keep_off(here: int, threads: Sequence[int]) -> None:
 
 
 def processor() -> int:
-    """The processor that this runs on; -1 where the system does not say or does not let threads choose."""
+    """Return the processor of the calling thread, or -1 if the system does not tell or has no affinity."""
     ask = _asked()
     return -1 if ask is None else int(ask())
 

@@ -1,4 +1,4 @@
-"""Python threads that run NumPy's loops side by side: those release the interpreter's lock.
+"""Python threads that run NumPy's loops in parallel, since those release the interpreter's lock.
 
 In: calls that do not depend on one another. Out: all of them are done. Invariant: when `run_calls` returns or raises, no
 call is running, so that the memory that they wrote to may be released.
@@ -20,7 +20,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class _Job:
-    """Calls that several threads take one after the other.
+    """Calls that several threads take from one queue.
 
     It holds no lock: an interrupt may end any step of the caller's, but none of a worker's.
     """
@@ -33,7 +33,7 @@ class _Job:
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
-        """Run calls until none is left to begin, as a worker."""
+        """Run calls until the queue is empty, as a worker."""
         # Invariant: a worker that takes a call has entered itself before, so that a caller that finds none left waits for it
         self._begun.append(None)
         try:
@@ -53,7 +53,7 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls until none is left to begin, and wait for those that workers run. Raises what one of them raised."""
+        """Run calls until the queue is empty and wait for the workers. Raises an exception of one of the calls."""
         stopped: BaseException | None = None
         try:
             self._run()
@@ -82,7 +82,7 @@ class _Workers:
         self._avoided = (-1, 0)  # the processor that they keep off, and how many of them do
 
     def offer(self, job: _Job, threads: int) -> None:
-        """Let up to `threads` workers take part in a job."""
+        """Offer a job to up to `threads` workers."""
         try:
             while self._count < threads:
                 # (`threading` would wait for the thread to begin, for ever where there is no memory for that)
@@ -106,7 +106,7 @@ _workers = _Workers()
 
 
 def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
-    """Run every call, on up to `threads` threads of which the caller's is one. Raises what one of them raised."""
+    """Run every call on up to `threads` threads, including the caller's. Raises an exception of one of the calls."""
     if threads < 2 or len(calls) < 2:
         for call in calls:
             call()
@@ -117,7 +117,7 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Return blocks of an axis of this length along which so many bytes lie: `each` of a thread, none of them small."""
+    """Divide an axis of this length and this many bytes into blocks: `each` for every thread, none of them small."""
     parts = min(each * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:
         return [slice(None)]

@@ -1,4 +1,4 @@
-"""The native functions that put dead buffers on shelves and take them off again: their code, and what they read.
+"""The native functions that put dead buffers on free lists and reuse them, and the layout of their records.
 
 In: buffers that nobody refers to any more; a record of requests. Out: the same objects, with the memory that they are of, as
 new buffers. Invariant: what is on a shelf is no object of Python's until it is taken off; whatever is not as a shelf takes
@@ -35,13 +35,15 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """The address of what a store's buffers have at an offset that the store knows."""
+    """Return the address of a buffer's field, at an offset stored with the free lists."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
 @cache
 def keep_text(hidden: int) -> str:
-    """``void keep(buffer)``, which Python calls for a buffer that nobody refers to: `hidden` is where it has its shelf."""
+    """Return the text of ``void keep(buffer)``, the deallocator of a buffer, which holds its free list at offset
+    `hidden`.
+    """
     t = Text()
     t.lines.append(f'define void @{KEEP}(ptr %self) nounwind "no-builtins" {{')
     t.label("entry")
@@ -69,7 +71,7 @@ def keep_text(hidden: int) -> str:
 def _say_whether_kept(
     t: Text, shelf: str, store: str, counts: str, lists: str, expected: str, call: dict[str, str]
 ) -> None:
-    """On to ``keep``, or to ``let.go`` where the buffer was used otherwise than expected, or is one too many."""
+    """Branch to ``keep``, or to ``let.go`` if the buffer was used in an unexpected way or its list is full."""
     owner = t.new(f"load i64, ptr {_field(t, '%self', store, OWNER)}")
     # (an interrupt came before it was finished: it has no memory to give back)
     t.branch(f"icmp eq i64 {owner}, 0", "dead", "whole")
@@ -106,7 +108,7 @@ def _put_on_shelf(t: Text, shelf: str, store: str, counts: str, weak: str, kind:
 
 
 def _let_go(t: Text, weak: str, kind: str, offsets: str, slots: str, call: dict[str, str]) -> None:
-    """``__del__``, then what Python does for objects of classes with slots."""
+    """Emit ``__del__`` and the deallocation that Python does for objects of classes with slots."""
     back = t.new(f"call i32 {call['PyObject_CallFinalizerFromDealloc']}(ptr %self)")
     t.branch(f"icmp slt i32 {back}, 0", "leave", "dead")
     t.label("dead")
@@ -124,7 +126,7 @@ def _let_go(t: Text, weak: str, kind: str, offsets: str, slots: str, call: dict[
 
 
 def _leave_lists(t: Text, weak: str, call: dict[str, str], name: str) -> None:
-    """The collector forgets the buffer, weak references to it are told."""
+    """Untrack the buffer from the garbage collector and clear its weak references."""
     t.do(f"call void {call['PyObject_GC_UnTrack']}(ptr %self)")
     t.branch(f"icmp eq ptr {t.new(f'load ptr, ptr {weak}')}, null", f"{name}.unseen", f"{name}.seen")
     t.label(f"{name}.seen")

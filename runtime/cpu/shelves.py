@@ -1,4 +1,4 @@
-"""Dead buffers of a pool on shelves by size, each with its memory: made again by one native call for all that a plan asks for.
+"""Free lists of a pool's buffers by size, each with its memory. One native call serves all requests of a plan.
 
 In: the class of a pool's buffers, and which of their attributes have to be what. Out: buffers. Invariant: a buffer from here
 dies into a shelf, or where that is not open to it, by its class's ``__del__``; counts of bytes are the pool's own. What native
@@ -39,7 +39,7 @@ _TP_DEALLOC = 52
 
 
 class Counted:
-    """A pool that counts in words of memory, where native code counts too.
+    """A pool whose counters are words of memory, which native code updates too.
 
     Attributes
     ----------
@@ -52,22 +52,22 @@ class Counted:
 
     @property
     def kept(self) -> int:
-        """Bytes of free blocks."""
+        """Return the bytes of free blocks."""
         return self.counts[KEPT]
 
     @property
     def made(self) -> int:
-        """Bytes of all blocks."""
+        """Return the bytes of all blocks."""
         return self.counts[MADE]
 
     @property
     def peak(self) -> int:
-        """The most that was held."""
+        """Return the largest number of bytes that were held."""
         return self.counts[PEAK]
 
     @property
     def most_kept(self) -> int:
-        """Bytes of free blocks that are kept."""
+        """Return the limit of bytes in free blocks."""
         return self.counts[MOST]
 
     @most_kept.setter
@@ -76,18 +76,18 @@ class Counted:
 
     @property
     def held(self) -> int:
-        """Bytes that buffers hold."""
+        """Return the bytes that buffers hold."""
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
-        """Blocks were taken."""
+        """Update the peak after blocks were taken."""
         held = self.counts[MADE] - self.counts[KEPT]
         if held > self.counts[PEAK]:
             self.counts[PEAK] = held
 
 
 class Shelves:
-    """The shelves of one pool.
+    """The free lists of one pool.
 
     Parameters
     ----------
@@ -128,21 +128,21 @@ class Shelves:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """A buffer of a block of so many bytes that is on no shelf yet."""
+        """Allocate a buffer with a block of this size, on no free list yet."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._shelf(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """The buffer on top of a shelf, of `nbytes` from now on; None where the shelf is empty."""
+        """Take a buffer from a free list, with `nbytes` from now on, or return None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._shelf(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Let requests be met by one call: the bytes of the block for each, None for one that shelves are not for."""
+        """Prepare requests for one native call: the block size of each, or None where free lists are not used."""
         words = array("q", [len(sizes)])
         for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
             words.extend((place, self._closed if size is None else self._shelf(size), id(nbytes)))
@@ -154,7 +154,7 @@ class Shelves:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Let everything on the shelves die."""
+        """Free every buffer on the free lists."""
         with self._lock:
             self._store[CLOSED] += 1
             try:
@@ -166,7 +166,7 @@ class Shelves:
 
 
 def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Meet the requests that are not met yet one by one, and from the second time on let the device's shelves meet them.
+    """Serve the requests one by one the first time, and by the device's free lists from the second time on.
 
     `size_of` gives the bytes of a block by what is asked for, None for one that shelves are not for.
     """
@@ -193,13 +193,13 @@ def _address(words: array[int]) -> int:
 
 
 class _Slot(ctypes.Structure):
-    """Python's PyType_Slot."""
+    """Python's PyType_Slot structure."""
 
     _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
 
 
 class _Spec(ctypes.Structure):
-    """Python's PyType_Spec."""
+    """Python's PyType_Spec structure."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -212,7 +212,7 @@ class _Spec(ctypes.Structure):
 
 @cache
 def native_kind(base: Any) -> Any:
-    """The class of buffers from shelves: with a word for the shelf, and the native function in place of what Python does when one dies."""
+    """Return the class of reusable buffers, which has a word for the free list and a native deallocator."""
     keep = lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
@@ -228,5 +228,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: Any) -> list[int]:
-    """Words `KIND` of a builtin."""
+    """Return the words `KIND` of a builtin."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -20,7 +20,7 @@ from weft.runtime.object_code import MAX_BLOCKS
 
 
 class SimtDevice(CpuDevice):
-    """Runs what `CudaDevice` would launch.
+    """A device that runs on the CPU what `CudaDevice` would launch.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ class SimtDevice(CpuDevice):
 
     @property
     def target(self) -> Any:
-        """What code is generated for: this machine, with a GPU's schedules."""
+        """Return the target: this machine with a GPU's schedules."""
         return Registered.resolve_target(self.name)
 
     def prepare(self, launches: Sequence[Launch]) -> None:
-        """Kernels run one by one: each may be watched."""
+        """Return None, so that kernels run one by one, since each may be watched."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
-        """Run a kernel to its end: a block for every `per_block` items of its launch domain."""
+        """Run a kernel to its end, with one block for every `per_block` items of its launch domain."""
         blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)

@@ -1,4 +1,4 @@
-"""Where objects of classes with slots have their attributes, for native code.
+"""Attribute offsets of objects of classes with slots, for native code.
 
 In: a class. Out: offsets in bytes. Invariant: found by looking, not by knowing how this version of Python lays objects out.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 @cache
 def slots_of(kind: Any) -> dict[str, int]:
-    """Offsets of the attributes that a class and those above it have slots for."""
+    """Return the attribute offsets of the slots of a class and its bases."""
     quiet: Any = type("Probe", (kind,), {"__slots__": (), "__del__": lambda self: None})
     probe = quiet.__new__(quiet)
     names = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name[:2] != "__"]

@@ -51,7 +51,7 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
 def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
-    """A ufunc of one loop, with operands of all but the last of `dtypes` and a result of the last.
+    """Return a ufunc with one loop: operands of all dtypes but the last, and a result of the last dtype.
 
     The entry is for packed operands; its slots are their addresses, and the number of elements.
     Raises CompileError where it cannot be made.
@@ -64,7 +64,7 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 def make_fold_ufunc(
     name: str, entry: HostFunction, slots: Sequence[int], places: tuple[int, int, int], dtypes: Sequence[np.dtype]
 ) -> Any:
-    """A generalized ufunc ``(n)->()`` that folds packed rows.
+    """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows.
 
     `slots` are the entry's, but for `places`: which of them hold the row's address, the result's, and the length.
     """
@@ -149,7 +149,7 @@ def _end(t: Text) -> str:
 
 
 def _map_text(entry: str) -> str:
-    """The loop of an elementwise ufunc: packed operands in one call, others block by block.
+    """Return the loop of an elementwise ufunc: contiguous operands in one call, others block by block.
 
     Where an element needs the one before, each is a call of its own.
     """
@@ -193,7 +193,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Call the entry for one block after another, of which operands that are not packed have a copy."""
+    """Emit calls of the entry block by block, with contiguous copies of strided operands."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -229,7 +229,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Copy elements between two addresses with a stride each, and go on `behind`."""
+    """Emit a copy of elements between two strided addresses, then branch to `behind`."""
     for k in range(5):
         t.branch(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         t.label(f"{name}.{k}")
@@ -244,7 +244,7 @@ def _copy(
 
 
 def _fold_text(entry: str) -> str:
-    """The loop of a fold over packed rows, one call a row. The caller of the ufunc must pack the rows."""
+    """Return the loop of a reduction over contiguous rows, one call for each row."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

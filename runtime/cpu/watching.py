@@ -1,4 +1,4 @@
-"""The log of watched kernels: what `watch` writes, and who reads it.
+"""The event log of watched kernels, which `watch` writes and a reader consumes.
 
 In: events of one launch, each some 64-bit words. Out: rows of numbers, in the order in which they came. Invariant: one
 launch is watched at a time; an error of the reader is raised where the launch was made, and nothing is read after it.
@@ -23,7 +23,7 @@ Reader = Callable[[list[list[int]]], None]
 
 
 class _Watch:
-    """Who reads the log, and what went wrong there."""
+    """The reader of a log, and its first error."""
 
     __slots__ = ("error", "reader", "width")
 
@@ -33,7 +33,7 @@ class _Watch:
         self.error: BaseException | None = None
 
     def drain(self) -> None:
-        """Hand over what has come."""
+        """Pass the events in the log to the reader."""
         rows = _words[2 : 2 + int(_words[0])].reshape(-1, self.width).tolist()
         _words[0] = 0
         if self.error is None:
@@ -57,7 +57,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 @contextmanager
 def watching(width: int, reader: Reader) -> Iterator[None]:
-    """Read the events of the launch inside the ``with``; all have been read at its end.
+    """Read the events of a launch inside the ``with``; all have been read at its end.
 
     Parameters
     ----------

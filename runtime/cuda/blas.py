@@ -1,4 +1,4 @@
-"""Products of matrices by cuBLAS, where it is installed.
+"""Matrix products by cuBLAS, if it is installed.
 
 In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream. Invariant:
 full precision of the dtype (float16 sums in float32; no TensorFloat-32); what cuBLAS cannot take is refused, not copied.
@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[int, int, np.dtype]] = {
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand: matrices along the last two axes, or one vector.
+    """An operand of a product: matrices along the last two axes, or one vector.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Blas:
         self._lock = threading.Lock()
 
     def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
-        """Write the product, as `numpy.matmul` has it, to `out` in C order; whether that could be done.
+        """Write the product that `numpy.matmul` defines to `out` in C order; return whether that was possible.
 
         Raises CudaError where cuBLAS fails.
         """
@@ -121,7 +121,7 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Whether the library is there, with a handle."""
+        """Load the library and create its handle if necessary; return whether it is available."""
         with self._lock:
             if self._handle is not None or self._missing:
                 return not self._missing

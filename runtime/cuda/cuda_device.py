@@ -95,7 +95,7 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def ticket(self) -> Buffer:
-        """A zero of the stream that the calling thread works in: its kernels follow one another."""
+        """Return a zero for the calling thread's stream, whose kernels run one after the other."""
         stream = self._order.current
         found = self._tickets.get(stream)
         if found is None:
@@ -103,7 +103,7 @@ class CudaDevice(GpuServices):
         return found
 
     def board(self, nbytes: int) -> Buffer:
-        """Notes of the stream that the calling thread works in; a new board before its launches run out of numbers."""
+        """Return look-back descriptors for the calling thread's stream, replaced before its launch numbers run out."""
         stream = self._order.current
         found, uses = self._boards.get(stream, (None, iter(())))
         if found is None or found.nbytes < nbytes or next(uses, None) is None:
@@ -112,7 +112,7 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Zeros, written in the device's own stream: memory of another would keep that stream alive."""
+        """Allocate zeros in the device's own stream, since memory of a user stream would keep that stream alive."""
         self._order.push(self._order.own)
         try:
             return self.upload(np.zeros(nbytes, np.uint8))
@@ -120,7 +120,7 @@ class CudaDevice(GpuServices):
             self._order.pop()
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """A copy of `values` in C order. A large one overtakes what the device's own stream has to do."""
+        """Copy `values` to the device in C order. A large copy overtakes work in the device's own stream."""
         if values.nbytes >= ASIDE and self._order.current.is_main and not Listening.listeners:
             block = self.memory.allocate_beside(values.nbytes)
             try:
@@ -133,7 +133,7 @@ class CudaDevice(GpuServices):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """The leading elements as a host array."""
+        """Return the leading elements as a host array."""
         values = np.empty(shape, dtype)
         self.claim(buffer)
         self.read(buffer.address, values)
@@ -150,7 +150,7 @@ class CudaDevice(GpuServices):
                 self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """A copy, here, of a buffer of another device: from GPU to GPU without the host."""
+        """Copy a buffer of another device to this device, between GPUs without the host."""
         source = buffer.device
         if not isinstance(source, CudaDevice):
             return self.upload(source.download(buffer, np.dtype(np.uint8), (buffer.nbytes,)))
@@ -162,18 +162,19 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """The product of matrices (address, shape, strides in elements) by cuBLAS; False where it is not there or
-        cannot take them."""
+        """Multiply matrices (address, shape, strides in elements) by cuBLAS; return False if it is unavailable or
+        unsuitable.
+        """
         return self._blas.multiply(out.address, Matrices(*left), Matrices(*right), dtype)
 
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel: assembled by nvJitLink where that is installed, else by the driver's own compiler."""
+        """Load a kernel, assembled by nvJitLink if that is installed, otherwise by the driver."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
-        """Start a kernel: a block for every `per_block` items of its launch domain."""
+        """Launch a kernel with one block for every `per_block` items of its launch domain."""
         blocks = function.schedule.blocks(parallel, work)
         if blocks:
             self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots)
@@ -187,26 +188,26 @@ class CudaDevice(GpuServices):
         slots: array[int],
         stream: CudaStream | None = None,
     ) -> None:
-        """Start an explicit kernel, on the device's own stream or on another."""
+        """Launch an explicit kernel in the device's own stream or another."""
         items = slots.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Kernels of a plan that are started together, by one call."""
+        """Prepare the kernels of a plan, which one call launches together."""
         return self._launcher.prepare(launches)
 
     def prepare_grid(
         self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> CudaLaunches:
-        """An explicit kernel that is started again and again: run with a list of its `count` items and a stream."""
+        """Prepare an explicit kernel that is launched repeatedly with a list of its `count` items and a stream."""
         return self._launcher.prepare_grid(function, grid, block, shared_bytes, count)
 
     def synchronize(self) -> None:
-        """Wait until everything started here has ended."""
+        """Wait until all work started by this process has ended."""
         self._order.create(0).synchronize()
 
     def reset(self) -> None:
-        """Wait for everything and give back memory that no array holds; arrays stay as they are."""
+        """Wait for all work and free memory that no array uses. Arrays keep their values."""
         self._modules.unload()
         self.synchronize()
         self.memory.empty()

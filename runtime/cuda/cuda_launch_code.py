@@ -1,4 +1,4 @@
-"""The native function that runs a record: its code, and how Python calls it.
+"""The native function that launches a record, and its call from Python.
 
 In: a record's address, a table of buffers, a stream. Out: launches, and the driver's error code. Invariant: what can raise
 comes before the first launch; Python's lock is let go while the driver works, which may wait for the GPU.
@@ -47,7 +47,7 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin:
-    """The native function for one device.
+    """Return the native function for one device.
 
     ``call(address of a record, table, stream)`` returns the driver's error code; what failed is in the record. The table is
     a list: what lies at a record's places has an attribute ``address``, or is an integer.
@@ -66,7 +66,7 @@ def native_launcher(driver: Driver) -> Builtin:
 
 @cache
 def launcher_text() -> str:
-    """LLVM text of the function: no outside symbol, no constant in memory."""
+    """Return the LLVM text of the function, which has no external symbol and no constant in memory."""
     t = Text()
     known = t.begin_builtin(ENTRY, (*_DRIVER, "context", *KIND))
     number = known["PyLong_AsLongLong"]
@@ -113,7 +113,7 @@ def _read_numbers(
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Write the values where launches take them, and mark the launches for which one is new."""
+    """Emit code that writes changed values to the launches' arguments and marks the launches that use them."""
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
@@ -130,7 +130,7 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Within the context: replay the graph, or launch one by one. `%failed` and `%outcome` say how it went."""
+    """Emit the launch inside the context, by graph or one by one. `%failed` and `%outcome` report the result."""
     launches, first, graph = t.load(record, LAUNCHES), t.load(record, FIRST, "ptr"), t.load(record, GRAPH)
     t.store(str(ENTERING), record, FAILED)
     t.do(f"%entered = call i32 {known['cuCtxPushCurrent']}(ptr {known['context']})")

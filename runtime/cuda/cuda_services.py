@@ -1,4 +1,4 @@
-"""What a GPU offers beside memory and kernels: facts, host memory, sharing between processes, occupancy.
+"""Services of a GPU beside memory and kernels: properties, host memory, sharing between processes, occupancy.
 
 In: the driver of a device. Out: the `Services` of `CudaDevice`. Invariant: memory made here goes back to the driver
 when its last user dies, never earlier.
@@ -33,7 +33,7 @@ PREFIX = "CU_DEVICE_ATTRIBUTE_"
 
 
 class DriverMemory:
-    """Memory that one driver call made and another gives back."""
+    """Memory that a driver call allocated and another call frees."""
 
     __slots__ = ("_driver", "_give_back", "_keeps", "address")
 
@@ -48,7 +48,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """A device's attributes by their names, asked for one by one."""
+    """Device attributes by name, queried one by one."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -89,7 +89,7 @@ class GpuServices:
 
     @contextmanager
     def working_in(self, stream: CudaStream) -> Iterator[None]:
-        """What the calling thread gives the device inside the ``with`` goes to `stream`."""
+        """Submit the calling thread's work to `stream` inside the ``with``."""
         self._order.push(stream)
         try:
             yield
@@ -97,7 +97,7 @@ class GpuServices:
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Before a stream (None: the calling thread's) uses a buffer: wait for the work that must precede it."""
+        """Make a stream (None: the calling thread's) wait for the work that must precede its use of a buffer."""
         if self.streaming:
             whole: Any = buffer
             while type(whole) is Buffer:
@@ -106,11 +106,11 @@ class GpuServices:
                 self._order.claim(whole, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:
-        """A new event."""
+        """Return a new event."""
         return CudaEvent(self._driver, self._order, timing)
 
     def facts(self) -> DeviceFacts:
-        """What the GPU is."""
+        """Return the properties of the GPU."""
         call, handle = self._driver.call, self._driver.handle
         name = call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode()
         number = uuid.UUID(bytes=bytes(call("cuDeviceGetUuid", handle).bytes))
@@ -118,14 +118,14 @@ class GpuServices:
         return DeviceFacts(ordinal, name, f"GPU-{number}", self.capability, Attributes(self._driver))
 
     def memory_info(self) -> tuple[int, int]:
-        """Free bytes and bytes in all."""
+        """Return the free and total memory in bytes."""
         free, total = self._driver.call("cuMemGetInfo")
         return int(free), int(total)
 
     # -- memory ---------------------------------------------------------------------------------
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Pinned memory (mapped too, which costs nothing), or managed memory."""
+        """Allocate pinned memory (also mapped, at no cost) or managed memory."""
         call = self._driver.call
         if kind == "managed":
             at = int(call("cuMemAllocManaged", max(nbytes, 1), ATTACH_GLOBAL))
@@ -144,7 +144,7 @@ class GpuServices:
         return HostMemory(at, int(self._driver.call("cuMemHostGetDevicePointer", at, 0)), values.nbytes, owner)
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy into a contiguous host array; without a stream it has ended on return."""
+        """Copy to a contiguous host array; without a stream the copy has ended on return."""
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
@@ -153,7 +153,7 @@ class GpuServices:
                 self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array; without a stream `values` may change on return."""
+        """Copy from a contiguous host array; without a stream `values` may be changed on return."""
         if values.nbytes and stream is None:
             self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:
@@ -162,7 +162,7 @@ class GpuServices:
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Copy in the calling thread's stream; who listens is told."""
+        """Copy in the calling thread's stream and notify listeners."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
@@ -170,14 +170,14 @@ class GpuServices:
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """A buffer of its own allocation (the memory pool's cannot be shared), and its handle."""
+        """Allocate a buffer outside the memory pool, which cannot be shared, and return it with its handle."""
         at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
         owner = DriverMemory(self._driver, "cuMemFree", at)
         handle = self._driver.call("cuIpcGetMemHandle", at)
         return self._over(at, nbytes, owner), ctypes.string_at(handle.getPtr(), HANDLE_BYTES)
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """The buffer that another process shares."""
+        """Open a buffer that another process shares."""
         opened = self._driver.table.CUipcMemHandle()
         ctypes.memmove(opened.getPtr(), handle, HANDLE_BYTES)
         at = int(self._driver.call("cuIpcOpenMemHandle", opened, LAZY_PEER_ACCESS))
@@ -188,7 +188,7 @@ class GpuServices:
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """The number of another GPU, if an address is in its memory."""
+        """Return the number of the other GPU whose memory an address is in, or None."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -197,19 +197,19 @@ class GpuServices:
         return number.value if number.value != int(self._driver.handle) else None
 
     def exported_stream(self) -> int:
-        """CUDA's number of the stream that the device's memory is ready in, for other libraries."""
+        """Return CUDA's handle of the stream that orders the device's memory, for other libraries."""
         self._order.join()
         return self._order.create(0).number
 
     # -- kernels --------------------------------------------------------------------------------
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Blocks of a kernel that one multiprocessor runs at the same time."""
+        """Return the number of blocks of a kernel that one multiprocessor runs at the same time."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Blocks of the grid and threads of a block that fill the device."""
+        """Return the grid size and block size that fill the device."""
         name = "cuOccupancyMaxPotentialBlockSize"
         grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
         return int(grid), int(block)

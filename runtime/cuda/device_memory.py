@@ -1,4 +1,4 @@
-"""A GPU's memory: stream-ordered blocks, kept for reuse by size.
+"""A GPU's memory: stream-ordered blocks that are kept for reuse by size.
 
 In: a device, its driver and the order of its streams. Out: `MemoryPool` and its `PoolBlock`s, which come back by themselves when
 they die. Short ones of the device's own stream are taken and come back without a lock: each step that others could come
@@ -34,7 +34,7 @@ NOBODY: frozenset[CudaStream] = frozenset()
 
 @lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Bytes that a request is rounded up to: quarters of powers of two up to 1 MiB, from there on multiples of 2 MiB."""
+    """Round a request up: to a quarter of a power of two up to 1 MiB, to a multiple of 2 MiB above."""
     if nbytes <= 512:
         return 512
     step = LARGE_STEP if nbytes > SMALL else max(512, 1 << ((nbytes - 1).bit_length() - 3))
@@ -59,7 +59,7 @@ class FreeList:
         self._sizes: list[int] = []  # those that there ever was a block of, ascending
 
     def put(self, address: int, size: int) -> None:
-        """Keep a block."""
+        """Add a block."""
         found = self.addresses.get(size)
         if found is None:
             found = self.addresses[size] = []
@@ -67,7 +67,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """A block of `size` bytes or slightly more: its address and size."""
+        """Remove a block of `size` bytes or slightly more and return its address and size, or None."""
         found = self.addresses.get(size)
         if found:
             return found.pop(which), size
@@ -81,7 +81,7 @@ class FreeList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Every block; none is left."""
+        """Remove and return every block."""
         found = []
         for size, addresses in list(self.addresses.items()):
             while addresses:
@@ -90,17 +90,17 @@ class FreeList:
 
 
 class CrossedList:
-    """Free blocks that several streams used, and how far each of them had come."""
+    """Free blocks that several streams used, with the position of each stream at that time."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
 
     def put(self, address: int, size: int, users: Iterable[CudaStream]) -> None:
-        """Keep a block."""
+        """Add a block."""
         self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """A block of `size` bytes whose users `stream` comes behind."""
+        """Remove a block of `size` bytes whose other users `stream` has waited for, or return None."""
         found = self._blocks.get(size, [])
         for k, (address, users) in enumerate(found):
             if all(stream.comes_behind(number, turn) for number, turn in users.items()):
@@ -109,14 +109,14 @@ class CrossedList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Every block; none is left."""
+        """Remove and return every block."""
         found = [(address, size) for size, blocks in self._blocks.items() for address, _ in blocks]
         self._blocks.clear()
         return found
 
 
 class PoolBlock(Buffer):
-    """One block of memory; goes back to its pool when it dies.
+    """One block of memory, which returns to its pool when it dies.
 
     Attributes
     ----------
@@ -146,12 +146,14 @@ class PoolBlock(Buffer):
 
     @property
     def crossed(self) -> bool:
-        """Whether a stream used it beside its home; the device's own, which every other comes behind, does not count."""
+        """Return whether a stream other than its home and the device's own used it; every stream waits for the
+        latter.
+        """
         return any(stream is not self.home and not stream.is_main for stream in self.users)
 
     @property
     def users(self) -> frozenset[CudaStream]:
-        """The streams that used it last."""
+        """Return the streams that used it last."""
         return self.readers | {self.home, self.writer}
 
     def __del__(self) -> None:
@@ -166,7 +168,7 @@ class PoolBlock(Buffer):
 
 
 class MemoryPool(Counted):
-    """The memory that weft holds on one GPU.
+    """The memory pool of one GPU.
 
     Attributes
     ----------
@@ -197,7 +199,7 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """The driver's pool, told to keep what is freed; None where the driver has none."""
+        """Return the driver's pool, set to keep freed memory, or None if the driver has none."""
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:
@@ -214,7 +216,7 @@ class MemoryPool(Counted):
     # -- taking -----------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> PoolBlock:
-        """A block of at least `nbytes`, ready in the calling thread's stream.
+        """Allocate a block of at least `nbytes`, ready in the calling thread's stream.
 
         Raises OutOfMemoryError after the free blocks were given up, everything was waited for, and one retry.
         """
@@ -244,13 +246,13 @@ class MemoryPool(Counted):
         return PoolBlock(self, address, size, nbytes, stream)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """A block at each place of the table that is asked for, as `allocate` gives it."""
+        """Allocate a block for each requested table entry, as `allocate` does."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
             provide(self.device, table, requests, _shelved_class)
 
     def obtain_shelves(self) -> Shelves | None:
-        """The shelves; None where they cannot be made."""
+        """Return the free lists of buffers, or None if they cannot be made."""
         if self.shelves is None:
             expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
             try:
@@ -262,7 +264,7 @@ class MemoryPool(Counted):
         return self.shelves
 
     def allocate_beside(self, nbytes: int) -> PoolBlock:
-        """A block of the device's own stream that the stream beside it may write to at once, or soon.
+        """Allocate a block of the device's own stream that its copy stream may write to at once, or soon.
 
         Raises OutOfMemoryError as `allocate` does.
         """
@@ -326,7 +328,7 @@ class MemoryPool(Counted):
     # -- giving back --------------------------------------------------------------------------------
 
     def give_back(self, block: PoolBlock) -> None:
-        """Keep a block for reuse, or free it where enough are kept."""
+        """Keep a block for reuse, or free it if enough are kept."""
         if self._driver.silent:
             return  # memory goes with the process
         with self._lock:
@@ -337,7 +339,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.home)
 
     def _take_back(self, address: int, size: int, home: CudaStream) -> None:
-        """Keep what only one stream used, or free it."""
+        """Keep or free a block that only one stream used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, home)
@@ -348,7 +350,7 @@ class MemoryPool(Counted):
             self._leave(address, home)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Mark how far the stream is that gives a block up."""
+        """Record the current position of the stream that releases a block."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -363,13 +365,13 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Take over the blocks of a stream that dies: the device's own stream has waited for it."""
+        """Take the blocks of a stream that is destroyed; the device's own stream has waited for it."""
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)
 
     def empty(self) -> int:
-        """Give the free blocks back to the driver, and what its pool keeps to the system. Returns how many bytes."""
+        """Free unused blocks to the driver, and the driver's pool to the system. Returns the bytes."""
         if self.shelves is not None:
             self.shelves.clear()
         with self._lock:

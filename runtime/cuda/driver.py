@@ -1,4 +1,4 @@
-"""Calls of the CUDA driver: every return code checked, the context current around each call.
+"""Calls of the CUDA driver. Every return code is checked, and the context is current during each call.
 
 In: a table of driver functions (cuda.bindings.driver; in tests a stand-in). Invariant: a failed call raises; an error
 that leaves the context unusable marks the device lost, and later calls raise the same short error.
@@ -38,7 +38,7 @@ ENTRY_VERSION = 12000
 
 
 class Driver:
-    """One device's primary context.
+    """The primary context of one device.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """A query: whether what it asks about has ended."""
+        """Call a query function and return whether the queried work has ended."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -107,7 +107,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def quietly(self, name: str, *arguments: Any) -> None:
-        """A call from a destructor: skipped on a lost device, in a forked child and at exit; it never raises."""
+        """Call from a destructor: skipped on a lost device, in a forked child and at exit; never raises."""
         if self.lost or self.silent:
             return
         code = int(self.table.cuCtxPushCurrent(self._context)[0])
@@ -119,11 +119,11 @@ class Driver:
 
     @property
     def context(self) -> int:
-        """The context as the driver's own functions take it."""
+        """Return the context's handle."""
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
-        """The address of a driver function. Raises CompileError where it cannot be had."""
+        """Return the address of a driver function. Raises CompileError if it is unavailable."""
         find = getattr(self.table, "cuGetProcAddress", None)
         code, address, *_ = find(name.encode(), ENTRY_VERSION, 0) if find is not None else (0, 0)
         if int(code) or not int(address or 0):
@@ -131,7 +131,9 @@ class Driver:
         return int(address)
 
     def native(self, name: str, *arguments: Any) -> None:
-        """Call a driver function that takes structures, by its address; results are written where arguments point."""
+        """Call a driver function that takes structures, by its address; results are written through pointer
+        arguments.
+        """
         function = ctypes.CFUNCTYPE(ctypes.c_int)(self.entry_point(name))
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
@@ -141,7 +143,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def milliseconds(self, earlier: Any, later: Any) -> float:
-        """The time between two events."""
+        """Return the time between two events."""
         name, result = "cuEventElapsedTime", ctypes.c_float()
         try:
             # by its address: cuda.bindings 13 asks for the function as CUDA 12.8 has it, which older drivers do not
@@ -151,11 +153,11 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise what an error code of a call means."""
+        """Raise the exception for an error code of a call."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
-        """Call nothing any more: what is asked for raises, destructors are silent."""
+        """Make no more driver calls: other calls raise, destructors are silent."""
         self.lost = self.lost or reason
         self.silent = True
 
@@ -190,7 +192,7 @@ class Driver:
 
 
 def _as_argument(value: Any) -> Any:
-    """What ctypes passes: integers and handles in full width."""
+    """Return the ctypes argument for a value: integers and handles at full width."""
     return value if isinstance(value, (ctypes._SimpleCData, ctypes.Array)) else ctypes.c_int64(int(value))
 
 

@@ -1,4 +1,4 @@
-"""CUDA graphs of records that run again and again.
+"""CUDA graphs of launch records that run repeatedly.
 
 In: a record that has run often enough. Out: a graph that starts all its kernels by one call of the driver. Invariant: a
 graph holds no memory; its kernels get new arguments before a replay where they changed; it stays with its record.
@@ -23,7 +23,7 @@ LIMIT = 512
 
 
 class CudaGraph:
-    """A record's kernels, one after the other, ready to start together.
+    """The kernels of a record as a sequential CUDA graph.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CudaGraph:
 
 
 def pays(starts: Sequence[Start]) -> bool:
-    """Whether a record of these launches is worth a graph."""
+    """Return whether a record of these launches is worth a graph."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph's arguments by value would be copied anew in each run, whether their bytes are new or not)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)
@@ -74,7 +74,7 @@ def pays(starts: Sequence[Start]) -> bool:
 
 
 def consider(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
-    """Make the graph of a record that has just run, if it has run often enough; whether to ask again."""
+    """Make the graph of a record if it has run often enough; return whether to ask again."""
     after = setting("graphs")
     if not after or record.runs < after:
         return bool(after)

@@ -1,4 +1,4 @@
-"""Launches of one device: prepared ones in one native call, and how a failing one is told.
+"""Launches of one device: prepared launches in one native call, and reports of failed ones.
 
 In: kernels with grids and arguments. Out: launches in the right stream. Invariant: the native function and the driver's
 table do the same; the table is used where the function cannot be made. What fails names the kernel and the user's line.
@@ -26,7 +26,7 @@ RECORDS_LIMIT = 64
 
 
 class CudaLaunches:
-    """Kernels that are started together, again and again.
+    """Kernels that are prepared once and launched together repeatedly.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class CudaLaunches:
         self._asks = graphs.pays(starts)
 
     def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
-        """Start them with what lies in the table.
+        """Launch the kernels with the buffers of a table.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class CudaLaunches:
 
 
 class CudaLauncher:
-    """Starts the kernels of one device.
+    """The launcher of one device's kernels.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class CudaLauncher:
 
     @cached_property
     def native(self) -> Any:
-        """The native function, or None."""
+        """Return the native function, or None."""
         try:
             self._holds_code = native_launcher(self.driver)
         except CompileError:
@@ -108,7 +108,7 @@ class CudaLauncher:
         return self._holds_code.call
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Kernels of a plan that are started together, as often as the plan is run."""
+        """Prepare the kernels of a plan, which are launched together on every run."""
         starts = []
         for k in launches:
             schedule = k.function.schedule
@@ -117,7 +117,7 @@ class CudaLauncher:
         return CudaLaunches(self, starts)
 
     def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
-        """A kernel with a grid and `count` arguments: it is run with a table of their items."""
+        """Prepare a kernel with a grid and `count` arguments, launched with a table of their items."""
         found: CudaLaunches | None = function.prepared.get((grid, block, shared_bytes))
         if found is None:
             function.allow(shared_bytes)
@@ -131,7 +131,7 @@ class CudaLauncher:
         return found
 
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
-        """Start kernels one by one through the driver's table."""
+        """Launch kernels one by one through the driver's function table."""
         for start in starts:
             slots = start.slots[:]
             for slot, place, offset in start.patches:

@@ -1,5 +1,4 @@
-"""Assembling PTX and reading machine code, without a driver: nvJitLink, nvdisasm and cuobjdump from their wheels
-or from a CUDA toolkit on the machine."""
+"""Assembly of PTX and disassembly of machine code without a driver, by nvJitLink, nvdisasm and cuobjdump."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvj
 
 
 def newest_ptx(driver: tuple[int, int]) -> int:
-    """The newest PTX that a driver of this CUDA version reads."""
+    """Return the newest PTX version that a driver of this CUDA version accepts."""
     return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 
@@ -50,7 +49,9 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """PTX assembled for one architecture, from the disk cache or made now. Raises CompileError as `assemble` does."""
+    """Assemble PTX for one architecture, or read the cubin from the disk cache. Raises CompileError as `assemble`
+    does.
+    """
     cache = disk_cache()
     # whichever version assembled it: what ran before goes on running
     key = key_material(f"cubin {arch}", code.code.decode())
@@ -63,7 +64,8 @@ def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
 
 
 def assemble(ptx: bytes, arch: str) -> ObjectCode:
-    """PTX assembled for one architecture; `launch` holds ``registers``, ``spills``, ``stack`` and ``shared``.
+    """Assemble PTX for one architecture; `launch` of the result holds ``registers``, ``spills``, ``stack`` and
+    ``shared``.
 
     Raises CompileError with the assembler's log where it refuses the PTX, or nvJitLink is missing.
     """
@@ -75,7 +77,7 @@ def assemble(ptx: bytes, arch: str) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """The PTX with each limit of registers that it says may be tried, and with none at last."""
+    """Yield the PTX with each register limit that it suggests, and finally without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():
@@ -101,7 +103,7 @@ def _assemble(ptx: bytes, arch: str) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Registers, spills, stack and shared memory from the assembler's notes."""
+    """Parse registers, spills, stack and shared memory from the assembler's log."""
 
     def number(pattern: str) -> int:
         # assembling and linking both note it
@@ -116,7 +118,7 @@ def read_resources(log: str) -> dict[str, int]:
 
 
 def disassemble(cubin: bytes) -> str:
-    """Machine instructions of a cubin. Raises CompileError where neither nvdisasm nor cuobjdump is found."""
+    """Return the machine instructions of a cubin. Raises CompileError if neither nvdisasm nor cuobjdump is found."""
     for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
         path = find_tool(tool)
         if path is None:

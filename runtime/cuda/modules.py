@@ -1,4 +1,4 @@
-"""Kernels on a GPU: their modules loaded, and unloaded when nothing can run in them any more.
+"""Modules of a GPU, which are unloaded when none of their kernels can run any more.
 
 In: object code. Out: `CudaFunction`s. Invariant: what a GPU can run is loaded, as machine code where nvJitLink is there and
 the driver takes it, else by the driver's own compiler, whose log is in the error; a destructor unloads nothing by itself,
@@ -25,7 +25,7 @@ LOG_BYTES = 8192
 
 
 class CudaFunction:
-    """A loaded kernel and how it is launched.
+    """A loaded kernel and its launch parameters.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class CudaFunction:
         self.prepared: dict[Any, Any] = {}
 
     def allow(self, shared_bytes: int) -> None:
-        """Let launches ask for so much dynamic shared memory: without this a block's own arrays and it have 48 KiB."""
+        """Raise the limit of dynamic shared memory; the default limit of a block is 48 KiB with its static arrays."""
         if shared_bytes > self._dynamic:
             kind = self._driver.table.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._driver.call("cuFuncSetAttribute", self.handle, kind, shared_bytes)
@@ -110,7 +110,7 @@ class Modules:
         return self.function(module, code)
 
     def function(self, module: Any, code: ObjectCode) -> CudaFunction:
-        """The kernel of a module."""
+        """Return the kernel of a module."""
         try:
             handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
         except BaseException:
@@ -119,7 +119,7 @@ class Modules:
         return CudaFunction(self._driver, module, handle, code, self._retired)
 
     def unload(self) -> None:
-        """Wait for everything, and unload what has no function any more."""
+        """Wait for all work and unload modules without live functions."""
         if self._retired and not self._driver.silent:
             self._synchronize()
             while self._retired:
@@ -149,7 +149,7 @@ class Modules:
             raise
 
     def _log_of(self, ptx: bytes) -> str:
-        """What the driver's compiler has against PTX that it just refused."""
+        """Return the driver compiler's log for PTX that it rejected."""
         image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)

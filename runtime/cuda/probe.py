@@ -1,4 +1,4 @@
-"""The probe: what CUDA offers on this machine, and the command that mends it where it does not work.
+"""The probe: the state of CUDA on this machine, and the command that repairs it.
 
 Runs once, on first use. It initialises the driver only after its library was found.
 """
@@ -42,7 +42,7 @@ class GpuNote:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found; `remedy` is a command or a step where `status` is not ok."""
+    """The result of a probe; `remedy` is a command or a step if `status` is not ok."""
 
     status: Status
     message: str
@@ -52,7 +52,7 @@ class Probe:
 
     @property
     def first(self) -> int:
-        """The number of the first GPU that is new enough."""
+        """Return the number of the first GPU that is supported."""
         return next(k for k, gpu in enumerate(self.devices) if gpu.capability >= NEEDED_CAPABILITY)
 
 
@@ -67,7 +67,7 @@ def _driver_library() -> bool:
 
 @lru_cache(maxsize=1)
 def probe() -> Probe:
-    """What CUDA offers here."""
+    """Probe CUDA on this machine."""
     if not _driver_library():
         return Probe(
             "no driver",
@@ -82,7 +82,7 @@ def probe() -> Probe:
 
 
 def probe_driver(driver: Any) -> Probe:
-    """The same through a given driver table."""
+    """Probe CUDA with a given driver table."""
     code, version = driver.cuDriverGetVersion()
     if int(code):
         return Probe(

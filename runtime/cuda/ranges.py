@@ -1,4 +1,4 @@
-"""Ranges for NVIDIA's tools: each launch is one, named by its kernel and the user's line.
+"""NVTX ranges: one for each launch, named by its kernel and the user's line.
 
 In: launches, as they are told to who listens. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
 """
@@ -32,4 +32,4 @@ class Ranges:
             self._nvtx.pop_range(domain="weft")
 
     def built(self, note: BuildNote) -> None:
-        """Compilations are no ranges: they are over when they are told."""
+        """Do nothing: a compilation has ended when it is reported, so it has no range."""

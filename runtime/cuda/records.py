@@ -1,4 +1,4 @@
-"""Launches as words: what the native launcher reads, and CUDA graphs take.
+"""Launch records of 64-bit words, which the native launcher and CUDA graphs read.
 
 In: kernels with their grids and arguments, and which arguments change from run to run. Out: records. Invariant: a record
 is 64-bit words at one place; nobody else uses it while it runs.
@@ -30,7 +30,7 @@ Triple = tuple[int, int, int]
 
 
 class Doing(NamedTuple):
-    """A kernel's name, and where the user's program asked for it: what is left of a launch that a message may need."""
+    """The name and source location of a launched kernel, which messages use."""
 
     name: str
     origin: Any
@@ -42,7 +42,7 @@ class Doing(NamedTuple):
 
 @dataclass(slots=True)
 class Start:
-    """One kernel of a record.
+    """One kernel launch of a record.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Start:
     origin: Any = None
 
     def doing(self) -> Doing:
-        """What messages say of it."""
+        """Return the description that messages use."""
         return Doing(self.function.name, self.origin or self.function.origin)
 
 
@@ -134,7 +134,7 @@ class LaunchRecord:
             slots += size
 
     def _write(self, k: int, start: Start, arguments: int, attribute: int) -> None:
-        """The words of launch `k`."""
+        """Write the words of launch `k`."""
         words, at = self.words, self._first + LAUNCH * k
         halves = (*start.grid, *start.block, start.shared_bytes, 0)
         size = array("q", [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)])
@@ -145,11 +145,11 @@ class LaunchRecord:
         words[at + ARGUMENTS] = words[at + PARAMETERS + 5] = arguments
 
     def parameters(self, k: int) -> int:
-        """Where CUDA_KERNEL_NODE_PARAMS of launch `k` lies."""
+        """Return the address of CUDA_KERNEL_NODE_PARAMS of launch `k`."""
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:
-        """From now on replay `graph`, whose arguments are the present ones."""
+        """Replay `graph` from now on; its arguments are the current ones."""
         for k, node in enumerate(nodes):
             at = self._first + LAUNCH * k
             self.words[at + NODE], self.words[at + CHANGED] = node, 0
@@ -157,6 +157,6 @@ class LaunchRecord:
         self.words[GRAPH] = graph.executable
 
     def detach(self) -> None:
-        """Launch one by one again."""
+        """Launch the kernels one by one again."""
         self.words[GRAPH] = 0
         self.graph = None

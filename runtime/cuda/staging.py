@@ -1,4 +1,4 @@
-"""Transfers between the host's ordinary memory and a GPU, through pinned memory.
+"""Transfers between pageable host memory and a GPU, through pinned memory.
 
 In: host arrays, addresses, a stream. Out: copies. Invariant: an upload returns when the host's array may change again,
 though the copy to the device may still wait behind the stream's earlier work; a download returns when the elements are
@@ -38,7 +38,7 @@ def _hands() -> ThreadPoolExecutor | None:
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory, a large piece in several threads."""
+    """Copy host memory, with several threads if it is large."""
     hands = _hands() if nbytes >= WORTH else None
     if hands is None:
         ctypes.memmove(to, source, nbytes)
@@ -54,7 +54,7 @@ def copy_on_host(to: int, source: int, nbytes: int) -> None:
 
 
 class Piece:
-    """One piece of pinned memory, and the event behind its last use."""
+    """A piece of pinned memory, and the event after its last use."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
         self._driver = driver
@@ -67,7 +67,7 @@ class Piece:
 
 
 class Staging:
-    """The pinned memory of one device, made at the first transfer."""
+    """The pinned memory of one device, allocated at the first transfer."""
 
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self._driver = driver
@@ -77,7 +77,7 @@ class Staging:
         self._lock = threading.Lock()  # of the pieces
 
     def _turn(self) -> Piece | None:
-        """The piece to use next, free; None where the machine gives no pinned memory."""
+        """Return the next free piece, or None if the machine has no pinned memory."""
         if self._pieces is None:
             try:
                 self._pieces = [Piece(self._driver, PIECE) for _ in range(PIECES)]
@@ -107,7 +107,7 @@ class Staging:
                 piece.used.record(stream)
 
     def download(self, address: int, values: np.ndarray, stream: CudaStream) -> None:
-        """Copy from the device into a contiguous host array."""
+        """Copy from the device to a contiguous host array."""
         start, size = values.ctypes.data, values.nbytes
         moving: list[tuple[Piece, int]] = []  # pieces on their way, oldest first
         with self._lock:
@@ -130,6 +130,6 @@ class Staging:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
-        """Wait for a piece and copy it to where it belongs."""
+        """Wait for a piece and copy it to its destination."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

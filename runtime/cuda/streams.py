@@ -1,4 +1,4 @@
-"""Streams and events of a GPU, and the order between a user's streams and the device's own.
+"""Streams and events of a GPU, and the order between user streams and the device's own.
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent`, `StreamOrder`. Invariant: a user's stream waits for what the device's
 own stream was given before; the device's own stream waits for every open stream before its next work; two of a
@@ -46,24 +46,24 @@ class CudaEvent:
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Mark the present end of a stream (None: the calling thread's)."""
+        """Mark the current end of a stream (None: the calling thread's)."""
         if stream is None and self._order is not None:
             stream = self._order.current
         self._driver.call("cuEventRecord", self.handle, stream.queue)
 
     def query(self) -> bool:
-        """Whether everything before it has ended."""
+        """Return whether all work before the event has ended."""
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for it; Ctrl-C works meanwhile."""
+        """Wait for the event; Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
             # an eighth longer than it had to be, at most
             time.sleep(min((time.perf_counter() - begin) / 8, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
-        """Milliseconds since another event."""
+        """Return the milliseconds since another event."""
         return self._driver.milliseconds(earlier.handle, self.handle)
 
     def __del__(self) -> None:
@@ -72,7 +72,7 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A stream beside the device's own, or the device's own (`handle` 0).
+    """A user stream, or the device's own (`handle` 0).
 
     Attributes
     ----------
@@ -97,37 +97,37 @@ class CudaStream:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the device's own stream."""
+        """Return whether this is the device's own stream."""
         return self.queue is self._order.main
 
     @property
     def number(self) -> int:
-        """CUDA's own number of it."""
+        """Return CUDA's handle."""
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """The present end, as an event that is used again and again."""
+        """Record and return the stream's reusable event at its current end."""
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
         return self._mark
 
     def query(self) -> bool:
-        """Whether everything in it has ended."""
+        """Return whether all work in the stream has ended."""
         return self._order.driver.is_done("cuStreamQuery", self.queue)
 
     def synchronize(self) -> None:
-        """Wait for everything in it; Ctrl-C works meanwhile."""
+        """Wait for all work in the stream; Ctrl-C interrupts the wait."""
         if self.is_main:
             self._order.join()
         self.mark().synchronize()
 
     def wait(self, event: Any) -> None:
-        """What comes next waits for `event`."""
+        """Make work that is added later wait for `event`."""
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
     def follow(self, other: CudaStream) -> None:
-        """What comes next waits for what `other` was given so far, unless it did already."""
+        """Make work that is added later wait for the current work of `other`, if it does not already."""
         if other is not self and not self.comes_behind(other.number, other.turn):
             self.wait(other.mark())
             self._seen[other.number] = other.turn
@@ -135,11 +135,11 @@ class CudaStream:
                 self._seen[number] = max(turn, self._seen.get(number, 0))
 
     def comes_behind(self, number: int, turn: int) -> bool:
-        """Whether what comes next here runs after what the stream of that number was given up to `turn`."""
+        """Return whether new work here runs after the work up to `turn` of the stream with that number."""
         return number == self.number or self._seen.get(number, 0) >= turn
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function`, from a thread of the driver's, when everything so far has ended."""
+        """Call `function`, from a driver thread, when the work added so far has ended."""
 
         def called(_: Any) -> None:
             try:
@@ -167,14 +167,14 @@ class CudaStream:
 
 
 class Entered(threading.local):
-    """The streams that the calling thread works in, innermost last."""
+    """The streams that the calling thread has entered, innermost last."""
 
     def __init__(self) -> None:
         self.streams: list[CudaStream] = []
 
 
 class StreamOrder:
-    """Which streams have work that the device's own has not waited for, and the other way round.
+    """Dependencies between the device's own stream and user streams that have not been waited for.
 
     Attributes
     ----------
@@ -212,14 +212,14 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """A stream for copies that overtake the device's own work: nothing waits for it, or it for anything, by itself."""
+        """Return the stream for copies that overtake the device's own work; it has no implicit dependencies."""
         if self._beside is None:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
             self._beside = CudaStream(self, queue, _number(queue), owned=True)
         return self._beside
 
     def take_over(self) -> None:
-        """The device's own stream waits for the copies beside it, which count as its own work from here on."""
+        """Make the device's own stream wait for the copy stream; those copies count as its own work from here on."""
         with self.lock:
             self.own.follow(self.beside)
             self.own.turn = next(self._count)
@@ -228,12 +228,12 @@ class StreamOrder:
 
     @property
     def current(self) -> CudaStream:
-        """The stream that the calling thread works in."""
+        """Return the stream of the calling thread."""
         streams = self._entered.streams
         return streams[-1] if streams else self.own
 
     def push(self, stream: CudaStream) -> None:
-        """The calling thread works in `stream` from here on, until `pop`."""
+        """Make `stream` the calling thread's stream until `pop`."""
         self._entered.streams.append(stream)
 
     def pop(self) -> None:
@@ -243,7 +243,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Before work goes to `stream` (None: the calling thread's): what the driver calls it."""
+        """Prepare `stream` (None: the calling thread's) for new work and return its driver handle."""
         if stream is None:
             stream = self.current
         if stream is self.own:
@@ -264,7 +264,9 @@ class StreamOrder:
         return stream.queue
 
     def join(self) -> None:
-        """The device's own stream waits for every open one, and their work counts as its own from here on."""
+        """Make the device's own stream wait for every user stream with work; their work counts as its own from here
+        on.
+        """
         if self._open:
             with self.lock:
                 while self._open:
@@ -274,7 +276,7 @@ class StreamOrder:
                     self.own.turn = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Before `stream` (None: the calling thread's) reads or writes a block: wait for the work that must precede it."""
+        """Make `stream` (None: the calling thread's) wait for the work that must precede its use of a block."""
         if stream is None:
             stream = self.current
         if block.writer is not stream:
@@ -290,7 +292,7 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """A stream's handle as a number."""
+    """Return a stream's handle as a number."""
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Where parts of CUDA's toolkit lie on this machine.
+"""The search for parts of CUDA's toolkit on this machine.
 
 In: the environment. Out: folders, commands, libdevice. Invariant: the order is pip's wheels, the conda environment,
 CUDA_HOME (or CUDA_PATH), then the places where installers put it; the first one that has the part is taken.
@@ -23,7 +23,7 @@ TARGETS = ("targets/x86_64-linux", "targets/sbsa-linux", "Library")
 
 
 def toolkit_folders() -> list[Path]:
-    """Folders that may hold parts of the toolkit, best first."""
+    """Return the folders that may hold parts of the toolkit, best first."""
     found = []
     for root in (*_wheels(), *_environments(), *_installed()):
         found += [folder for folder in (root, *(root / target for target in TARGETS)) if folder.is_dir()]
@@ -31,20 +31,20 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """The folders of NVIDIA's wheels, newest major version first: nvidia/cu13, nvidia/cuda_nvcc ..."""
+    """Return the folders of NVIDIA's wheels, newest major version first: nvidia/cu13, nvidia/cuda_nvcc ..."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
 
 
 def _environments() -> list[Path]:
-    """The conda environment that is active, or that this interpreter lives in, and what CUDA_HOME names."""
+    """Return the active conda environment, the one of this interpreter, and the folder of CUDA_HOME."""
     named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
     return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
 
 
 def _installed() -> list[Path]:
-    """/usr/local/cuda, beside it the newest version, and the distribution's own."""
+    """Return /usr/local/cuda, the newest version beside it, and the distribution's folder."""
     versions = sorted(SYSTEM.glob("cuda-*"), key=_version, reverse=True)
     return [SYSTEM / "cuda", *versions, *DISTRIBUTION]
 
@@ -54,7 +54,7 @@ def _version(folder: Path) -> tuple[int, ...]:
 
 
 def find_tool(name: str) -> str | None:
-    """Path of a command of the toolkit, or None."""
+    """Return the path of a command of the toolkit, or None."""
     for folder in toolkit_folders():
         path = folder / "bin" / name
         if os.access(path, os.X_OK):
@@ -63,7 +63,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """The first shared library of these names that loads: the system's own, then those of the toolkit."""
+    """Load the first shared library of these names: the system's, then the toolkit's."""
     folders = [folder / part for folder in toolkit_folders() for part in ("lib", "lib64")]
     for name in names:
         for path in (name, *(str(folder / name) for folder in folders if (folder / name).exists())):
@@ -75,7 +75,7 @@ def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
 
 
 def find_libdevice() -> Path | None:
-    """Path of libdevice's bitcode, or None."""
+    """Return the path of libdevice's bitcode, or None."""
     for folder in toolkit_folders():
         for place in ("nvvm/libdevice", "libdevice"):
             path = folder / place / "libdevice.10.bc"
