@@ -40,7 +40,13 @@ def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
     before: Location | None = None
     for node in recorded:
         location = _location(node)
-        found.append(site_of(location) if location is not None and begins_visit(location, before) else None)
+        # (an update has the location of the value that was recorded just before it)
+        begins = (
+            location is not None
+            and (node.location is not None or location != before)
+            and begins_visit(location, before)
+        )
+        found.append(site_of(location) if begins else None)  # type: ignore[arg-type]
         before = location or before
     return found
 

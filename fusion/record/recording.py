@@ -143,6 +143,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
     at_head = count >= epoch.soft and location is not None and _is_head(epoch, location, count)
     if not at_head and count < HARD_LIMIT and epoch.bytes_held < HELD_BYTES:
         if epoch.limit <= count < epoch.soft:
+            _find_short(epoch, count)
             epoch.limit = min(2 * count, epoch.soft)
         return epoch
     recorded = _expressions(epoch)
@@ -257,6 +258,14 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
         _look(epoch, count)
     site = site_of(location)
     return (site in _heads or site == epoch.head) and is_visit(location, _expressions(epoch, -8))
+
+
+def _find_short(epoch: Epoch, count: int) -> None:
+    """Cut a recording that began before a loop whose recordings are short where it comes to the head of that loop again."""
+    if any(known <= count for known in limits.values()):
+        for site in visits_of(_expressions(epoch)):
+            if site is not None and limits.get(site, SOFT_LIMIT) <= count:
+                epoch.head, epoch.soft = site, count
 
 
 def _look(epoch: Epoch, count: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 import weft as wf
 from weft.dsl.immediate import native_immediate
 from weft.fusion.record.loops import find_loop
+from weft.runtime.settings import override
 
 SITES = {name: ("file.py", "f", 1, line) for line, name in enumerate("abcdefghxyz")}
 
@@ -103,3 +104,25 @@ def test_iterations_are_cut_alike() -> None:
             before = wf.statistics()["plans"]
             np.asarray(lattice_boltzmann(wf, steps))
             assert wf.statistics()["plans"] - before <= 3  # what is left at the end of a run
+
+
+def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
+    best, taken = m.zeros(size, dtype=np.int64), m.zeros((len(weights), size), dtype=bool)
+    for k, w in enumerate(weights):
+        candidate = best.copy()
+        candidate[w:] = best[:-w] + (k + 3) * 7919 % 100
+        taken[k] = candidate > best
+        best = m.maximum(best, candidate)
+    return taken, best
+
+
+def test_iterations_of_other_lengths_share_plans() -> None:
+    """A line that computes and assigns is visited once an iteration; recordings that begin before the loop are cut short in it."""
+    weights = [[seed * (k + 5) % 97 + 1 for k in range(60)] for seed in (31, 57, 41, 83)]
+    with wf.device("cpu"), override(immediate=64):
+        for given in weights:
+            before = wf.statistics()
+            for found, wanted in zip(knapsack(wf, given, 500), knapsack(np, given, 500), strict=True):
+                np.testing.assert_array_equal(np.asarray(found), wanted)
+
+        assert wf.statistics()["plans"] == before["plans"]
